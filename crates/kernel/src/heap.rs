@@ -69,18 +69,26 @@ impl<K: Copy + Ord> Heaps<K> {
     /// # Panics
     /// When the id is in a heap of the family already: a bug of the caller's.
     pub fn insert(&mut self, heap: usize, key: K, id: u32) {
-        if self.position.len() <= id as usize {
-            self.position.resize(id as usize + 1, ABSENT);
-        }
-        assert!(self.position[id as usize] == ABSENT, "id {id} is in a heap already");
-        let at = self.heaps[heap].len();
-        self.heaps[heap].push((key, id));
+        let Some(position) = self.position.get_mut(id as usize) else {
+            return self.insert_new(heap, key, id);
+        };
+        assert!(*position == ABSENT, "id {id} is in a heap already");
+        let items = &mut self.heaps[heap];
+        let at = items.len();
+        *position = at as u32;
         self.entries += 1;
-        self.position[id as usize] = at as u32;
-        // Mostly it is the only one.
-        if at > 0 {
+        items.push((key, id));
+        // Mostly it is the only one, or comes in the order of time.
+        if at > 0 && (key, id) < items[(at - 1) / 2] {
             self.rise(heap, at);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert_new(&mut self, heap: usize, key: K, id: u32) {
+        self.position.resize(id as usize + 1, ABSENT);
+        self.insert(heap, key, id);
     }
 
     /// Takes an id out of the heap it is in; false when it is not there.
@@ -95,8 +103,7 @@ impl<K: Copy + Ord> Heaps<K> {
 
     #[inline(never)]
     fn take(&mut self, heap: usize, id: u32) {
-        let at = self.position[id as usize] as usize;
-        self.position[id as usize] = ABSENT;
+        let at = core::mem::replace(&mut self.position[id as usize], ABSENT) as usize;
         let items = &mut self.heaps[heap];
         let last = items.pop().expect("an id with a position is in its heap");
         self.entries -= 1;

@@ -31,11 +31,18 @@ impl Actions {
 
     #[inline(always)]
     pub(crate) fn next(&mut self) -> &mut Action {
-        if self.used >= self.entries.len() {
-            self.entries.push(NOTHING);
-        }
+        let at = self.used;
         self.used += 1;
-        &mut self.entries[self.used - 1]
+        if at >= self.entries.len() {
+            self.grow();
+        }
+        &mut self.entries[at]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.entries.push(NOTHING);
     }
 
     #[inline(always)]

@@ -113,6 +113,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         // A loser runs to its end where the policy says so; the copies of a query
         // that ended without a response.
         let stop = winner.is_none() || (self.hedge.cleans_up() && !runs_on);
+        let ns = self.core.limits.cancel_timeout_ns;
         let mut slot = first;
         while slot != NONE {
             let copy = self.core.copies.get_mut(slot);
@@ -122,7 +123,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 copy.beaten = winner.is_some();
                 // It keeps its timeout, and is given up then: its server is no worse than if no other
                 // copy had won. Where copies have none, it is given up a cancel timeout from now.
-                let ns = self.core.limits.cancel_timeout_ns;
                 if stop {
                     self.give_up(slot);
                 } else if !copy.timed && ns != NEVER_NS {
@@ -138,8 +138,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if let Some((_, server)) = settled {
             self.settle_blame(query, Some(server));
         }
-        if H::HEDGES {
+        if H::TIMED {
             self.core.delays.remove(0, query.0);
+        }
+        if H::HEDGES {
             self.hedge.ended(&self.core, query);
         }
         settled.is_some()

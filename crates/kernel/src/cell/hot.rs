@@ -38,7 +38,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         core.arrivals += 1;
         if deadline <= core.now {
-            return self.not_started(arrive.query);
+            return self.expired_on_arrival(arrive.query);
         }
         // Where a server has room, nothing waits that it could serve: settling saw to that. So a
         // new query that finds room overtakes no other query.
@@ -89,16 +89,18 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// The rest of an arrival that found no server, or came too late.
+    #[cold]
+    #[inline(never)]
+    fn expired_on_arrival(&mut self, query: QueryId) -> &[Action] {
+        self.shed(query, ShedReason::Expired);
+        self.core.actions()
+    }
+
+    /// The rest of an arrival that found no server.
     #[inline(never)]
     fn not_started(&mut self, query: QueryId) -> &[Action] {
-        let core = &mut self.core;
-        core.set_deadline(query);
-        if core.queries[query.index()].deadline <= core.now {
-            self.shed(query, ShedReason::Expired);
-        } else {
-            self.wait(query);
-        }
+        self.core.set_deadline(query);
+        self.wait(query);
         if self.hedge.preempts() {
             return self.consult();
         }
@@ -158,7 +160,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             }
         }
         if H::HEDGES {
-            core.delays.remove(0, query.0);
+            if H::TIMED {
+                core.delays.remove(0, query.0);
+            }
             self.hedge.answered(core, query, (copy, server));
             self.hedge.ended(core, query);
             self.hedge.released(core, server, copy);

@@ -46,6 +46,9 @@ pub trait Hedge {
     /// Does it tell the cell which servers to bias ([`Core::bias`])?
     const BIASES: bool = false;
 
+    /// Does it set timers ([`Core::set_timer`])? Where not, a query's end looks for none.
+    const TIMED: bool = true;
+
     /// Is the loser cancelled when a copy wins (cleanup cancellation)?
     fn cleans_up(&self) -> bool {
         false
