@@ -52,6 +52,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 self.hedge.primary_started_late(&mut self.core, &mut self.pick, query);
             }
             while let Some(query) = self.core.timers_due.pop() {
+                debug_assert!(H::SETS_TIMERS, "a hedge that sets timers says so");
                 if self.core.is_live(query) {
                     self.hedge.timer(&mut self.core, &mut self.pick, query);
                 }

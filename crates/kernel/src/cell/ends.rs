@@ -101,8 +101,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.end(query, winner);
     }
 
-    /// [`Self::close`] of a query that does not wait. True if a response settled whose fault an earlier
-    /// failure was: only then may a server have been ejected.
+    /// [`Self::close`] of a query that does not wait. True if the response settled the blame for an
+    /// earlier failure: only then may a server have been ejected.
     #[inline(always)]
     pub(super) fn end(&mut self, query: QueryId, winner: Option<(CopyId, ServerId)>) -> bool {
         let runs_on = H::HEDGES
@@ -121,8 +121,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             let next = copy.next;
             if winner.is_none_or(|(winner, _)| winner.slot != slot) {
                 copy.beaten = winner.is_some();
-                // It keeps its timeout, and is given up then: its server is no worse than if no other
-                // copy had won. Where copies have none, it is given up a cancel timeout from now.
+                // One that is not stopped keeps its timeout, and is given up then: its server is no worse
+                // than if no other copy had won. Where it has none, it gets a cancel timeout from now.
                 if stop {
                     self.give_up(slot);
                 } else if !copy.timed && ns != NEVER_NS {
@@ -134,17 +134,17 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if timed {
             self.core.deadlines.remove(0, query.0);
         }
-        let settled = winner.filter(|_| blame != Blame::Nothing);
-        if let Some((_, server)) = settled {
-            self.settle_blame(query, Some(server));
+        let blame_settled = winner.is_some() && blame != Blame::Nothing;
+        if blame_settled {
+            self.settle_blame(query, winner.map(|(_, server)| server));
         }
-        if H::TIMED {
+        if H::SETS_TIMERS {
             self.core.delays.remove(0, query.0);
         }
         if H::HEDGES {
             self.hedge.ended(&self.core, query);
         }
-        settled.is_some()
+        blame_settled
     }
 
     /// The query of this copy has ended: stop it where that is possible, and wait for it in any case.

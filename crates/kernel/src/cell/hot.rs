@@ -159,10 +159,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 core.sort(server);
             }
         }
+        if H::SETS_TIMERS {
+            core.delays.remove(0, query.0);
+        }
         if H::HEDGES {
-            if H::TIMED {
-                core.delays.remove(0, query.0);
-            }
             self.hedge.answered(core, query, (copy, server));
             self.hedge.ended(core, query);
             self.hedge.released(core, server, copy);
@@ -220,9 +220,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         *self.core.out.next() = Action::Answer { query, copy };
         // First of all: the response is evidence against a server that failed the query before.
         self.core.servers[server.index()].failures = Streak::GOOD;
-        let settled = self.end(query, Some((copy, server)));
+        let blame_settled = self.end(query, Some((copy, server)));
         self.release(copy.slot);
-        if settled { self.settle_after(server) } else { self.settle_only(server) }
+        if blame_settled { self.settle_after(server) } else { self.settle_only(server) }
     }
 
     #[inline(never)]

@@ -168,7 +168,7 @@ fn idle_server<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId) -> Option
 }
 
 impl<R: Predictor> Hedge for Laedge<R> {
-    const TIMED: bool = false;
+    const SETS_TIMERS: bool = false;
 
     fn cleans_up(&self) -> bool {
         self.cancellation != Cancellation::Plain

@@ -47,7 +47,7 @@ pub trait Hedge {
     const BIASES: bool = false;
 
     /// Does it set timers ([`Core::set_timer`])? Where not, a query's end looks for none.
-    const TIMED: bool = true;
+    const SETS_TIMERS: bool = true;
 
     /// Is the loser cancelled when a copy wins (cleanup cancellation)?
     fn cleans_up(&self) -> bool {

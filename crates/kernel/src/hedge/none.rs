@@ -8,5 +8,5 @@ pub struct NoHedge;
 
 impl Hedge for NoHedge {
     const HEDGES: bool = false;
-    const TIMED: bool = false;
+    const SETS_TIMERS: bool = false;
 }
