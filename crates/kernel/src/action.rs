@@ -102,6 +102,9 @@ pub enum Action {
     /// A copy is lost and has ended: its server went down, or it stayed silent past the cancel
     /// timeout. Close its connection.
     Lose { copy: CopyId },
+    /// Ask a server how it is, and report [`crate::Event::Probed`]; nothing is lost with a probe that is
+    /// not answered.
+    Probe { server: ServerId },
     /// The cell ejected a server: it gets no new copies, those that run go on. Probe it, and send
     /// [`crate::Event::ServerUp`] when a probe succeeds.
     Eject { server: ServerId, why: EjectReason },

@@ -8,6 +8,7 @@ use core::fmt;
 
 use crate::id::ServerId;
 use crate::time::NEVER_NS;
+use crate::tuning::Tuning;
 
 /// A server of a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,8 @@ pub struct Limits {
     pub ejection_ns: u64,
     /// The longest least time of an ejection, in ns.
     pub ejection_max_ns: u64,
+    /// Of the policies that adapt to feedback.
+    pub tuning: Tuning,
 }
 
 impl Default for Limits {
@@ -131,6 +134,7 @@ impl Default for Limits {
             max_ejected: 0.5,
             ejection_ns: 1_000_000_000,
             ejection_max_ns: 60_000_000_000,
+            tuning: Tuning::default(),
         }
     }
 }
@@ -157,7 +161,7 @@ impl Limits {
                 return Err(ConfigError(why));
             }
         }
-        Ok(())
+        self.tuning.check().map_err(ConfigError)
     }
 }
 

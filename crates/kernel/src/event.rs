@@ -71,6 +71,27 @@ impl Outcome {
     }
 }
 
+/// What a server says of itself on a response (document 002 §4.2.1), and a client believes within
+/// reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Feedback {
+    /// Requests that waited or ran there when the response was sent, without it.
+    pub queue: u32,
+    /// How long it worked on the request, without its wait, in ns.
+    pub service_ns: u64,
+}
+
+/// What a server answers to a probe ([`crate::Action::Probe`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// Who answers.
+    pub server: ServerId,
+    /// Requests that are there.
+    pub in_flight: u32,
+    /// What requests of late took there, when about as many were, in ns.
+    pub latency_ns: u64,
+}
+
 /// One thing that happened.
 // With a tag of its own: one hidden in a field of `Arrive` would have to be decoded every time.
 #[allow(missing_docs, reason = "the fields say what they are")]
@@ -118,6 +139,15 @@ pub enum Event {
         /// When it ends unless it is stopped.
         ends: Timestamp,
     },
+    /// What the server of a copy said of itself, before [`Event::Responded`] or [`Event::Finished`].
+    /// Optional, and means nothing to most policies.
+    Feedback { copy: CopyId, feedback: Feedback },
+    /// A server has answered a probe. One that does not is no event.
+    Probed(Probed),
+    /// From now on a server may hold so many copies ([`crate::Core::set_limit`]).
+    Limit { server: ServerId, limit: u32 },
+    /// A server gets no new copies until a time ([`crate::Core::close_until`]).
+    Close { server: ServerId, until: Timestamp },
     /// Time passed: whatever is due is done.
     Tick,
 }

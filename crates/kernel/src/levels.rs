@@ -79,6 +79,18 @@ impl Order {
         })
     }
 
+    /// From now on a member is full on level `full`, if that is above the level where it is now.
+    pub(crate) fn make_room(&mut self, full: u32) {
+        let was_full = self.ends.len() as u32 - 1;
+        if full > was_full {
+            let available = self.available().len() as u32;
+            self.ends.resize(full as usize, available);
+            self.ends[was_full as usize] = available;
+            self.ends.push(self.order.len() as u32);
+            self.level.iter_mut().filter(|level| **level == was_full).for_each(|at| *at = full);
+        }
+    }
+
     pub(crate) fn set(&mut self, member: u32, level: u32) {
         let level = level.min(self.ends.len() as u32 - 1);
         let mut at = core::mem::replace(&mut self.level[member as usize], level);
@@ -219,6 +231,30 @@ impl Levels<'_> {
         let sorted = order.as_deref().map_or(&[][..], Order::available);
         let sorted = sorted.iter().map(|&member| servers[member as usize]);
         scan.iter().copied().filter(|&server| self.is_available(server)).chain(sorted)
+    }
+
+    /// The server that can take a copy and has the least score, ties at random. O(servers).
+    #[must_use]
+    pub fn least_by(
+        &self,
+        rng: &mut Rng,
+        avoid: Avoid,
+        score: impl Fn(ServerId) -> f64,
+    ) -> Option<ServerId> {
+        let (mut best, mut ties) = (None, 0);
+        for server in self.available().filter(|&server| !avoid.contains(server)) {
+            let score = score(server);
+            ties = match best {
+                Some((least, _)) if score > least => continue,
+                Some((least, _)) if score == least => ties + 1,
+                _ => 1,
+            };
+            // Each of k that tie stays with a chance of 1/k.
+            if ties == 1 || below(rng, ties) == 0 {
+                best = Some((score, server));
+            }
+        }
+        best.map(|(_, server)| server)
     }
 
     /// A server that can take a copy, uniformly at random. O(1) in large groups.

@@ -48,25 +48,30 @@ mod action;
 pub mod balance;
 mod cell;
 mod config;
-mod decay;
 pub mod duration;
 mod event;
 mod heap;
 pub mod hedge;
 mod id;
 mod levels;
+mod math;
 mod policy;
+pub mod rate;
+pub mod stage;
 pub mod time;
+mod tuning;
 
 pub use action::{Action, EjectReason, FailReason, Role, ShedReason, StartReason, StopReason};
 pub use cell::{Cell, CopyView, Core, Scheduler, ServerView};
 pub use config::{ConfigError, Limits, Server, Topology};
-pub use event::{Arrive, Event, Outcome};
+pub use event::{Arrive, Event, Feedback, Outcome, Probed};
 pub use heap::Heaps;
 pub use id::{CopyId, GroupId, QueryId, ServerId};
 pub use levels::{Avoid, Levels};
 pub use policy::{AnyPick, Args, Driver, Gate, HedgeSpec, Named, PickSpec, Policy, PolicyError};
+pub use rate::RateSpec;
 pub use time::{NEVER_NS, Timestamp};
+pub use tuning::Tuning;
 
 /// The generator of a cell. It is passed in at construction; its seed decides every tie.
 pub type Rng = rand_pcg::Pcg64Mcg;

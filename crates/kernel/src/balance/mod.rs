@@ -1,19 +1,32 @@
 //! Which server takes a copy.
 
+mod c3;
+mod c3_two_choices;
+mod els;
 mod least_outstanding;
+mod least_response_time;
 mod peak_ewma;
+mod prequal;
 mod random;
 mod round_robin;
+mod seen;
 mod two_choices;
+mod weighted_random;
 
+pub use c3::C3;
+pub use c3_two_choices::C3TwoChoices;
+pub use els::Els;
 pub use least_outstanding::LeastOutstanding;
+pub use least_response_time::LeastResponseTime;
 pub use peak_ewma::PeakEwma;
+pub use prequal::Prequal;
 pub use random::Random;
 pub use round_robin::RoundRobin;
 pub use two_choices::TwoChoices;
+pub use weighted_random::WeightedRandom;
 
 use crate::Rng;
-use crate::event::Outcome;
+use crate::event::{Feedback, Outcome, Probed};
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 use crate::time::Timestamp;
@@ -35,6 +48,34 @@ pub trait Pick {
 
     /// A server was sent a copy, by this pick or by a hedge.
     fn started(&mut self, _server: ServerId, _now: Timestamp) {}
+
+    /// A server has said something of itself, on a response that comes next.
+    fn heard(&mut self, _server: ServerId, _now: Timestamp, _feedback: Feedback) {}
+
+    /// By what it ranks a server, for metrics: less is better. None where it keeps no score.
+    fn score(&self, _server: ServerId, _levels: Levels<'_>) -> Option<f64> {
+        None
+    }
+
+    /// Does it listen to that? Else a driver may spare the cell the event.
+    fn reads_feedback(&self) -> bool {
+        false
+    }
+
+    /// Is it to be asked about queries that waited, too? Else a server that gets room takes the oldest
+    /// that it may serve.
+    fn ranks(&self) -> bool {
+        false
+    }
+
+    /// A query has arrived for this group: the servers to probe, each with a call.
+    fn probes(&mut self, _: Levels<'_>, _: &mut Rng, _probe: impl FnMut(ServerId)) {}
+
+    /// A server has answered a probe.
+    fn probed(&mut self, _now: Timestamp, _probed: Probed) {}
+
+    /// A server gets new copies again, after it was ejected or down.
+    fn restored(&mut self, _server: ServerId) {}
 
     /// A copy has freed its slot, so long after it was sent; none: it was stopped or lost, and says
     /// nothing but that it took at least so long.

@@ -20,10 +20,10 @@ use alloc::vec::Vec;
 
 use super::Pick;
 use crate::Rng;
-use crate::decay::decay;
 use crate::event::Outcome;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
+use crate::math::decay;
 use crate::time::Timestamp;
 
 /// After so long without responses 1/e of an average is left, in ns: Finagle's default.

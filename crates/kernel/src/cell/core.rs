@@ -1,5 +1,6 @@
 //! The state that every policy shares, and what a hedge may ask and order.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
@@ -15,6 +16,7 @@ use crate::config::{Limits, Topology};
 use crate::heap::Heaps;
 use crate::id::{CopyId, GroupId, NONE, QueryId, ServerId};
 use crate::levels::Avoid;
+use crate::rate::Rates;
 use crate::time::{NEVER_NS, Timestamp};
 
 /// The state of a cell that does not depend on its policy.
@@ -27,6 +29,8 @@ pub struct Core {
     /// As if it held so many copies more a biased server counts: as many as any has slots.
     pub(crate) bias: u32,
     pub(crate) groups: Vec<GroupState>,
+    /// Is any of them large?
+    pub(crate) ordered: bool,
     /// By server: its groups, and which member of the group it is.
     pub(crate) memberships: Vec<(GroupId, u32)>,
     pub(crate) queries: Vec<QueryState>,
@@ -42,6 +46,12 @@ pub struct Core {
     pub(crate) copy_timers: Heaps<Timestamp>,
     /// Of servers: when their ejections may end.
     pub(crate) ejection_timers: Heaps<Timestamp>,
+    /// Of servers: when those that are closed for a time open.
+    pub(crate) openings: Heaps<Timestamp>,
+    /// By server: until when its driver wants it closed.
+    pub(crate) closed_until: Vec<Timestamp>,
+    /// None where rates are not limited.
+    pub(crate) rates: Option<Box<Rates>>,
     pub(crate) ejections: Vec<Ejections>,
     pub(crate) arrivals: u64,
     pub(crate) retries: Budget,
@@ -97,24 +107,32 @@ impl Core {
         let full = bias + top.max().unwrap_or(1);
         let limited = budgeted && limits.hedge_budget < 1.0;
         let mut memberships = Vec::new();
-        let mut servers = Vec::new();
+        for (group, members) in topology.groups.iter().enumerate() {
+            let of = |(member, &server)| (server, (GroupId(group as u32), member as u32));
+            memberships.extend(members.iter().enumerate().map(of));
+        }
+        // Stable: the groups of a server stay in their order.
+        memberships.sort_by_key(|&(server, _)| server);
+        let mut servers = Vec::with_capacity(topology.servers.len());
+        let mut from = 0;
         for (at, server) in topology.servers.iter().enumerate() {
-            let from = memberships.len() as u32;
-            for (group, members) in topology.groups.iter().enumerate() {
-                let member = members.iter().position(|m| m.index() == at);
-                memberships.extend(member.map(|m| (GroupId(group as u32), m as u32)));
-            }
             let mut state = ServerState::new(server.slots, gates[at], most - server.slots);
-            state.groups = (from, memberships.len() as u32);
+            let mine = memberships[from..].iter().take_while(|of| of.0.index() == at).count();
+            state.groups = (from as u32, (from + mine) as u32);
+            from += mine;
             servers.push(state);
         }
+        let memberships = memberships.into_iter().map(|(_, membership)| membership).collect();
+        let groups: Vec<_> = topology.groups.iter().map(|m| GroupState::new(m, full)).collect();
+        let ordered = groups.iter().any(|group| group.order.is_some());
         let mut core = Self {
             now: Timestamp::default(),
             limits,
             rng,
             servers,
             bias,
-            groups: topology.groups.iter().map(|m| GroupState::new(m, full)).collect(),
+            groups,
+            ordered,
             memberships,
             queries: Vec::new(),
             cost_hints: Vec::new(),
@@ -124,6 +142,9 @@ impl Core {
             delays: Heaps::new(1),
             copy_timers: Heaps::new(1),
             ejection_timers: Heaps::new(1),
+            openings: Heaps::new(1),
+            closed_until: alloc::vec![Timestamp::default(); topology.servers.len()],
+            rates: None,
             ejections: alloc::vec![Ejections::default(); topology.servers.len()],
             arrivals: 0,
             retries: Budget::new(limits.retry_budget, limits.retry_reserve),
@@ -139,7 +160,7 @@ impl Core {
         };
         for server in (0..topology.servers.len() as u32).map(ServerId) {
             let large = core.groups_of(server).any(|g| core.groups[g.index()].order.is_some());
-            core.servers[server.index()].ordered = large;
+            core.servers[server.index()].tracked = large;
             core.sort(server);
         }
         core
@@ -338,8 +359,8 @@ impl Core {
         state.attach(copy.slot);
         let holder = &mut self.servers[server.index()];
         holder.inc_outstanding();
-        if holder.ordered {
-            self.sort(server);
+        if holder.tracked {
+            self.track_start(server);
         }
         if self.limits.attempt_timeout_ns != NEVER_NS {
             self.start_copy_timer(copy.slot, self.limits.attempt_timeout_ns);

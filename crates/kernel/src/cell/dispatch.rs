@@ -53,7 +53,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             }
             while let Some(query) = self.core.timers_due.pop() {
                 debug_assert!(H::SETS_TIMERS, "a hedge that sets timers says so");
-                if self.core.is_live(query) {
+                // One that was set in the same event takes the place of the one that is due.
+                if self.core.is_live(query) && !self.core.delays.contains(query.0) {
                     self.hedge.timer(&mut self.core, &mut self.pick, query);
                 }
             }
@@ -122,7 +123,27 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     #[inline(never)]
     fn fill_from_queue(&mut self, server: ServerId) {
+        if P::OBSERVES && self.pick.ranks() {
+            return self.serve_ranked(server);
+        }
         self.serve_waiting(server, |_| true);
+    }
+
+    /// Serves the oldest query that waits for a server, on the server of its group that the pick
+    /// prefers, as long as this one has room.
+    fn serve_ranked(&mut self, server: ServerId) {
+        while self.core.has_room(server) && self.hedge.overtakes(&mut self.core, server) {}
+        while self.core.has_room(server)
+            && let Some(mut query) = self.core.next_waiting(server)
+        {
+            let mut best = self.core.choose(&mut self.pick, query).unwrap_or(server);
+            // An older one may wait for that server.
+            while let Some(older) = self.core.next_waiting(best).filter(|&other| other != query) {
+                query = older;
+                best = self.core.choose(&mut self.pick, query).unwrap_or(best);
+            }
+            self.serve(query, best);
+        }
     }
 
     /// Serves the queries that wait for a server, as long as it has room and the next one may be served.

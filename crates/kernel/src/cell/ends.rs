@@ -5,7 +5,7 @@ use super::copies::{CopyState, QueryState, Stage};
 use super::health::{Blame, Streak};
 use crate::action::{Action, EjectReason, FailReason, StopReason};
 use crate::balance::Pick;
-use crate::event::Outcome;
+use crate::event::{Feedback, Outcome};
 use crate::hedge::Hedge;
 use crate::id::{CopyId, NONE, QueryId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
@@ -42,6 +42,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         {
             let now = self.core.now;
             self.pick.ended(server, now, now.since(started), outcome);
+            if let Some(outcome) = outcome {
+                self.core.adapt_rate(server, now.since(started), outcome);
+            }
         }
     }
 
@@ -234,7 +237,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.copies.remove(slot);
         let holder = &mut self.core.servers[server.index()];
         holder.dec_outstanding();
-        if holder.ordered {
+        if holder.tracked {
             self.core.sort(server);
         }
         if H::HEDGES {
@@ -252,6 +255,17 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         *self.core.out.next() = Action::Lose { copy };
         let server = self.release(slot);
         self.core.freed.push(server);
+    }
+
+    pub(super) fn feedback(&mut self, copy: CopyId, feedback: Feedback) {
+        if P::OBSERVES
+            && let Some(&CopyState { server, started, .. }) = self.core.copies.peek(copy)
+        {
+            let now = self.core.now;
+            // What a server says that it worked is no longer than the client waited.
+            let service_ns = feedback.service_ns.min(now.since(started));
+            self.pick.heard(server, now, Feedback { service_ns, ..feedback });
+        }
     }
 
     pub(super) fn forecast(&mut self, copy: CopyId, ends: Timestamp) {
@@ -274,6 +288,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.timed_out(slot);
         }
         self.end_ejections();
+        self.core.open_gates();
         while let Some((_, query)) = due(self.core.delays.first(0)) {
             self.core.delays.remove(0, query);
             self.core.timers_due.push(QueryId(query));

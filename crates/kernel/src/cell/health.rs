@@ -127,7 +127,8 @@ impl Core {
         if state.is_open() == open {
             return;
         }
-        state.set_open(open);
+        let closed = self.openings.contains(server.0);
+        state.set_open(open, closed);
         self.sort(server);
         let (from, to) = self.servers[server.index()].groups;
         for at in from..to {

@@ -51,7 +51,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let holder = &mut core.servers[server.index()];
         holder.inc_outstanding();
         let (role, why) = (Role::Primary, StartReason::Arrival);
-        let books = timed || holder.ordered || core.limits.attempt_timeout_ns != NEVER_NS;
+        let books = timed || holder.tracked || core.limits.attempt_timeout_ns != NEVER_NS;
         if H::HEDGES || P::OBSERVES || books {
             *core.out.next() = Action::Start { copy, query, server, role, why };
             return self.started(query, server, copy.slot, books);
@@ -77,8 +77,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if books {
             core.set_deadline(query);
             core.start_copy_timer(slot, core.limits.attempt_timeout_ns);
-            if core.servers[server.index()].ordered {
-                core.sort(server);
+            if core.servers[server.index()].tracked {
+                core.track_start(server);
             }
         }
         if H::HEDGES {
@@ -133,7 +133,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         holder.dec_outstanding();
         holder.failures = Streak::GOOD;
         let query = QueryId(id);
-        let books = timed || query_timed || holder.ordered;
+        let books = timed || query_timed || holder.tracked;
         if H::HEDGES || P::OBSERVES || books || core.waiting > 0 {
             *core.out.next() = Action::Answer { query, copy };
             return self.answered(query, server, copy, books);
@@ -155,7 +155,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if books {
             core.deadlines.remove(0, query.0);
             core.copy_timers.remove(0, copy.slot);
-            if core.servers[server.index()].ordered {
+            if core.servers[server.index()].tracked {
                 core.sort(server);
             }
         }
@@ -190,7 +190,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if !judged {
             holder.failures = Streak::GOOD;
         }
-        if holder.ordered {
+        if holder.tracked {
             core.sort(server);
         }
         if H::HEDGES {

@@ -6,6 +6,7 @@ mod copies;
 mod core;
 mod dispatch;
 mod ends;
+mod gate;
 mod health;
 mod hot;
 mod servers;
@@ -24,6 +25,8 @@ use crate::balance::Pick;
 use crate::config::{ConfigError, Limits, Topology};
 use crate::event::Event;
 use crate::hedge::{Hedge, Record, Snapshot};
+use crate::id::{GroupId, ServerId};
+use crate::rate::Rates;
 use crate::time::Timestamp;
 
 /// What a driver needs of a cell, whatever its policy.
@@ -47,6 +50,16 @@ pub trait Scheduler: Send {
     /// Queries that are taken for stuck and wait for a second copy, for metrics.
     fn suspects(&self) -> u32 {
         0
+    }
+
+    /// By what the policy ranks a server, for metrics: less is better. None where it keeps no score.
+    fn score(&self, _server: ServerId) -> Option<f64> {
+        None
+    }
+
+    /// Does the policy listen to what servers say of themselves ([`Event::Feedback`])?
+    fn reads_feedback(&self) -> bool {
+        false
     }
 
     /// Moves what the cell has recorded for the service's [`crate::hedge::Learner`] to the end of a
@@ -94,9 +107,27 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         })
     }
 
+    /// The same with limited rates, which a pick that observes goes with.
+    #[must_use]
+    pub(crate) fn with_rates(mut self, rates: Option<Rates>) -> Self {
+        debug_assert!(P::OBSERVES || rates.is_none(), "rates hear of what picks hear of");
+        for server in &mut self.core.servers {
+            server.tracked |= rates.is_some();
+        }
+        self.core.rates = rates.map(Box::new);
+        self
+    }
+
     /// The hedge, for what it counts.
     pub fn hedge(&self) -> &H {
         &self.hedge
+    }
+
+    fn probe(&mut self, group: GroupId) {
+        let Self { core, pick, .. } = self;
+        let levels = core.groups[group.index()].levels(&core.servers, core.now);
+        let probe = |server| *core.out.next() = Action::Probe { server };
+        pick.probes(levels, &mut core.rng, probe);
     }
 
     #[inline(always)]
@@ -124,6 +155,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             Event::ServerDraining { server } => self.server_draining(server),
             Event::ServerDown { server } => self.server_down(server),
             Event::Forecast { copy, ends } => self.forecast(copy, ends),
+            Event::Feedback { copy, feedback } => {
+                self.feedback(copy, feedback);
+                return self.core.actions(); // there is nothing to settle
+            }
+            Event::Probed(probed) => {
+                self.pick.probed(self.core.now, probed);
+                return self.core.actions();
+            }
+            Event::Limit { server, limit } => self.core.set_limit(server, limit),
+            Event::Close { server, until } => self.core.close_until(server, until),
             Event::Tick => self.tick(),
         }
         self.settle()
@@ -139,9 +180,14 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
             return self.decide(event);
         }
         self.decide(event);
+        if let Event::Arrive(arrive) = event {
+            self.probe(arrive.group);
+        }
         for action in self.core.out.list() {
-            if let Action::Start { server, .. } = *action {
-                self.pick.started(server, self.core.now);
+            match *action {
+                Action::Start { server, .. } => self.pick.started(server, self.core.now),
+                Action::Restore { server } => self.pick.restored(server),
+                _ => {}
             }
         }
         self.core.out.list()
@@ -149,8 +195,16 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
 
     fn next_deadline(&self) -> Timestamp {
         let core = &self.core;
-        let timers = [&core.deadlines, &core.delays, &core.copy_timers, &core.ejection_timers];
-        let first = timers.into_iter().filter_map(|heap| heap.first(0));
+        let timers = [
+            &core.deadlines,
+            &core.delays,
+            &core.copy_timers,
+            &core.ejection_timers,
+            &core.openings,
+        ];
+        // Most are empty, which is said beside their addresses: nothing else of them is looked at.
+        let set = timers.into_iter().filter(|heap| !heap.are_empty());
+        let first = set.filter_map(|heap| heap.first(0));
         first.map(|(at, _)| at).min().unwrap_or(Timestamp::NEVER)
     }
 
@@ -160,6 +214,16 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
 
     fn suspects(&self) -> u32 {
         self.hedge.suspects()
+    }
+
+    fn score(&self, server: ServerId) -> Option<f64> {
+        let Core { groups, servers, now, .. } = &self.core;
+        let group = &groups[self.core.groups_of(server).next()?.index()];
+        self.pick.score(server, group.levels(servers, *now))
+    }
+
+    fn reads_feedback(&self) -> bool {
+        self.pick.reads_feedback()
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {
@@ -187,6 +251,14 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn suspects(&self) -> u32 {
         (**self).suspects()
+    }
+
+    fn score(&self, server: ServerId) -> Option<f64> {
+        (**self).score(server)
+    }
+
+    fn reads_feedback(&self) -> bool {
+        (**self).reads_feedback()
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {

@@ -20,14 +20,16 @@ pub(crate) struct ServerState {
     /// How many copies it holds, and its head start: so that among unequal servers the one with
     /// the most idle slots, or the shortest queue, is least loaded.
     load: u32,
-    /// The load at which it gets no more copies: that of its gate, or 0 where it is closed.
+    /// The load at which it gets no more copies: that of its gate, or 0 where it may get none.
     full_at: u32,
     /// For the picks: its load, or [`FULL`].
     pub(crate) level: u32,
+    /// Its health allows copies.
+    open: bool,
     /// Others are preferred to it.
     biased: bool,
-    /// Is one of its groups large?
-    pub(crate) ordered: bool,
+    /// One of its groups is large, or its rate is limited: the cell keeps books on its copies.
+    pub(crate) tracked: bool,
     pub(crate) failures: Streak,
     /// Its stretch of [`Core::memberships`].
     pub(crate) groups: (u32, u32),
@@ -43,8 +45,9 @@ impl ServerState {
             load: load_bias,
             full_at: load_bias + limit,
             level: load_bias,
+            open: true,
             biased: false,
-            ordered: false,
+            tracked: false,
             failures: Streak::NEW,
             groups: (0, 0),
         }
@@ -59,14 +62,21 @@ impl ServerState {
         self.load < self.full_at
     }
 
-    /// May it get copies, once it has room?
+    /// May it get copies, once its gate lets it?
     pub(crate) fn is_open(&self) -> bool {
-        self.full_at > 0
+        self.open
     }
 
-    pub(crate) fn set_open(&mut self, open: bool) {
-        self.full_at = if open { self.load_bias + self.limit } else { 0 };
+    pub(crate) fn set_open(&mut self, open: bool, closed: bool) {
+        self.open = open;
+        self.full_at = if open && !closed { self.load_bias + self.limit } else { 0 };
         self.set_load(self.load);
+    }
+
+    /// Returns the load at which it is full.
+    pub(crate) fn set_limit(&mut self, limit: u32) -> u32 {
+        self.limit = limit;
+        self.load_bias + limit
     }
 
     #[inline(always)]
@@ -184,6 +194,12 @@ impl Core {
         self.servers[server.index()].has_room()
     }
 
+    /// May it get copies, once some that it holds have ended? Not while it is out or closed.
+    #[must_use]
+    pub fn takes_copies(&self, server: ServerId) -> bool {
+        self.servers[server.index()].full_at > 0
+    }
+
     /// Would the server start a copy at once, rather than queue it?
     #[inline(always)]
     #[must_use]
@@ -210,8 +226,16 @@ impl Core {
         state.outstanding().saturating_sub(state.slots)
     }
 
-    #[inline(never)]
+    /// A server's level has changed: its large groups put it into order.
+    #[inline(always)]
     pub(crate) fn sort(&mut self, server: ServerId) {
+        if self.ordered {
+            self.sort_in_groups(server);
+        }
+    }
+
+    #[inline(never)]
+    fn sort_in_groups(&mut self, server: ServerId) {
         let ServerState { level, groups: (from, to), .. } = self.servers[server.index()];
         for &(group, member) in &self.memberships[from as usize..to as usize] {
             if let Some(order) = &mut self.groups[group.index()].order {
@@ -323,8 +347,7 @@ impl Core {
     pub fn is_wanted(&self, server: ServerId, group: GroupId) -> bool {
         let alone = self.groups[group.index()].open == 1;
         let may_go = |query: QueryId| self.queries[query.index()].avoid() != Some(server);
-        self.servers[server.index()].is_open()
-            && self.waiting_in(group).any(|query| alone || may_go(query))
+        self.takes_copies(server) && self.waiting_in(group).any(|query| alone || may_go(query))
     }
 
     /// The waiting queries of a group, oldest first.

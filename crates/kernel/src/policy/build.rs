@@ -13,6 +13,7 @@ use crate::balance::{LeastOutstanding, Pick};
 use crate::cell::{Cell, Scheduler};
 use crate::config::{ConfigError, Limits, Topology};
 use crate::hedge::{Hedge, NoHedge};
+use crate::rate::{RateSpec, Rates};
 
 /// Who drives cells of whatever policy.
 pub trait Driver {
@@ -80,8 +81,13 @@ impl Policy {
             )));
         }
         let gates = self.gates(topology, &limits)?;
-        let maker = Maker { topology, gates: &gates, pick: self.pick, limits, driver };
+        let Self { pick, rate, .. } = *self;
+        let maker = Maker { topology, gates: &gates, pick, rate, limits, driver };
         match (self.pick, self.hedge) {
+            (_, hedge) if rate.is_some() => match hedge {
+                Some(hedge) => hedge.drive(maker),
+                None => maker.drive_boxed(NoHedge),
+            },
             (PickSpec::LeastOutstanding, None) => maker.drive(LeastOutstanding, NoHedge),
             (PickSpec::LeastOutstanding, Some(HedgeSpec::Laedge(cancellation))) => {
                 maker.drive(LeastOutstanding, cancellation.hedge(topology, &limits))
@@ -109,7 +115,8 @@ impl Policy {
         driver: D,
     ) -> Result<D::Output, ConfigError> {
         let gates = self.gates(topology, &limits)?;
-        Maker { topology, gates: &gates, pick: self.pick, limits, driver }.drive_boxed(hedge)
+        let Self { pick, rate, .. } = *self;
+        Maker { topology, gates: &gates, pick, rate, limits, driver }.drive_boxed(hedge)
     }
 }
 
@@ -117,6 +124,7 @@ pub(super) struct Maker<'a, D> {
     pub(super) topology: &'a Topology,
     gates: &'a [u32],
     pick: PickSpec,
+    rate: Option<RateSpec>,
     pub(super) limits: Limits,
     driver: D,
 }
@@ -138,10 +146,13 @@ impl<D: Driver> Maker<'_, D> {
     where
         H: Hedge + Clone + Send + 'static,
     {
-        let Self { topology, gates, pick, limits, driver } = self;
-        let pick = pick.pick(topology);
-        let cell =
-            move |rng| Cell::new(topology, gates, limits, (pick.clone(), hedge.clone()), rng);
+        let Self { topology, gates, pick, rate, limits, driver } = self;
+        let pick = pick.pick(topology, &limits);
+        let rates = rate.map(|spec| Rates::new(spec, limits.tuning, topology.servers.len()));
+        let cell = move |rng| {
+            let cell = Cell::new(topology, gates, limits, (pick.clone(), hedge.clone()), rng);
+            cell.map(|cell| cell.with_rates(rates.clone()))
+        };
         cell(crate::rng(0))?;
         let boxed =
             |rng| -> Box<dyn Scheduler> { Box::new(cell(rng).expect("one was made of the same")) };

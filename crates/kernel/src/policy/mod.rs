@@ -13,6 +13,7 @@ use core::fmt;
 
 use crate::config::{Limits, Topology};
 use crate::hedge::{Hedge, Learner, Version};
+use crate::rate::RateSpec;
 
 /// How many copies a server may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,7 @@ pub enum Gate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
     gate: Gate,
+    rate: Option<RateSpec>,
     pick: PickSpec,
     hedge: Option<HedgeSpec>,
 }
@@ -90,6 +92,8 @@ impl Policy {
     pub const TWO_CHOICES: Self = Self::balance(PickSpec::TwoChoices);
     /// `peak-ewma`
     pub const PEAK_EWMA: Self = Self::balance(PickSpec::PeakEwma);
+    /// `c3`: ranked by feedback, with rates.
+    pub const C3: Self = Self::balance(PickSpec::C3);
     /// `psq`: per-shard queuing.
     pub const PSQ: Self = Self { gate: Gate::Slots, ..Self::LEAST_OUTSTANDING };
 
@@ -99,7 +103,7 @@ impl Policy {
     /// Plain load balancing by push.
     #[must_use]
     pub const fn balance(pick: PickSpec) -> Self {
-        Self { gate: Gate::Outstanding, pick, hedge: None }
+        Self { gate: Gate::Outstanding, rate: pick.rate(), pick, hedge: None }
     }
 
     /// `bounded:N` (JBSQ): a server holds at most N.
@@ -111,19 +115,31 @@ impl Policy {
     /// A hedge with the gate and the pick of its bare name.
     #[must_use]
     pub const fn hedged(hedge: HedgeSpec) -> Self {
-        Self { gate: hedge.gate(), pick: hedge.pick(), hedge: Some(hedge) }
+        Self { gate: hedge.gate(), hedge: Some(hedge), ..Self::balance(hedge.pick()) }
     }
 
     /// The same behind a bound: a server holds at most N, and the least loaded takes a copy.
     #[must_use]
     pub const fn over_bounded(self, n: u32) -> Self {
-        Self { gate: Gate::Bound(n), pick: PickSpec::LeastOutstanding, hedge: self.hedge }
+        Self { gate: Gate::Bound(n), hedge: self.hedge, ..Self::LEAST_OUTSTANDING }
     }
 
     /// How many copies a server may hold.
     #[must_use]
     pub const fn gate(&self) -> Gate {
         self.gate
+    }
+
+    /// How the rates adapt at which it sends to servers; none: they are not limited.
+    #[must_use]
+    pub const fn rate(&self) -> Option<RateSpec> {
+        self.rate
+    }
+
+    /// Does it listen to what servers say of themselves ([`crate::Event::Feedback`])?
+    #[must_use]
+    pub const fn reads_feedback(&self) -> bool {
+        self.pick.reads_feedback()
     }
 
     /// Which server takes a copy.

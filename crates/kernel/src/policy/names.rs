@@ -1,6 +1,6 @@
 //! The names of policies: how a person writes them, and how they are printed.
 //!
-//! `HEDGE+GATE+PICK`, in any order, where a part that is left out is that of the bare name:
+//! `HEDGE+GATE+RATE+PICK`, in any order, where a part that is left out is that of the bare name:
 //! `delayed:15ms` is `delayed:15ms+random`, `laedge+bounded:2` is LÆDGE over JBSQ(2).
 
 use alloc::format;
@@ -11,6 +11,10 @@ use core::fmt;
 use super::{Gate, HedgeSpec, PickSpec, Policy};
 use crate::config::Topology;
 use crate::duration;
+use crate::rate::RateSpec;
+
+/// No rates, where the bare name has some.
+const UNPACED: &str = "unpaced";
 
 /// A policy that does not exist, or not in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,11 +174,19 @@ impl Policy {
     /// # Errors
     /// Says what is wrong and which policies there are.
     pub fn parse(text: &str, unit_ns: Option<u64>) -> Result<Self, PolicyError> {
-        let (mut gate, mut pick, mut hedge) = (None, None, None);
+        let (mut gate, mut rate, mut pick, mut hedge) = (None, None, None, None);
         for part in parts(text) {
             let args = Args::new(text, unit_ns, part);
             let named = PickSpec::find(args.name).filter(|_| args.list.is_empty());
             match (args.name, args.list()) {
+                ("cubic", []) => args.set(&mut rate, "rates", Some(RateSpec::Cubic))?,
+                ("aimd", []) => args.set(&mut rate, "rates", Some(RateSpec::Aimd))?,
+                ("bic", []) => args.set(&mut rate, "rates", Some(RateSpec::Bic))?,
+                ("fast", [target]) => {
+                    let target = RateSpec::Fast(args.delay(target)?);
+                    args.set(&mut rate, "rates", Some(target))?;
+                }
+                (UNPACED, []) => args.set(&mut rate, "rates", None)?,
                 ("psq", []) => args.set(&mut gate, "gates", Gate::Slots)?,
                 ("bounded", [n]) => args.set(&mut gate, "gates", Gate::Bound(args.bound(n)?))?,
                 _ => match named {
@@ -185,7 +197,8 @@ impl Policy {
         }
         let bare = hedge.map_or(Self::LEAST_OUTSTANDING, Self::hedged);
         let behind = gate.map_or(bare, |gate| Self { gate, ..bare }.least_outstanding());
-        Ok(Self { pick: pick.unwrap_or(behind.pick), ..behind })
+        let pick = pick.unwrap_or(behind.pick);
+        Ok(Self { pick, rate: rate.unwrap_or(pick.rate()), ..behind })
     }
 
     fn least_outstanding(self) -> Self {
@@ -205,13 +218,21 @@ impl fmt::Display for Gate {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { gate, pick, hedge } = self;
+        let Self { gate, rate, pick, hedge } = self;
+        let paced = |f: &mut fmt::Formatter<'_>| match rate {
+            _ if *rate == pick.rate() => Ok(()),
+            Some(rate) => write!(f, "+{rate}"),
+            None => write!(f, "+{UNPACED}"),
+        };
         let bare = match hedge {
             Some(hedge) => {
                 write!(f, "{hedge}")?;
                 Self::hedged(*hedge)
             }
-            None if *gate == Gate::Outstanding => return f.write_str(pick.name()),
+            None if *gate == Gate::Outstanding => {
+                f.write_str(pick.name())?;
+                return paced(f);
+            }
             None => {
                 write!(f, "{gate}")?;
                 Self { gate: *gate, ..Self::LEAST_OUTSTANDING }
@@ -223,7 +244,10 @@ impl fmt::Display for Policy {
             write!(f, "+{gate}")?;
             bare.least_outstanding()
         };
-        if behind.pick == *pick { Ok(()) } else { write!(f, "+{}", pick.name()) }
+        if behind.pick != *pick {
+            write!(f, "+{}", pick.name())?;
+        }
+        paced(f)
     }
 }
 
@@ -265,6 +289,14 @@ mod tests {
             "delayed:5ms:cc+psq",
             "psq+peak-ewma",
             "bounded:2+two-choices",
+            "c3",
+            "c3+unpaced",
+            "delayed:5ms+c3",
+            "bounded:2+c3",
+            "c3+aimd",
+            "round-robin+cubic",
+            "laedge+round-robin+fast:50ms",
+            "psq+bic",
         ] {
             assert_eq!(Policy::parse(text, None).expect(text).to_string(), text);
         }
@@ -272,6 +304,8 @@ mod tests {
             ("delayed:15ms+random", "delayed:15ms"),
             ("laedge+psq+least-outstanding", "laedge"),
             ("psq+least-outstanding", "psq"),
+            ("cubic+c3", "c3"),
+            ("unpaced+random", "random"),
             ("two-choices+delayed:1ms", "delayed:1ms+two-choices"),
             ("bounded:2+laedge:cc+pc", "laedge:cc+pc+bounded:2"),
         ] {
@@ -281,6 +315,7 @@ mod tests {
             ("random+two-choices", "picks"),
             ("psq+bounded:2", "gates"),
             ("laedge+rescue", "hedges"),
+            ("c3+cubic+bic", "rates"),
         ] {
             let said = Policy::parse(twice, None).expect_err(twice).to_string();
             assert!(said.contains(&format!("two {kind}")), "{said}");

@@ -7,14 +7,18 @@ use super::build::Maker;
 use super::names::Args;
 use super::{Driver, Gate, Named, Policy, PolicyError};
 use crate::Rng;
-use crate::balance::{LeastOutstanding, PeakEwma, Pick, Random, RoundRobin, TwoChoices};
-use crate::config::{ConfigError, Topology};
-use crate::event::Outcome;
+use crate::balance::{
+    C3, C3TwoChoices, Els, LeastOutstanding, LeastResponseTime, PeakEwma, Pick, Prequal, Random,
+    RoundRobin, TwoChoices, WeightedRandom,
+};
+use crate::config::{ConfigError, Limits, Topology};
+use crate::event::{Feedback, Outcome, Probed};
 use crate::hedge::{
     AppTimeout, Cancellation, Cloning, Delayed, Hedge, Naive, Probabilistic, Tied, Version,
 };
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
+use crate::rate::RateSpec;
 use crate::time::Timestamp;
 
 macro_rules! picks {
@@ -39,11 +43,11 @@ macro_rules! picks {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
             }
 
-            pub(super) fn pick(self, topology: &Topology) -> AnyPick {
+            pub(super) fn pick(self, topology: &Topology, limits: &Limits) -> AnyPick {
                 match self {
                     $(Self::$variant => {
-                        let new: fn(&Topology) -> $variant = $new;
-                        AnyPick::$variant(new(topology))
+                        let new: fn(&Topology, &Limits) -> $variant = $new;
+                        AnyPick::$variant(new(topology, limits))
                     })+
                 }
             }
@@ -67,6 +71,34 @@ macro_rules! picks {
                 match self { $(Self::$variant(pick) => pick.started(server, now),)+ }
             }
 
+            fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
+                match self { $(Self::$variant(pick) => pick.heard(server, now, feedback),)+ }
+            }
+
+            fn restored(&mut self, server: ServerId) {
+                match self { $(Self::$variant(pick) => pick.restored(server),)+ }
+            }
+
+            fn probes(&mut self, levels: Levels<'_>, rng: &mut Rng, probe: impl FnMut(ServerId)) {
+                match self { $(Self::$variant(pick) => pick.probes(levels, rng, probe),)+ }
+            }
+
+            fn probed(&mut self, now: Timestamp, probed: Probed) {
+                match self { $(Self::$variant(pick) => pick.probed(now, probed),)+ }
+            }
+
+            fn score(&self, server: ServerId, levels: Levels<'_>) -> Option<f64> {
+                match self { $(Self::$variant(pick) => pick.score(server, levels),)+ }
+            }
+
+            fn reads_feedback(&self) -> bool {
+                match self { $(Self::$variant(_) => PickSpec::$variant.reads_feedback(),)+ }
+            }
+
+            fn ranks(&self) -> bool {
+                match self { $(Self::$variant(pick) => pick.ranks(),)+ }
+            }
+
             fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
                 match self { $(Self::$variant(pick) => pick.ended(server, now, took_ns, outcome),)+ }
             }
@@ -75,11 +107,32 @@ macro_rules! picks {
 }
 
 picks! {
-    Random "random" |_| Random;
-    RoundRobin "round-robin" |topology| RoundRobin::new(topology.groups.len());
-    LeastOutstanding "least-outstanding" |_| LeastOutstanding;
-    TwoChoices "two-choices" |_| TwoChoices;
-    PeakEwma "peak-ewma" |topology| PeakEwma::new(topology.servers.len());
+    Random "random" |_, _| Random;
+    RoundRobin "round-robin" |topology, _| RoundRobin::new(topology.groups.len());
+    LeastOutstanding "least-outstanding" |_, _| LeastOutstanding;
+    TwoChoices "two-choices" |_, _| TwoChoices;
+    PeakEwma "peak-ewma" |topology, _| PeakEwma::new(topology.servers.len());
+    C3 "c3" |topology, limits| C3::new(topology.servers.len(), limits.tuning);
+    C3TwoChoices "c3-two-choices" |topology, limits| C3TwoChoices::new(topology.servers.len(), limits.tuning);
+    LeastResponseTime "least-response-time" |topology, limits| LeastResponseTime::new(topology.servers.len(), limits.tuning);
+    WeightedRandom "weighted-random" |topology, limits| WeightedRandom::new(topology.servers.len(), limits.tuning);
+    Els "els" |topology, limits| Els::new(topology.servers.len(), limits.tuning);
+    Prequal "prequal" |topology, _| Prequal::new(topology.servers.len());
+}
+
+impl PickSpec {
+    /// Does it listen to what servers say of themselves ([`crate::Event::Feedback`])?
+    pub(super) const fn reads_feedback(self) -> bool {
+        matches!(self, Self::C3 | Self::C3TwoChoices | Self::WeightedRandom)
+    }
+
+    /// The rates of the bare name: those of its source.
+    pub(super) const fn rate(self) -> Option<RateSpec> {
+        match self {
+            Self::C3 | Self::C3TwoChoices => Some(RateSpec::Cubic),
+            _ => None,
+        }
+    }
 }
 
 macro_rules! hedges {

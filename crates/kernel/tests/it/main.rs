@@ -6,6 +6,7 @@ mod hedges;
 mod laedge;
 mod observing_pick;
 mod random_events;
+mod rates;
 mod referee;
 mod rescue;
 mod rescue_learner;

@@ -6,8 +6,8 @@
 use crate::referee::{World, named};
 use curtail_kernel::hedge::{Exploration, Snapshot};
 use curtail_kernel::{
-    Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy, QueryId, Rng,
-    Server, ServerId, Timestamp, Topology, rng,
+    Arrive, CopyId, Event, Feedback, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy, Probed,
+    QueryId, Rng, Server, ServerId, Timestamp, Topology, Tuning, rng,
 };
 use rand_core::Rng as _;
 
@@ -60,12 +60,16 @@ fn policy(rng: &mut Rng) -> Policy {
     let text = text.replace('D', "20ns").replace('Q', "0.5");
     let composed = format!("{text}+{}", pick(rng, PickSpec::NAMES));
     let is_pick = PickSpec::NAMES.contains(&form);
-    named(if is_pick || below(rng, 2) == 0 { &text } else { &composed })
+    let text = if is_pick || below(rng, 2) == 0 { text } else { composed };
+    // Now and then, with rates that are limited in another way.
+    let rate = pick(rng, &["", "", "", "", "+cubic", "+aimd", "+bic", "+fast:30ns", "+unpaced"]);
+    named(&format!("{text}{rate}"))
 }
 
 /// One group, several disjoint ones, or a ring in which every server serves several.
 fn topology(rng: &mut Rng) -> Topology {
-    let count = 1 + below(rng, 5);
+    // Now and then a group is so large that the cell keeps its servers in order.
+    let count = 1 + if below(rng, 16) == 0 { 8 + below(rng, 4) } else { below(rng, 5) };
     let slots = pick(rng, &[1, 1, 2, 3]);
     let servers = (0..count).map(|_| Server { slots: 1 + below(rng, slots) }).collect();
     let groups = match below(rng, 3) {
@@ -97,6 +101,16 @@ fn limits(rng: &mut Rng, cancel: bool) -> Limits {
         max_ejected: pick(rng, &[0.0, 0.5, 1.0]),
         ejection_ns: pick(rng, &[0, 20]),
         ejection_max_ns: pick(rng, &[0, 100, 1_000]),
+        tuning: Tuning {
+            clients: pick(rng, &[1, 100]),
+            interval_ns: 50,
+            rate_window_ns: pick(rng, &[50, 200]),
+            saddle_ns: 200,
+            stale_ns: 500,
+            initial_rate: pick(rng, &[0.5, 5.0]),
+            burst: pick(rng, &[1.0, 3.0]),
+            ..Tuning::default()
+        },
     }
 }
 
@@ -170,7 +184,17 @@ fn next_event(
         return copy_event(rng, world, copy, trouble, ended);
     }
     let server = ServerId(below(rng, world.model.up.len() as u32));
-    match below(rng, 9) {
+    match below(rng, 13) {
+        12 => {
+            let (in_flight, latency_ns) = (below(rng, 5), u64::from(below(rng, 50)));
+            Event::Probed(Probed { server, in_flight, latency_ns })
+        }
+        9 => {
+            let until = world.model.now.after(u64::from(below(rng, 40)));
+            Event::Close { server, until: pick(rng, &[until, until, Timestamp::NEVER]) }
+        }
+        10 => Event::Close { server, until: world.model.now },
+        11 => Event::Limit { server, limit: below(rng, 6) },
         0 => Event::ServerDown { server },
         1 => Event::ServerDraining { server },
         8 => Event::ServerUnhealthy { server, listens: below(rng, 3) > 0 },
@@ -203,6 +227,11 @@ fn copy_event(
         0 => return Event::Responded { copy, good: trouble == 0 || below(rng, 4) > 0 },
         1 => return Event::Forecast { copy, ends: Timestamp(u64::from(rng.next_u32() % 10_000)) },
         2 => return Event::Started { copy },
+        4 if below(rng, 2) == 0 => {
+            let queue = pick(rng, &[0, 1, 5, u32::MAX]);
+            let service_ns = pick(rng, &[0, 7, 50, u64::MAX]);
+            return Event::Feedback { copy, feedback: Feedback { queue, service_ns } };
+        }
         3 if state.query.is_none() => {
             return pick(rng, &[Event::Unwanted { copy }, Event::Progress { copy }]);
         }

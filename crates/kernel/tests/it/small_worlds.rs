@@ -11,7 +11,7 @@ use crate::referee::{Health, World, named};
 use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{
     Arrive, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, Policy, Server, ServerId,
-    Timestamp, Topology,
+    Timestamp, Topology, Tuning,
 };
 
 /// One thing that may happen, named so that it can be replayed.
@@ -25,6 +25,9 @@ enum Step {
     Abandon(curtail_kernel::QueryId),
     Down,
     Up,
+    Close,
+    Open,
+    Limit(u32),
     Tick,
 }
 
@@ -36,6 +39,8 @@ struct Setup {
     queries: u64,
     /// For policies that learn.
     learned: Option<Snapshot>,
+    /// Does the gate of the first server move?
+    gates: bool,
 }
 
 impl Setup {
@@ -65,6 +70,9 @@ impl Setup {
             Step::Abandon(query) => Event::Abandoned { query },
             Step::Down => Event::ServerDown { server: ServerId(0) },
             Step::Up => Event::ServerUp { server: ServerId(0) },
+            Step::Close => Event::Close { server: ServerId(0), until: Timestamp::NEVER },
+            Step::Open => Event::Close { server: ServerId(0), until: Timestamp(now) },
+            Step::Limit(limit) => Event::Limit { server: ServerId(0), limit },
             Step::Tick => Event::Tick,
         };
         world.feed(now, event);
@@ -99,6 +107,11 @@ impl Setup {
         }
         steps.extend(world.model.queries.keys().map(|&query| Step::Abandon(query)));
         steps.push(if world.model.up[0] == Health::Down { Step::Up } else { Step::Down });
+        if self.gates {
+            let is_closed = world.model.is_closed(ServerId(0));
+            steps.push(if is_closed { Step::Open } else { Step::Close });
+            steps.extend([1, 2].map(Step::Limit));
+        }
         if is_due(world) {
             steps.push(Step::Tick);
         }
@@ -165,7 +178,9 @@ fn looks(world: &World) -> String {
         (seq == 1, q.group, q.may_duplicate, q.may_retry, q.avoid, q.retries)
     };
     let queries: Vec<_> = queries.iter().map(of).collect();
-    format!("{} {:?} {} {queries:?} {copies:?}", model.arrivals, model.up, is_due(world))
+    let gate = (model.is_closed(ServerId(0)), model.gate(ServerId(0)));
+    let (arrivals, up) = (model.arrivals, &model.up);
+    format!("{arrivals} {up:?} {gate:?} {} {queries:?} {copies:?}", is_due(world))
 }
 
 fn walk(topology: &Topology, queries: u64, policies: &[&str]) -> usize {
@@ -175,7 +190,8 @@ fn walk(topology: &Topology, queries: u64, policies: &[&str]) -> usize {
             let cancel = policy.needs_cancellation() || seed == 1;
             let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
             let topology = topology.clone();
-            states += Setup { policy, topology, limits, seed, queries, learned: None }.walk();
+            let (learned, gates) = (None, false);
+            states += Setup { policy, topology, limits, seed, queries, learned, gates }.walk();
         }
     }
     states
@@ -222,9 +238,27 @@ fn stuck_queries_are_rescued() {
             let cancel = policy != named("rescue:no-cancel");
             let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
             let (learned, seed) = (Some(learned), 1);
-            let states = Setup { policy, topology, limits, seed, queries, learned }.walk();
+            let states =
+                Setup { policy, topology, limits, seed, queries, learned, gates: false }.walk();
             assert!(states > 100, "{policy}: only {states} states: the walk stopped early");
         }
+    }
+}
+
+#[test]
+fn gates_that_move() {
+    let policies = ["psq", "laedge:cc+pc", "rescue:preempt", "c3", "tied+prequal"];
+    for policy in policies.map(named) {
+        let cancel = policy.needs_cancellation();
+        let limits = Limits { cancel, eject_after: 0, queue: 2, ..Limits::default() };
+        // So slow that tokens come between steps only where a step waits for one.
+        let tuning = Tuning { burst: 1.0, initial_rate: 1.0, ..Tuning::default() };
+        let limits = Limits { max_outstanding: 2, tuning, ..limits };
+        let topology = Topology::replicated(2, 1);
+        let (seed, learned) = (1, Some(Snapshot { suspect_ns: 2, ..Snapshot::NOTHING }));
+        let states =
+            Setup { policy, topology, limits, seed, queries: 2, learned, gates: true }.walk();
+        assert!(states > 100, "{policy}: only {states} states: the walk stopped early");
     }
 }
 
@@ -261,7 +295,8 @@ fn walk_behind_a_gate(servers: u32, queries: u64, policies: &[&str]) -> usize {
         let limits =
             Limits { max_outstanding: 2, eject_after: 0, queue: 2, cancel, ..Limits::default() };
         let topology = topology.clone();
-        states += Setup { policy, topology, limits, seed: 1, queries, learned: None }.walk();
+        let (seed, learned, gates) = (1, None, false);
+        states += Setup { policy, topology, limits, seed, queries, learned, gates }.walk();
     }
     states
 }

@@ -325,7 +325,8 @@ impl Rescue {
             let newer = core.copies_of(query).next()?;
             let elsewhere = |other| core.copies_of(other).all(|copy| copy.server != newer.server);
             let of_use = core.is_wanted(newer.server, group)
-                || (self.may_rescue(core)
+                || (core.takes_copies(newer.server)
+                    && self.may_rescue(core)
                     && self.lists.first(List::Suspects, group, elsewhere).is_some());
             of_use.then_some(newer.id)
         };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, FailReason, GroupId, HedgeSpec, Limits, NEVER_NS, Outcome,
+    Action, Arrive, CopyId, Core, Event, FailReason, GroupId, HedgeSpec, Limits, NEVER_NS, Outcome,
     Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
 };
 
@@ -88,6 +88,12 @@ pub(crate) struct Model {
     winner: Option<StartReason>,
     /// Servers that have not answered since a second copy beat theirs: others may be preferred to them.
     pub beaten: BTreeSet<ServerId>,
+    /// By server: the limit that it was given last, where it was given one.
+    pub(super) limit: Vec<Option<u32>>,
+    /// By server: until when it is closed, and then until the next tick.
+    pub(super) closed: Vec<Option<Timestamp>>,
+    /// By server: tokens of its rate, and whether the cell says that it is closed.
+    pub(super) buckets: Vec<(f64, bool)>,
     /// The copy whose server began with it in the event at hand, where that is news to its query.
     pub begun: Option<CopyId>,
     /// Queries that waited before the event at hand.
@@ -106,6 +112,9 @@ impl Model {
             standing: vec![Standing::default(); topology.servers.len()],
             hedges: f64::from(limits.hedge_burst),
             overtaken: vec![false; topology.servers.len()],
+            limit: vec![None; topology.servers.len()],
+            closed: vec![None; topology.servers.len()],
+            buckets: vec![(limits.tuning.burst, false); topology.servers.len()],
             topology,
             limits,
             now: Timestamp(0),
@@ -137,11 +146,11 @@ impl Model {
     }
 
     pub(crate) fn gate(&self, server: ServerId) -> u32 {
-        match (self.policy.bound(), self.policy.pulls()) {
+        self.limit[server.index()].unwrap_or(match (self.policy.bound(), self.policy.pulls()) {
             (Some(n), _) => n,
             (None, true) => self.slots(server),
             (None, false) => self.limits.max_outstanding,
-        }
+        })
     }
 
     pub(crate) fn slots(&self, server: ServerId) -> u32 {
@@ -296,8 +305,24 @@ impl Model {
             },
             Event::ServerDraining { server } => self.set_health(server, Health::Draining),
             Event::ServerDown { server } => self.lose(server),
-            Event::Tick => self.time_out(),
-            Event::Unwanted { .. } | Event::Progress { .. } | Event::Forecast { .. } => {}
+            Event::Limit { server, limit } => {
+                self.limit[server.index()] = Some(limit.clamp(1, Topology::MAX_GATE));
+            }
+            Event::Close { server, until } => {
+                self.closed[server.index()] = Some(until).filter(|&until| until > now);
+                self.open_paced(server.index()..server.index() + 1);
+            }
+            Event::Tick => {
+                let closed = self.closed.iter_mut();
+                closed.for_each(|until| *until = until.filter(|&until| until > now));
+                self.open_paced(0..self.buckets.len());
+                self.time_out();
+            }
+            Event::Feedback { .. }
+            | Event::Probed(_)
+            | Event::Unwanted { .. }
+            | Event::Progress { .. }
+            | Event::Forecast { .. } => {}
         }
         self.begin();
     }
@@ -444,11 +469,18 @@ impl Model {
             Action::Lose { copy } => self.check_lost(copy),
             Action::Eject { server, .. } => self.eject(server),
             Action::Restore { server } => self.restore(server),
+            Action::Probe { server } => {
+                assert!(
+                    self.is_open(server) && self.has_room(server),
+                    "a server that may be picked"
+                );
+            }
         }
     }
 
     /// The event at hand is over: a response that was due has come.
-    pub(crate) fn settled(&self, event: &Event) {
+    pub(crate) fn settled(&mut self, core: &Core, event: &Event) {
+        self.check_rates(core, event);
         if let Event::ServerUp { server } = *event {
             let ejected = self.up[server.index()] == Health::Ejected
                 && self.standing[server.index()].until > self.now;
@@ -468,12 +500,14 @@ impl Model {
     ) {
         assert_eq!(copy.serial, self.next_serial, "serials count up");
         self.next_serial += 1;
+        self.pay(server);
         assert!(self.copies.keys().all(|c| c.slot != copy.slot), "slots are unique");
         let state = self.queries.get(&query).expect("a copy of a live query");
         assert!(state.deadline > self.now, "an expired query is not started");
         assert!(self.is_open(server), "nothing goes to a server that is closed");
         assert!(self.serves(server, state.group), "a server of the query's group");
-        assert!(self.outstanding(server) < self.gate(server), "the gate holds");
+        let open = self.closed[server.index()].is_none();
+        assert!(open && self.outstanding(server) < self.gate(server), "the gate holds");
         assert!(self.attached(query).all(|(_, c)| c.server != server), "copies on two servers");
         let copies = self.attached(query).count();
         match role {

@@ -81,13 +81,14 @@ impl Model {
     /// A copy of a query is told to make room: may it be, and for whom?
     pub(crate) fn check_preemption(&self, query: QueryId, server: ServerId) {
         let group = self.queries[&query].group;
-        let wanted = self.is_wanted(server, |other| other.group == group);
+        let wanted =
+            !self.is_closed(server) && self.is_wanted(server, |other| other.group == group);
         match self.policy.hedge() {
             Some(HedgeSpec::Laedge(_)) => {
                 assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
             }
             Some(HedgeSpec::Rescue(_)) => {
-                if self.policy.bound().is_some() && self.keeps_waiting(server) {
+                if self.gate(server) > self.slots(server) && self.keeps_waiting(server) {
                     return;
                 }
                 // A suspect is another query of the group, with one copy elsewhere.
@@ -160,7 +161,7 @@ impl Model {
             }
             for &server in &self.topology.groups[query.group.index()] {
                 let elsewhere = self.attached(id).all(|(_, copy)| copy.server != server);
-                let room = self.outstanding(server) < self.gate(server);
+                let room = self.has_room(server);
                 let left_out = elsewhere && room && self.suits(server, query);
                 assert!(!left_out, "{server:?} could have run {id:?}, too");
             }
@@ -199,11 +200,11 @@ impl Model {
         let held = self.outstanding(server);
         assert_eq!(view.outstanding, held, "{server:?} holds what was started and has not ended");
         assert_eq!(view.up, self.is_up(server));
-        assert!(held <= self.gate(server), "no server exceeds its gate");
         if !self.is_open(server) {
             return;
         }
-        if held < self.gate(server) {
+        let has_room = self.has_room(server);
+        if has_room {
             assert!(
                 !self.is_wanted(server, |_| true),
                 "{server:?} has room while a query waits for it"
@@ -212,7 +213,7 @@ impl Model {
         let slots = self.slots(server);
         // What the budget refused is not tried again as soon as there is a token.
         let unlimited = self.limits.hedge_budget >= 1.0;
-        if self.is_laedge() && unlimited && held < slots.min(self.gate(server)) {
+        if self.is_laedge() && unlimited && has_room && held < slots {
             for (&id, query) in &self.queries {
                 assert!(!self.wants_copy(server, id, query), "{server:?} idles beside {id:?}");
             }
@@ -222,7 +223,7 @@ impl Model {
     /// Is there a server that could start this query now?
     pub(crate) fn could_run(&self, query: &super::Query) -> bool {
         let mut group = self.topology.groups[query.group.index()].iter();
-        group.any(|&s| self.suits(s, query) && self.outstanding(s) < self.gate(s))
+        group.any(|&s| self.suits(s, query) && self.has_room(s))
     }
 
     /// How loaded a server is among unequal ones: the one with the most idle slots, or the shortest
@@ -236,7 +237,7 @@ impl Model {
     pub(crate) fn check_balance(&self, server: ServerId, query: &super::Query) {
         let least = self.policy.pick() == PickSpec::LeastOutstanding;
         for &other in &self.topology.groups[query.group.index()] {
-            let room = self.outstanding(other) < self.gate(other);
+            let room = self.has_room(other);
             let beaten = self.policy.rescues().is_some() && self.beaten.contains(&other);
             let better =
                 room && !beaten && self.suits(other, query) && self.load(other) < self.load(server);
@@ -275,7 +276,8 @@ impl Model {
                 let living = self.attached(id).filter(|(_, copy)| !copy.stopping).count();
                 let may = query.may_duplicate && query.deadline > self.now;
                 let pair = query.group == group && may && living == 2;
-                let wanted = |at| self.is_wanted(at, |other| other.group == group);
+                let wanted =
+                    |at| !self.is_closed(at) && self.is_wanted(at, |other| other.group == group);
                 let of_use = self.attached(id).all(|(_, copy)| wanted(copy.server));
                 assert!(!(pair && of_use), "{id:?} keeps two copies while a query waits");
             }

@@ -46,6 +46,7 @@ impl World {
 
     /// Feeds an event, applies the actions to the model, and checks every promise.
     pub(crate) fn feed(&mut self, now: u64, event: Event) -> &[Action] {
+        self.model.earn(self.cell.core(), Timestamp(now));
         self.model.event(Timestamp(now), &event);
         self.actions = self.cell.handle(Timestamp(now), &event).to_vec();
         for action in &self.actions {
@@ -60,7 +61,7 @@ impl World {
         if let Event::Abandoned { query } = event {
             self.free.push(query);
         }
-        self.model.settled(&event);
+        self.model.settled(self.cell.core(), &event);
         self.model.check(self.cell.core());
         if matches!(event, Event::Started { .. })
             && !matches!(self.model.policy.hedge(), Some(HedgeSpec::Tied(_)))
@@ -153,6 +154,10 @@ impl World {
     /// Every server gets new copies again, once its ejection has lasted as long as it has to.
     fn restore_all(&mut self, mut now: u64) -> u64 {
         for server in 0..self.model.up.len() {
+            let open = ServerId(server as u32);
+            if self.model.is_closed(open) {
+                self.feed(now, Event::Close { server: open, until: Timestamp(now) });
+            }
             if self.model.up[server] != Health::Up {
                 self.feed(now, Event::ServerUp { server: ServerId(server as u32) });
                 if self.model.up[server] != Health::Up {
@@ -167,10 +172,20 @@ impl World {
     /// Ends everything that runs and checks that nothing is left.
     pub(crate) fn finish_all(&mut self, now: u64) {
         let mut now = self.restore_all(now);
-        while let Some((&copy, state)) = self.model.copies.iter().next() {
+        let paced = self.model.policy.rate().is_some();
+        loop {
+            let Some((&copy, state)) = self.model.copies.iter().next() else {
+                // Servers that have spent their rate open in time.
+                let Timestamp(next) = self.cell.next_deadline();
+                if !paced || next == u64::MAX {
+                    break;
+                }
+                now = now.max(next);
+                self.feed(now, Event::Tick);
+                continue;
+            };
             now += 1;
-            let stopping = state.stopping;
-            if stopping {
+            if state.stopping {
                 self.feed(now, Event::Stopped { copy });
             } else {
                 self.finish(now, copy, Outcome::Good);

@@ -1,0 +1,105 @@
+//! Gates that move: a server that is closed for a time, and one that may hold more or fewer copies.
+//!
+//! Rates ([`crate::rate`]), throttlers, slow starts and live changes of a configuration all come to
+//! these two. Cost: O(log servers) to close or open a server, O(1) to change its limit, and nothing
+//! for gates that stand still.
+//!
+//! Work is conserved within the gates: a query waits only while every server of its group that may serve
+//! it is full, closed or out. A server that holds more copies than a new limit allows keeps them.
+
+use super::core::Core;
+use crate::event::Outcome;
+use crate::id::ServerId;
+use crate::time::Timestamp;
+
+impl Core {
+    /// Closes a server to new copies until a time, in place of any earlier one; at a time that has
+    /// come it opens. What runs on it runs on. Like its health, this stops duplicates, too.
+    pub fn close_until(&mut self, server: ServerId, until: Timestamp) {
+        self.closed_until[server.index()] = until;
+        self.settle_opening(server);
+    }
+
+    /// A server opens when its driver and its rate let it.
+    fn settle_opening(&mut self, server: ServerId) {
+        let rate = self.rates.as_ref().map_or(Timestamp::default(), |rates| rates.next(server));
+        let until = self.closed_until[server.index()].max(rate);
+        let was_closed = self.openings.remove(0, server.0);
+        let closed = until > self.now;
+        if closed {
+            self.openings.insert(0, until, server.0);
+        }
+        if was_closed != closed {
+            self.move_gate(server);
+        }
+    }
+
+    /// A server may hold so many copies, 1 to [`crate::Topology::MAX_GATE`]; more or less than that
+    /// counts as the nearest that may be.
+    pub fn set_limit(&mut self, server: ServerId, limit: u32) {
+        let limit = limit.clamp(1, crate::Topology::MAX_GATE);
+        let full = self.bias + self.servers[server.index()].set_limit(limit);
+        let (from, to) = self.servers[server.index()].groups;
+        for at in from..to {
+            let group = &mut self.groups[self.memberships[at as usize].0.index()];
+            if let Some(order) = &mut group.order {
+                order.make_room(full);
+            }
+        }
+        self.move_gate(server);
+    }
+
+    /// Is the server closed until a time? Its health is another matter.
+    #[must_use]
+    pub fn is_closed(&self, server: ServerId) -> bool {
+        self.openings.contains(server.0)
+    }
+
+    fn move_gate(&mut self, server: ServerId) {
+        let closed = self.is_closed(server);
+        let state = &mut self.servers[server.index()];
+        state.set_open(state.is_open(), closed);
+        // Full or not: a hedge may make room on a server that has opened.
+        if self.takes_copies(server) {
+            self.freed.push(server);
+        }
+        self.sort(server);
+    }
+
+    /// Opens the servers whose time has come.
+    pub(super) fn open_gates(&mut self) {
+        while let Some((at, server)) = self.openings.first(0)
+            && at <= self.now
+        {
+            self.settle_opening(ServerId(server));
+        }
+    }
+
+    /// The books of a start on a tracked server.
+    #[inline(never)]
+    pub(crate) fn track_start(&mut self, server: ServerId) {
+        if let Some(rates) = &mut self.rates
+            && rates.spend(server, self.now) > self.now
+        {
+            return self.settle_opening(server);
+        }
+        self.sort(server);
+    }
+
+    /// A copy has ended: its server's rate may change, and with it the time when a closed one opens.
+    pub(super) fn adapt_rate(&mut self, server: ServerId, took_ns: u64, outcome: Outcome) {
+        let Some(rates) = &mut self.rates else { return };
+        rates.ended(server, self.now, took_ns, outcome);
+        let until = self.closed_until[server.index()].max(rates.next(server));
+        // One that is due already waits for its tick.
+        if until > self.now && self.openings.remove(0, server.0) {
+            self.openings.insert(0, until, server.0);
+        }
+    }
+
+    /// How fast a server may be sent to, in copies per second; none where rates are not limited.
+    #[must_use]
+    pub fn rate(&self, server: ServerId) -> Option<f64> {
+        self.rates.as_ref().map(|rates| rates.per_second(server))
+    }
+}

@@ -1,0 +1,12 @@
+//! AIMD: additive increase, multiplicative decrease.
+//!
+//! Source: document 002 §4.4.2 names it; the sizes are TCP's. Cost: O(1).
+//! Settled: about one copy per interval more, per interval: each response adds its share of that.
+
+use super::Paced;
+use crate::time::Timestamp;
+use crate::tuning::Tuning;
+
+pub(super) fn raise(paced: &Paced, _: Timestamp, _: &Tuning) -> f64 {
+    paced.rate + 1.0 / paced.rate.max(1.0)
+}

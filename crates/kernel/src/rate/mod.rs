@@ -1,0 +1,189 @@
+//! How fast a cell may send to each of its servers: token buckets, whose rates adapt to the rates at which
+//! responses come.
+//!
+//! Source: document 002 §4.2.2, Algorithm 2, and §4.4.2 for the alternatives. A rate is a number of copies
+//! per interval δ. A server without a token is closed until it has one; queries that find every server of
+//! their group closed wait in the cell (back-pressure). Cost: O(1) per start and per response, and
+//! O(log servers) where a server closes.
+//!
+//! Settled, where the source is open or contradicts itself:
+//! - **The fall.** Algorithm 2 multiplies the rate by β = 0.2; the root of its cubic function assumes, as in
+//!   CUBIC, that the rate fell *by* β, to 1 − β of it. It falls by β here.
+//! - **The rate of responses** is an average over [`Tuning::rate_window_ns`], and a response counts in
+//!   its own. A client that is one of hundreds sees 0 or 1 responses in an interval, and a rate
+//!   compared with those would jump between the two.
+//! - **What counts as a response** is a good one. A server that fails fast earns no higher rate.
+//! - **Slack.** As a response counts in its own average, a rate settles above that of the demand, by
+//!   about one copy per window.
+
+mod aimd;
+mod bic;
+mod cubic;
+mod fast;
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::event::Outcome;
+use crate::id::ServerId;
+use crate::math::decay;
+use crate::time::Timestamp;
+use crate::tuning::Tuning;
+
+/// How a rate adapts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateSpec {
+    /// `cubic`: as TCP CUBIC; that of C3.
+    Cubic,
+    /// `aimd`: additive increase, multiplicative decrease.
+    Aimd,
+    /// `bic`: as TCP BIC.
+    Bic,
+    /// `fast:D`: as FAST TCP, towards a response time in ns.
+    Fast(u64),
+}
+
+impl fmt::Display for RateSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cubic => f.write_str("cubic"),
+            Self::Aimd => f.write_str("aimd"),
+            Self::Bic => f.write_str("bic"),
+            Self::Fast(ns) => write!(f, "fast:{}", crate::duration::format(*ns)),
+        }
+    }
+}
+
+/// The largest rate, per interval: no bucket overflows an integer of nanoseconds.
+const MOST: f64 = 1e9;
+
+/// What is known of one server.
+#[derive(Clone, Copy, Debug)]
+struct Paced {
+    /// Copies per interval.
+    rate: f64,
+    /// At `filled`; below 1, the server is closed.
+    tokens: f64,
+    filled: Timestamp,
+    /// Responses per interval, an average that was right at `heard`.
+    received: f64,
+    heard: Timestamp,
+    /// R₀: the rate before it fell last.
+    saturation: f64,
+    /// When it fell last, and when it rose last.
+    fell: Timestamp,
+    rose: Timestamp,
+    /// An average of response times, in ns; 0 before the first.
+    response_ns: f64,
+}
+
+/// The rates of a cell's servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Rates {
+    spec: RateSpec,
+    tuning: Arc<Tuning>,
+    servers: Vec<Paced>,
+}
+
+impl Rates {
+    pub(crate) fn new(spec: RateSpec, tuning: Tuning, servers: usize) -> Self {
+        let start = Timestamp::default();
+        let paced = Paced {
+            rate: tuning.initial_rate.max(tuning.least_rate),
+            tokens: tuning.burst,
+            filled: start,
+            received: 0.0,
+            heard: start,
+            saturation: tuning.initial_rate,
+            fell: start,
+            rose: start,
+            response_ns: 0.0,
+        };
+        Self { spec, tuning: Arc::new(tuning), servers: vec![paced; servers] }
+    }
+
+    /// The rate of a server, in copies per second.
+    pub(crate) fn per_second(&self, server: ServerId) -> f64 {
+        self.servers[server.index()].rate * 1e9 / self.tuning.interval_ns as f64
+    }
+
+    /// A copy takes a token. When the next is there; `now` or earlier if it is.
+    pub(crate) fn spend(&mut self, server: ServerId, now: Timestamp) -> Timestamp {
+        let paced = &mut self.servers[server.index()];
+        paced.fill(now, &self.tuning);
+        paced.tokens -= 1.0;
+        self.next(server)
+    }
+
+    /// When a server has a token.
+    pub(crate) fn next(&self, server: ServerId) -> Timestamp {
+        let Paced { rate, tokens, filled, .. } = self.servers[server.index()];
+        if tokens >= 1.0 {
+            return filled;
+        }
+        // Rounded up: when the time has come, so has the token.
+        let wait = (1.0 - tokens) / rate * self.tuning.interval_ns as f64;
+        filled.after(wait as u64 + 1)
+    }
+
+    /// A copy has ended so long after it was sent.
+    pub(crate) fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, how: Outcome) {
+        if how != Outcome::Good {
+            return;
+        }
+        let tuning = &*self.tuning;
+        let paced = &mut self.servers[server.index()];
+        paced.fill(now, tuning);
+        paced.hear(now, took_ns, tuning);
+        let rate = match self.spec {
+            RateSpec::Cubic => paced.adapt(now, tuning, cubic::raise),
+            RateSpec::Aimd => paced.adapt(now, tuning, aimd::raise),
+            RateSpec::Bic => paced.adapt(now, tuning, bic::raise),
+            RateSpec::Fast(target_ns) => fast::adapt(paced, now, tuning, target_ns),
+        };
+        paced.rate = rate.clamp(tuning.least_rate, MOST);
+    }
+}
+
+impl Paced {
+    fn fill(&mut self, now: Timestamp, tuning: &Tuning) {
+        let intervals = now.since(self.filled) as f64 / tuning.interval_ns as f64;
+        self.tokens = (self.tokens + self.rate * intervals).min(tuning.burst);
+        self.filled = now;
+    }
+
+    fn hear(&mut self, now: Timestamp, took_ns: u64, tuning: &Tuning) {
+        let window = tuning.rate_window_ns as f64;
+        let left = self.received * decay(now.since(self.heard) as f64 / window);
+        self.received = left + tuning.interval_ns as f64 / window;
+        self.heard = now;
+        let took = took_ns as f64;
+        self.response_ns = match self.response_ns {
+            0.0 => took,
+            average => average + tuning.sample_weight * (took - average),
+        };
+    }
+
+    /// Algorithm 2, lines 3 to 11, with another way to rise.
+    fn adapt(
+        &mut self,
+        now: Timestamp,
+        tuning: &Tuning,
+        raise: impl Fn(&Self, Timestamp, &Tuning) -> f64,
+    ) -> f64 {
+        if self.rate > self.received {
+            // Responses need time to catch up with a rate that rose.
+            if now.since(self.rose) <= 2 * tuning.interval_ns {
+                return self.rate;
+            }
+            self.saturation = self.rate;
+            self.fell = now;
+            return self.rate * (1.0 - tuning.rate_decrease);
+        }
+        let raised = raise(self, now, tuning).min(self.rate + tuning.rate_step);
+        self.rose = now;
+        raised
+    }
+}
