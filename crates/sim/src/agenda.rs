@@ -2,12 +2,10 @@
 //!
 //! A place that becomes due is compared with the first, O(1). When another change is made, few
 //! places are compared with each other, without a jump that depends on the times: for up to
-//! [`SCANNED`] that is cheaper than keeping an order, O(places). More are kept in a heap, O(log
-//! places) per change.
+//! [`SCANNED`] that is cheaper than keeping an order, O(places). More are kept in a tournament: a tree in
+//! which each node has the first of two, O(log places) per change, without a jump either.
 
 use std::hint::select_unpredictable;
-
-use curtail_kernel::Heaps;
 
 /// Later than everything.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -18,17 +16,24 @@ const STEP: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// By place. Where they are compared and more than two, some are added that are never due.
+    /// By place. Where there are more than two, some are added that are never due.
     due: Vec<u64>,
-    /// Where there are too many to compare: those that are due at all.
-    order: Heaps<u64>,
+    /// Where there are too many to compare: the tree without its leaves, from the root at 1 on. A node has
+    /// the first of its two children, when it is due and its place.
+    tree: Vec<(u64, usize)>,
     first: (u64, usize),
 }
 
 impl Agenda {
     pub(crate) fn new(places: usize) -> Self {
-        let padded = if places == 2 { 2 } else { places.next_multiple_of(STEP) };
-        Self { due: vec![NEVER; padded], order: Heaps::new(1), first: (NEVER, 0) }
+        let padded = match places {
+            2 => 2,
+            ..=SCANNED => places.next_multiple_of(STEP),
+            _ => places.next_power_of_two(),
+        };
+        let nodes = if padded > SCANNED { padded } else { 0 };
+        let tree = vec![(NEVER, 0); nodes];
+        Self { due: vec![NEVER; padded], tree, first: (NEVER, 0) }
     }
 
     /// When a place is due; [`NEVER`] when it is not.
@@ -42,8 +47,9 @@ impl Agenda {
     pub(crate) fn add(&mut self, place: usize, at: u64) {
         debug_assert_eq!(self.due[place], NEVER, "a place is added once");
         self.due[place] = at;
-        if self.due.len() > SCANNED {
-            self.order.insert(0, at, place as u32);
+        if !self.tree.is_empty() {
+            self.first = self.play(place);
+            return;
         }
         // Of two at the same time the one on the left, as `earlier` has it; and as this does, with
         // moves.
@@ -59,7 +65,7 @@ impl Agenda {
         self.first = match &self.due[..] {
             &[left, right] => earlier((left, 0), (right, 1)),
             due if due.len() <= SCANNED => least(due),
-            _ => self.sort(place, at),
+            _ => self.play(place),
         };
     }
 
@@ -69,14 +75,20 @@ impl Agenda {
         self.first
     }
 
+    /// A place has changed: the matches on its way to the root are played again.
     #[inline(never)]
-    fn sort(&mut self, place: usize, at: u64) -> (u64, usize) {
-        let order = &mut self.order;
-        order.remove(0, place as u32);
-        if at != NEVER {
-            order.insert(0, at, place as u32);
+    fn play(&mut self, place: usize) -> (u64, usize) {
+        let Self { due, tree, .. } = self;
+        let left = place & !1;
+        let mut first = earlier((due[left], left), (due[left + 1], left + 1));
+        let mut node = (due.len() + place) / 2;
+        while node > 1 {
+            tree[node] = first;
+            let other = tree[node ^ 1];
+            first = if node & 1 == 0 { earlier(first, other) } else { earlier(other, first) };
+            node /= 2;
         }
-        order.first(0).map_or((NEVER, 0), |(at, place)| (at, place as usize))
+        first
     }
 }
 
@@ -108,7 +120,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_scan() {
-        for places in [1, 2, 3, 8, 17, 40] {
+        for places in [1, 2, 3, 8, 17, 40, 200] {
             let mut agenda = Agenda::new(places);
             assert_eq!(agenda.first().0, NEVER);
             let mut state = 7_u64;

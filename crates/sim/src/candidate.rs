@@ -19,6 +19,9 @@ pub enum Candidate {
     /// believe: it serves every waiting query before any second copy, though a second copy may be
     /// what a slow request waits for.
     Idealized,
+    /// `oracle`: every client knows the queue and the speed of every server. For servers that clients
+    /// share.
+    Oracle,
     /// `probabilistic:auto[:BUDGET]`: a `probabilistic:D:Q` whose delay and probability are trained first.
     Trained {
         /// The share of queries that may get a second copy, 0 to 1; none where that is trained, too.
@@ -28,13 +31,14 @@ pub enum Candidate {
 
 impl Candidate {
     /// The forms of what only a simulator can run.
-    pub const SIMULATED: [&str; 3] = ["probabilistic:auto[:BUDGET]", "idealized", "o1"];
+    pub const SIMULATED: [&str; 4] = ["probabilistic:auto[:BUDGET]", "idealized", "o1", "oracle"];
 
     /// Parses a policy as everywhere, or `o1`. Delays without a unit are multiples of `unit_ns`.
     pub fn parse(text: &str, unit_ns: u64) -> Result<Self, Error> {
         match text.split_once("auto") {
             _ if text == "o1" => return Ok(Self::O1),
             _ if text == "idealized" => return Ok(Self::Idealized),
+            _ if text == "oracle" => return Ok(Self::Oracle),
             Some(("probabilistic:", "")) => return Ok(Self::Trained { budget: None }),
             Some(("probabilistic:", budget)) => {
                 let share = budget.strip_prefix(':').and_then(|share| share.parse().ok());
@@ -75,6 +79,7 @@ impl Candidate {
         match *self {
             Self::Policy(policy) => policy,
             Self::O1 => Policy::PSQ,
+            Self::Oracle => Policy::LEAST_OUTSTANDING,
             Self::Idealized => Policy::from(Cancellation::Preemptive),
             Self::Trained { .. } => Policy::from(Probabilistic { delay_ns: 0, probability: 0.0 }),
         }
@@ -87,6 +92,7 @@ impl fmt::Display for Candidate {
             Self::Policy(policy) => policy.fmt(f),
             Self::O1 => f.write_str("o1"),
             Self::Idealized => f.write_str("idealized"),
+            Self::Oracle => f.write_str("oracle"),
             Self::Trained { budget: None } => f.write_str("probabilistic:auto"),
             Self::Trained { budget: Some(budget) } => write!(f, "probabilistic:auto:{budget}"),
         }
@@ -101,9 +107,9 @@ mod tests {
     fn a_wrong_name_is_repeated_as_written_and_the_bound_is_on_the_list() {
         let said = |text: &str| Candidate::parse(text, 1).expect_err(text).to_string();
         assert!(said("idealizedx").starts_with("unknown policy \"idealizedx\"; use one of "));
-        assert!(said("idealizedx").ends_with("idealized, o1"));
+        assert!(said("idealizedx").ends_with("idealized, o1, oracle"));
         assert!(!said("bounded:x").contains("o1"), "that is about the bound of a policy");
-        for text in ["o1", "idealized", "probabilistic:auto", "probabilistic:auto:0.05"] {
+        for text in ["o1", "oracle", "idealized", "probabilistic:auto", "probabilistic:auto:0.05"] {
             let candidate = Candidate::parse(text, 1).expect(text);
             assert_eq!(candidate.to_string(), text);
             assert_ne!(candidate, Candidate::Policy(candidate.policy()));

@@ -4,13 +4,14 @@ use curtail_dist::{Distribution, seed};
 use curtail_kernel::hedge::Learner;
 use curtail_kernel::hedge::{Cancellation, Laedge, Oracle};
 use curtail_kernel::{
-    Driver, HedgeSpec, Limits, NEVER_NS, Rng, Scheduler, Server, ServerId, Topology,
+    Driver, HedgeSpec, Limits, NEVER_NS, Rng, Scheduler, Server, ServerId, Topology, Tuning,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Calendar, Disturbance};
 use crate::candidate::Candidate;
 use crate::error::Error;
+use crate::shared::Shared;
 use curtail_dist::arrivals::Arrivals;
 use curtail_dist::arrivals::Clock;
 
@@ -121,6 +122,9 @@ pub struct Experiment {
     pub change: Option<Change>,
     /// The requests that are counted window by window.
     pub windows: Option<Windows>,
+    /// Servers that clients share, in place of shards with servers of their own. Then there is one shard,
+    /// and its servers are these.
+    pub shared: Option<Shared>,
     /// Are its times written with units? Then results are in milliseconds, else in multiples of
     /// its unit.
     pub has_units: bool,
@@ -188,6 +192,9 @@ impl Experiment {
         };
         // A ratio of 1 where the speeds stay, so that the gap is the same to the last digit.
         after.utilization *= self.capacity() / after.capacity();
+        if let Some(surge) = self.shared.as_ref().and_then(|shared| shared.surge) {
+            after.utilization = surge.utilization;
+        }
         Some(after)
     }
 
@@ -271,11 +278,27 @@ impl Setup<'_> {
 
     pub(crate) fn is_timed(&self) -> bool {
         let policy = self.candidate.policy();
-        policy.rescues().is_some() || policy.delay_ns().is_some()
+        policy.rescues().is_some() || policy.delay_ns().is_some() || policy.rate().is_some()
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.drive(Probe)
+        match &self.experiment.shared {
+            Some(_) if self.is_oracle() => Ok(()),
+            // One client says it for all.
+            Some(shared) => {
+                let one = Shared { clients: 1, ..shared.clone() };
+                self.shared_cells(&one, None).map(|_| ())
+            }
+            None if self.is_oracle() => Err(Error::Unfit {
+                policy: self.candidate.to_string(),
+                why: "it chooses among servers that clients share; add --servers".to_owned(),
+            }),
+            None => self.drive(Probe),
+        }
+    }
+
+    pub(crate) fn is_oracle(&self) -> bool {
+        self.candidate == Candidate::Oracle
     }
 
     pub(crate) fn drive<D: Driver>(&self, driver: D) -> Result<D::Output, Error> {
@@ -298,8 +321,10 @@ impl Setup<'_> {
         })
     }
 
-    fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
+        let tuning = self.experiment.shared.as_ref().map_or_else(Tuning::default, |of| of.tuning);
         Limits {
+            tuning,
             // Queues at the servers are as long as queues in front of them.
             max_outstanding: Topology::MAX_GATE,
             queue: self.experiment.queue,

@@ -12,80 +12,13 @@ use serde::Serialize;
 use crate::candidate::Candidate;
 use crate::error::Error;
 use crate::experiment::UNIT_NS;
+use crate::figures::{Figures, histogram, name};
+use crate::load::ServerLoad;
 use crate::shard::Accuracy;
 use crate::stability::{self, Unstable};
 use crate::student;
-use crate::tally::{Tally, Windowed, histogram};
+use crate::tally::{Tally, Windowed};
 use crate::train::Trained;
-
-/// The fewest samples that must lie above a percentile for it to be reported.
-const SAMPLES_ABOVE: f64 = 10.0;
-
-/// A number per statistic: the mean, and some percentiles.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Figures {
-    /// In the unit of the experiment.
-    pub mean: Option<f64>,
-    /// Percentiles, each with its figure in the unit of the experiment; none where fewer than ten
-    /// samples lie above it.
-    pub percentiles: Vec<(f64, Option<f64>)>,
-}
-
-impl Figures {
-    /// The figure of a percentile, where it was asked for and there are enough samples.
-    pub fn percentile(&self, percentile: f64) -> Option<f64> {
-        self.percentiles.iter().find(|(p, _)| *p == percentile).and_then(|&(_, figure)| figure)
-    }
-
-    pub(crate) fn of(histogram: &Histogram<u64>, sum_ns: f64, percentiles: &[f64]) -> Self {
-        let count = histogram.len();
-        let unit = UNIT_NS as f64;
-        let figure = |p: f64| {
-            let above = count as f64 * (1.0 - p / 100.0);
-            // Rounding must not cost the last of ten samples.
-            (above + 1e-6 >= SAMPLES_ABOVE)
-                .then(|| histogram.value_at_quantile(p / 100.0) as f64 / unit)
-        };
-        Self {
-            mean: (count > 0).then(|| sum_ns / count as f64 / unit),
-            percentiles: percentiles.iter().map(|&p| (p, figure(p))).collect(),
-        }
-    }
-
-    fn across(all: &[Self], combine: impl Fn(&[f64]) -> Option<f64>) -> Self {
-        let each = |get: &dyn Fn(&Self) -> Option<f64>| {
-            let values: Option<Vec<f64>> = all.iter().map(get).collect();
-            values.and_then(|values| combine(&values))
-        };
-        let first = all.first().map(|figures| &figures.percentiles[..]).unwrap_or_default();
-        Self {
-            mean: each(&|figures| figures.mean),
-            percentiles: first.iter().map(|&(p, _)| (p, each(&|f| f.percentile(p)))).collect(),
-        }
-    }
-
-    fn minus(&self, other: &Self) -> Self {
-        let minus = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a - b);
-        let pairs = self.percentiles.iter().zip(&other.percentiles);
-        Self {
-            mean: minus(self.mean, other.mean),
-            percentiles: pairs.map(|(&(p, a), &(_, b))| (p, minus(a, b))).collect(),
-        }
-    }
-}
-
-impl Serialize for Figures {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mean = std::iter::once(("mean".to_owned(), self.mean));
-        let percentiles = self.percentiles.iter().map(|&(p, figure)| (name(p), figure));
-        serializer.collect_map(mean.chain(percentiles))
-    }
-}
-
-/// The name of a percentile in JSON: p50, p999 for 99.9.
-pub fn name(percentile: f64) -> String {
-    format!("p{}", percentile.to_string().replace('.', ""))
-}
 
 /// Percentiles that can be reported: each above 0 and below 100, and with a name of its own.
 pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
@@ -180,6 +113,9 @@ pub struct Outcome {
     /// run ended there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub windows: Option<Vec<Window>>,
+    /// Of servers that clients share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<ServerLoad>,
     /// Measured requests without an answer.
     pub requests_failed: u64,
     /// Queries of all replications, those of the warm-up included.
@@ -251,6 +187,7 @@ impl Outcome {
                 .windows
                 .as_ref()
                 .map(|windows| by_window(windows, percentiles, !all.overflowed)),
+            servers: all.load.as_ref().map(|load| load.figures(percentiles)),
             requests_failed: all.failed,
             queries_simulated: runs.len() as u64
                 * experiment.requests

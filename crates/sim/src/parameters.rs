@@ -85,6 +85,28 @@ pub struct Parameters {
     pub change: Vec<String>,
     /// That request, counted from 0. None: the first one that is measured.
     pub change_at: Option<u64>,
+    /// Servers that clients share, in place of shards, 1 to 10,000. What follows is about these.
+    pub servers: Option<u32>,
+    /// Clients, each of which decides for itself, 1 to 10,000.
+    pub clients: Option<u32>,
+    /// `D:T`: every T, each server draws its speed from 1 and D.
+    pub speed: Option<String>,
+    /// `A:B`: the share A of the clients makes the share B of the demand.
+    pub demand: Option<String>,
+    /// `AT:CLIENTS:UTILIZATION`: then, so many clients ask for more, up to this utilization.
+    pub surge: Option<String>,
+    /// `AT:FROM:TO`: the speed of the first server, until a time and from then on; 0 is down.
+    pub turn: Option<String>,
+    /// The share of requests that all servers of the group serve, beside the one that answers.
+    pub repair: Option<f64>,
+    /// b of the ranking of C3.
+    pub score_exponent: Option<u32>,
+    /// `NAME=VALUE`: parameters of the policies that adapt.
+    pub tune: Vec<String>,
+    /// The length of the windows in which the load of servers is counted.
+    pub load_window: Option<String>,
+    /// Report the queue of a server, window by window?
+    pub queue_series: bool,
     /// Requests per window in which latencies are reported from then on. None: no windows.
     pub window: Option<u64>,
 }
@@ -115,6 +137,17 @@ impl Default for Parameters {
             change: Vec::new(),
             change_at: None,
             window: None,
+            servers: None,
+            clients: None,
+            speed: None,
+            demand: None,
+            surge: None,
+            turn: None,
+            repair: None,
+            score_exponent: None,
+            tune: Vec::new(),
+            load_window: None,
+            queue_series: false,
         }
     }
 }
@@ -177,10 +210,54 @@ impl Parameters {
             cancel_ns: cancel.transpose()?.unwrap_or(0),
             change: None,
             windows: None,
+            shared: None,
             has_units: false,
         };
+        self.share(&mut experiment, &mut units)?;
         self.complete(&mut experiment, &mut units)?;
         Ok(experiment)
+    }
+
+    /// Servers that clients share take the place of shards.
+    fn share(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
+        let time =
+            |name, text: &str| Ok(units.distribution(name, &format!("det:{text}"))?.mean() as u64);
+        let Some((servers, shared)) = self.shared(time)? else { return Ok(()) };
+        let unusable = [
+            ("speeds", !self.speeds.is_empty()),
+            ("jitter", experiment.jitter.is_some()),
+            ("slowdown", self.slowdown.is_some()),
+            ("outage", self.outage.is_some()),
+            ("cancel-cost", self.cancel_cost.is_some()),
+            ("change", !self.change.is_empty()),
+            ("hint-error", self.hint_error.is_some()),
+        ];
+        if let Some(&(name, _)) = unusable.iter().find(|(_, is_given)| *is_given) {
+            let allowed =
+                "no value: it is for shards, and not for servers that clients share".to_owned();
+            return Err(Error::OutOfRange { name, value: "set".to_owned(), allowed });
+        }
+        // The mean of the speeds is what capacity counts.
+        let speed = shared.speed.map_or(1.0, |speed| f64::midpoint(1.0, speed.factor));
+        experiment.shards = 1;
+        experiment.servers = vec![speed; servers as usize];
+        experiment.shared = Some(shared);
+        let Some(surge) = experiment.shared.as_mut().and_then(|shared| shared.surge.as_mut())
+        else {
+            return Ok(());
+        };
+        surge.before = experiment.utilization;
+        let at_ns = surge.at_ns as f64;
+        let at = (at_ns / experiment.gap_ns()) as u64;
+        experiment.change = Some(Change {
+            at,
+            texts: self.surge.iter().map(|text| format!("surge={text}")).collect(),
+            service: experiment.service.clone(),
+            jitter: None,
+            servers: experiment.servers.clone(),
+        })
+        .filter(|_| at < experiment.requests);
+        Ok(())
     }
 
     fn complete(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {

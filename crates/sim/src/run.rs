@@ -10,6 +10,8 @@ use curtail_kernel::hedge::{Learner, Record};
 use curtail_kernel::{Driver, Rng, Scheduler};
 
 use crate::experiment::Setup;
+use crate::net::World;
+use crate::part::Part;
 use crate::shard::Shard;
 use crate::sink::Sink;
 use crate::tally::{Tally, Windowed};
@@ -40,6 +42,10 @@ pub(crate) fn replicate(
     logs: Vec<Log>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Option<(Tally, Vec<Log>)> {
+    if let Some(shared) = &setup.experiment.shared {
+        let world = World::new(setup, shared).expect("checked before the run");
+        return Some((through(setup, &mut [world], progress)?, logs));
+    }
     setup.drive(Replication { setup, logs, progress }).expect("checked before the run")
 }
 
@@ -62,9 +68,9 @@ impl Driver for Replication<'_> {
     }
 }
 
-fn through<S: Scheduler>(
+fn through(
     setup: &Setup<'_>,
-    shards: &mut [Shard<S>],
+    shards: &mut [impl Part],
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Option<Tally> {
     let (from, to) = setup.experiment.measured();
@@ -119,10 +125,7 @@ fn through<S: Scheduler>(
         let now = times[times.len() - 1];
         let next = first + times.len() as u64;
         if first >= from && first < to {
-            let quarter = (first - from) * 4 / (to - from);
-            let backlog = &mut sink.tally.backlog[quarter as usize];
-            backlog.0 += open;
-            backlog.1 += 1;
+            sink.tally.add_backlog((first - from) * 4 / (to - from), open);
         }
         let goes_on = sink.collect();
         sink.tally.overflowed |= sink.requests.open() > MOST_OPEN + slots;
@@ -137,6 +140,7 @@ fn through<S: Scheduler>(
             sink.tally.useful_ns = ended.useful_ns.saturating_sub(begun.useful_ns);
         }
         if !goes_on || sink.tally.overflowed {
+            sink.tally.load = shards.iter().find_map(Part::load);
             return Some(sink.tally);
         }
         if !progress(times.len() as u64) {
@@ -146,7 +150,7 @@ fn through<S: Scheduler>(
 }
 
 /// An epoch has ended: what the shards recorded goes to the service, and what it learned to all of them.
-fn teach<S: Scheduler>(learner: &mut Learner, records: &mut Vec<Record>, shards: &mut [Shard<S>]) {
+fn teach(learner: &mut Learner, records: &mut Vec<Record>, shards: &mut [impl Part]) {
     records.clear();
     shards.iter_mut().for_each(|shard| shard.publish(records));
     learner.absorb(records);
@@ -161,7 +165,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn of<S: Scheduler>(now: u64, shards: &[Shard<S>], sink: &Sink) -> Self {
+    fn of(now: u64, shards: &[impl Part], sink: &Sink) -> Self {
         let (mut busy_ns, mut useful_ns) = (0, sink.useful_ns);
         for (ended, at_it) in shards.iter().map(|shard| shard.executed(now)) {
             busy_ns += ended + at_it;

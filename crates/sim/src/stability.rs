@@ -122,7 +122,10 @@ fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
             Some(HedgeSpec::Clone(_)) => servers,
             _ => 1,
         },
-        Candidate::Policy(_) | Candidate::Idealized | Candidate::Trained { .. } => 1,
+        Candidate::Policy(_)
+        | Candidate::Idealized
+        | Candidate::Oracle
+        | Candidate::Trained { .. } => 1,
     };
     copies as f64 * (service + experiment.jitter.as_ref().map_or(0.0, Distribution::mean))
 }

@@ -5,17 +5,9 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use crate::experiment::Windows;
+use crate::figures::histogram;
+use crate::load::LoadTally;
 use crate::shard::Accuracy;
-
-/// The longest latency that a histogram tells apart, in ns (146 years, as long as a run may last);
-/// longer ones count as that.
-const LONGEST_NS: u64 = 1 << 62;
-
-const DIGITS: u8 = 3;
-
-pub(crate) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("these bounds make a histogram")
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
@@ -41,6 +33,8 @@ pub(crate) struct Tally {
     pub(crate) overflowed: bool,
     pub(crate) accuracy: Accuracy,
     pub(crate) windows: Option<Windowed>,
+    /// Of servers that clients share.
+    pub(crate) load: Option<LoadTally>,
 }
 
 impl Tally {
@@ -62,7 +56,15 @@ impl Tally {
             overflowed: false,
             accuracy: Accuracy::default(),
             windows: None,
+            load: None,
         }
+    }
+
+    /// So many queries have not ended, at a moment of a quarter of the measured time.
+    pub(crate) fn add_backlog(&mut self, quarter: u64, open: u64) {
+        let (sum, moments) = &mut self.backlog[quarter as usize];
+        *sum += open;
+        *moments += 1;
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -89,6 +91,10 @@ impl Tally {
         match (&mut self.windows, &other.windows) {
             (Some(windows), Some(other)) => windows.add(other),
             (windows, other) => windows.clone_from(other),
+        }
+        match (&mut self.load, &other.load) {
+            (Some(load), Some(other)) => load.add(other),
+            (load, other) => load.clone_from(other),
         }
     }
 }

@@ -28,7 +28,8 @@ use crate::candidate::Candidate;
 use crate::compare::{PERCENTILES, compare};
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::outcome::{Figures, Outcome};
+use crate::figures::Figures;
+use crate::outcome::Outcome;
 use crate::parallel::Plan;
 use crate::student;
 

@@ -22,7 +22,8 @@ use crate::candidate::Candidate;
 use crate::compare::{compare, total as compared};
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::outcome::{Figures, Outcome};
+use crate::figures::Figures;
+use crate::outcome::Outcome;
 use crate::parallel::{self, Plan};
 use crate::student;
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curtail_kernel::hedge::{Record, Snapshot};
-use curtail_kernel::{Action, Core, Event, QueryId, Scheduler, Timestamp};
+use curtail_kernel::{Action, Core, Event, Feedback, QueryId, Scheduler, ServerId, Timestamp};
 
 /// An event that a cell heard, or an action that it decided.
 ///
@@ -52,6 +52,10 @@ fn heard(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Event::ServerDraining { server } => write!(f, "s{} is draining", server.0),
         Event::ServerDown { server } => write!(f, "s{} is down", server.0),
         Event::Tick => write!(f, "tick"),
+        Event::Feedback { copy, feedback } => {
+            let Feedback { queue, service_ns } = feedback;
+            write!(f, "c{}'s server: {queue} left, {service_ns} ns of service", copy.serial)
+        }
         other => write!(f, "{other:?}"),
     }
 }
@@ -69,6 +73,7 @@ fn decided(action: &Action, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Action::Lose { copy } => write!(f, "-> lose c{}", copy.serial),
         Action::Eject { server, why } => write!(f, "-> eject s{}: {why:?}", server.0),
         Action::Restore { server } => write!(f, "-> restore s{}", server.0),
+        Action::Probe { server } => write!(f, "-> probe s{}", server.0),
     }
 }
 
@@ -148,7 +153,8 @@ impl Scheduler for Recorder {
                 Action::Stop { .. }
                 | Action::Lose { .. }
                 | Action::Eject { .. }
-                | Action::Restore { .. } => {}
+                | Action::Restore { .. }
+                | Action::Probe { .. } => {}
             }
             log.push(Entry { at: now, what: Note::Decided(action) });
         }
@@ -161,6 +167,14 @@ impl Scheduler for Recorder {
 
     fn core(&self) -> &Core {
         self.cell.core()
+    }
+
+    fn score(&self, server: ServerId) -> Option<f64> {
+        self.cell.score(server)
+    }
+
+    fn reads_feedback(&self) -> bool {
+        self.cell.reads_feedback()
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {

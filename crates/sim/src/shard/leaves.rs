@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use curtail_kernel::{CopyId, Topology};
+use curtail_kernel::{CopyId, Feedback, Topology};
 
 use crate::agenda::{Agenda, NEVER};
 use crate::calendar::Calendar;
@@ -23,6 +23,8 @@ pub(super) struct CopyState {
     /// When it ends unless it is stopped.
     pub(super) ends_ns: u64,
     pub(super) served_ns: u64,
+    /// Copies that were left at the server when it ended, for cells that listen.
+    pub(super) left: u32,
     /// Its jitter is not zero.
     pub(super) hiccup: bool,
     pub(super) stopping: bool,
@@ -147,6 +149,25 @@ impl Leaves {
     }
 
     #[inline(never)]
+    /// A copy has just ended: its response says how many are left at its server.
+    pub(super) fn note_queue(&mut self, copy: CopyId) {
+        let server = self.copies[copy.slot as usize].server;
+        self.copies[copy.slot as usize].left = self.outstanding(server);
+    }
+
+    /// What the response of a copy that has ended says of its server.
+    pub(super) fn feedback(&self, copy: CopyId) -> Feedback {
+        let CopyState { left, served_ns, .. } = self.copies[copy.slot as usize];
+        Feedback { queue: left, service_ns: served_ns }
+    }
+
+    /// Copies that are at a server.
+    pub(super) fn outstanding(&self, server: u32) -> u32 {
+        let first = server as usize * self.slots;
+        let busy = (first..first + self.slots).filter(|&place| self.ends.due(place) != NEVER);
+        (busy.count() + self.queues[server as usize].len()) as u32
+    }
+
     pub(super) fn wait(&mut self, slot: u32, server: u32) {
         let queue = &mut self.queues[server as usize];
         queue.push_back(slot);

@@ -15,8 +15,8 @@ use std::num::NonZeroU64;
 
 use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, GroupId, Outcome, QueryId, Rng, Scheduler, ServerId, ShedReason,
-    StopReason, Timestamp,
+    Action, Arrive, CopyId, Event, GroupId, Outcome, Probed, QueryId, Rng, Scheduler, ServerId,
+    ShedReason, StopReason, Timestamp,
 };
 
 pub use accuracy::{Accuracy, Share};
@@ -26,6 +26,7 @@ use network::{Message, Network};
 use crate::agenda::NEVER;
 use crate::draws::{Drawn, Draws};
 use crate::experiment::{Experiment, Setup};
+use crate::part::Part;
 use crate::sink::{Answered, Sink};
 use crate::train::Log;
 
@@ -46,6 +47,10 @@ struct Query {
 struct Wants {
     forecasts: bool,
     starts: bool,
+    probes: bool,
+    feedback: bool,
+    /// Responses take their time, or say something of their server.
+    responses: bool,
 }
 
 impl Wants {
@@ -91,18 +96,26 @@ impl<S: Scheduler> Shard<S> {
         let Experiment { network, outages, servers, slots, queue, .. } = setup.experiment;
         let (slots, queue) = (*slots as usize, *queue as usize);
         let stream = |what: &[u8]| setup.stream(what, index);
-        let world = World {
+        let mut world = World {
             now: 0,
             leaves: Leaves::new(servers.len(), slots, queue, setup.calendars(index)),
             queries: Vec::new(),
             free: Vec::new(),
             draws: Draws::new(setup, index),
             network: Network::new(network.as_ref(), outages.as_ref(), servers.len() as u32, stream),
-            wants: Wants { forecasts: setup.wants_forecasts(), starts: setup.wants_starts() },
+            wants: Wants {
+                forecasts: setup.wants_forecasts(),
+                starts: setup.wants_starts(),
+                probes: true,
+                feedback: false,
+                responses: network.is_some(),
+            },
             cancel_ns: setup.experiment.cancel_ns,
             follow: VecDeque::new(),
         };
         let cell = cell(curtail_kernel::rng(stream(b"cell")));
+        world.wants.feedback = cell.reads_feedback();
+        world.wants.responses |= world.wants.feedback;
         Self {
             cell,
             world,
@@ -112,44 +125,6 @@ impl<S: Scheduler> Shard<S> {
             hints: Vec::new(),
             log,
         }
-    }
-
-    pub(crate) fn publish(&mut self, into: &mut Vec<Record>) {
-        self.cell.publish(into);
-    }
-
-    pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
-        self.cell.adopt(snapshot);
-    }
-
-    pub(crate) fn open(&self) -> u64 {
-        (self.world.queries.len() - self.world.free.len()) as u64
-    }
-
-    /// The world is another for the requests from `at` on, the first of which arrives `now`; all that
-    /// happens before is as it was.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn change(&mut self, to: &Setup<'_>, at: u64, now: u64, sink: &mut Sink) {
-        self.advance(now, sink);
-        self.world.draws.change(&to.experiment.service, to.jitter(), at);
-        self.world.leaves.set_speeds(&to.experiment.servers);
-    }
-
-    /// Lets a block of arrivals come, of the requests from `first` on, and all that happens before
-    /// the last of them.
-    pub(crate) fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink) {
-        let mut drawn = std::mem::take(&mut self.drawn);
-        self.world.draws.block(times.len(), &mut drawn);
-        self.world.draws.guess(&drawn, &mut self.hints);
-        for (at, (&time, &own)) in times.iter().zip(&drawn).enumerate() {
-            self.advance(time, sink);
-            let hint = self.hints.get(at).copied();
-            self.arrive(time, first + at as u64, own, hint, sink);
-        }
-        self.drawn = drawn;
-        sink.tally.queue_full |= self.world.leaves.overflowed;
-        sink.tally.overflowed |= self.world.leaves.overflowed;
     }
 
     #[inline(always)]
@@ -194,12 +169,10 @@ impl<S: Scheduler> Shard<S> {
         if let Some(next) = next {
             self.world.begun(now, next);
         }
-        let over_network = self.world.network.takes_time();
+        if self.world.wants.responses {
+            return self.respond(now, copy, stopping, sink);
+        }
         let event = match stopping {
-            false if over_network => {
-                return self.world.network.send(now, Message::Finished(copy));
-            }
-            true if over_network => return self.world.network.send(now, Message::Stopped(copy)),
             false => Event::Finished { copy, outcome: Outcome::Good },
             true => {
                 self.world.judge(copy, self.cell.core(), sink);
@@ -207,6 +180,30 @@ impl<S: Scheduler> Shard<S> {
             }
         };
         self.feed(now, &event, sink);
+    }
+
+    /// A response that takes its time, or says something of its server.
+    #[inline(never)]
+    fn respond(&mut self, now: u64, copy: CopyId, stopping: bool, sink: &mut Sink) {
+        self.world.leaves.note_queue(copy);
+        let message = if stopping { Message::Stopped(copy) } else { Message::Finished(copy) };
+        if self.world.network.takes_time() {
+            return self.world.network.send(now, message);
+        }
+        if stopping {
+            self.world.judge(copy, self.cell.core(), sink);
+            return self.feed(now, &Event::Stopped { copy }, sink);
+        }
+        self.feed_back(now, copy);
+        self.feed(now, &Event::Finished { copy, outcome: Outcome::Good }, sink);
+    }
+
+    /// What the server of a copy says of itself comes with its response.
+    #[inline(never)]
+    fn feed_back(&mut self, now: u64, copy: CopyId) {
+        let feedback = self.world.leaves.feedback(copy);
+        let actions = self.cell.handle(Timestamp(now), &Event::Feedback { copy, feedback });
+        debug_assert!(actions.is_empty(), "it starts and ends nothing");
     }
 
     /// The cell has a wish, or something comes over the network.
@@ -217,6 +214,11 @@ impl<S: Scheduler> Shard<S> {
         }
         let Some(message) = self.world.network.mail.take() else { return };
         if let Some(event) = self.world.receive(now, message) {
+            if self.world.wants.feedback
+                && let Event::Finished { copy, .. } = event
+            {
+                self.feed_back(now, copy);
+            }
             if let Event::Stopped { copy } = event {
                 self.world.judge(copy, self.cell.core(), sink);
             }
@@ -283,10 +285,44 @@ impl<S: Scheduler> Shard<S> {
             self.wake_ns = self.cell.next_deadline().0;
         }
     }
+}
 
-    /// For how long copies have executed, in ns: those that have ended, and those that are at it at
-    /// `now`, up to which all has happened.
-    pub(crate) fn executed(&self, now: u64) -> (u128, u128) {
+impl<S: Scheduler> Part for Shard<S> {
+    fn publish(&mut self, into: &mut Vec<Record>) {
+        self.cell.publish(into);
+    }
+
+    fn adopt(&mut self, snapshot: &Snapshot) {
+        self.cell.adopt(snapshot);
+    }
+
+    fn open(&self) -> u64 {
+        (self.world.queries.len() - self.world.free.len()) as u64
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change(&mut self, to: &Setup<'_>, at: u64, now: u64, sink: &mut Sink) {
+        self.advance(now, sink);
+        self.world.draws.change(&to.experiment.service, to.jitter(), at);
+        self.world.leaves.set_speeds(&to.experiment.servers);
+    }
+
+    fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink) {
+        let mut drawn = std::mem::take(&mut self.drawn);
+        self.world.draws.block(times.len(), &mut drawn);
+        self.world.draws.guess(&drawn, &mut self.hints);
+        for (at, (&time, &own)) in times.iter().zip(&drawn).enumerate() {
+            self.advance(time, sink);
+            let hint = self.hints.get(at).copied();
+            self.arrive(time, first + at as u64, own, hint, sink);
+        }
+        self.drawn = drawn;
+        sink.tally.queue_full |= self.world.leaves.overflowed;
+        sink.tally.overflowed |= self.world.leaves.overflowed;
+    }
+
+    fn executed(&self, now: u64) -> (u128, u128) {
         self.world.leaves.executed(now)
     }
 }
@@ -321,6 +357,12 @@ impl World {
             }
             // Of a server that failed: its copies are gone already. Nothing ejects a server here.
             Action::Lose { .. } | Action::Eject { .. } | Action::Restore { .. } => {}
+            Action::Probe { .. } if !self.wants.probes => {}
+            Action::Probe { server } => {
+                let in_flight = self.leaves.outstanding(server.0);
+                let probed = Probed { server, in_flight, latency_ns: 0 };
+                self.follow.push_back(Event::Probed(probed));
+            }
             Action::Start { .. } | Action::Answer { .. } => unreachable!("done elsewhere"),
         }
     }
@@ -349,6 +391,7 @@ impl World {
             began_ns: now,
             ends_ns,
             served_ns: 0,
+            left: 0,
             hiccup: jitter_ns > 0,
             stopping: false,
             preempted: false,

@@ -21,6 +21,7 @@ impl<S: Scheduler> Shard<S> {
     pub(crate) fn scripted(script: &Script, cell: S) -> Self {
         // Nothing is drawn; the third copy of a query asks, and has no jitter.
         let nothing = Distribution::from_samples(vec![0.0], true).expect("zero is a time");
+        let feedback = cell.reads_feedback();
         let world = World {
             now: 0,
             leaves: Leaves::new(
@@ -33,7 +34,14 @@ impl<S: Scheduler> Shard<S> {
             free: Vec::new(),
             draws: Draws::of(&nothing, None, 0, |_| 0),
             network: Network::new(None, None, script.servers, |_| 0),
-            wants: Wants { forecasts: false, starts: false },
+            // Probes get no response: real servers of a script give none, either.
+            wants: Wants {
+                forecasts: false,
+                starts: false,
+                probes: false,
+                feedback,
+                responses: feedback,
+            },
             cancel_ns: 0,
             follow: VecDeque::new(),
         };

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::axis::{Axis, Value};
 use super::error::Error;
-use crate::outcome::name;
+use crate::figures::name;
 
 const FIGURES: [&str; 5] =
     ["request", "ci95", "query", "versus_first.difference", "versus_first.ci95"];

@@ -130,15 +130,15 @@ impl Grid {
 }
 
 /// Parameters that are whole numbers where they are given, and nothing else.
-const OPTIONAL_WHOLE: [&str; 2] = ["change-at", "window"];
-/// One that is any number.
-const OPTIONAL_NUMBER: &str = "hint-error";
+const OPTIONAL_WHOLE: [&str; 5] = ["change-at", "window", "servers", "clients", "score-exponent"];
+/// Those that are any number.
+const OPTIONAL_NUMBER: [&str; 2] = ["hint-error", "repair"];
 
 fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
     let misfit = |wanted| Error::Misfit { key: key.to_owned(), value: value.to_string(), wanted };
     match (replaced, value) {
         (Json::Null, _) if OPTIONAL_WHOLE.contains(&key) => fit(key, value, &Json::from(0)),
-        (Json::Null, _) if key == OPTIONAL_NUMBER => fit(key, value, &Json::from(0.0)),
+        (Json::Null, _) if OPTIONAL_NUMBER.contains(&key) => fit(key, value, &Json::from(0.0)),
         (Json::Number(number), Value::Number(_)) if !number.is_f64() => {
             Err(misfit("whole numbers up to 18446744073709551615"))
         }
@@ -147,6 +147,10 @@ fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
         (Json::Number(_), Value::Large(large)) => Ok(Json::from(*large)),
         (Json::Number(_), Value::Number(number)) => Ok(Json::from(*number)),
         (Json::Array(_), _) if key == "change" => Ok(Json::from(split_changes(&value.to_string()))),
+        (Json::Array(_), _) if key == "tune" => Ok(Json::from(vec![value.to_string()])),
+        (Json::Bool(_), _) => {
+            value.to_string().parse::<bool>().map(Json::from).map_err(|_| misfit("true or false"))
+        }
         (Json::Array(_), _) => {
             let text = value.to_string();
             let numbers = text.split(',').map(|part| part.trim().parse::<f64>());

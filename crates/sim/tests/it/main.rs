@@ -11,6 +11,7 @@ mod fan_out;
 mod general_service;
 mod manual;
 mod markov_queues;
+mod net;
 mod network;
 mod outages;
 mod pairing;

@@ -1,0 +1,63 @@
+//! The cells of clients that share servers.
+
+use curtail_kernel::hedge::NoHedge;
+use curtail_kernel::{Cell, ConfigError, Driver, Rng, Scheduler, Server, ServerId, Topology};
+
+use super::oracle::Scores;
+use crate::candidate::Candidate;
+use crate::error::Error;
+use crate::experiment::{Experiment, Setup};
+use crate::shared::Shared;
+
+impl Setup<'_> {
+    /// The cells of the clients of servers that clients share. What they only read is there once.
+    pub(crate) fn shared_cells(
+        &self,
+        shared: &Shared,
+        scores: Option<&Scores>,
+    ) -> Result<Vec<Box<dyn Scheduler>>, Error> {
+        let Experiment { servers, slots, .. } = self.experiment;
+        let count = servers.len() as u32;
+        let ring = |g: u32| (0..shared.replicas).map(|at| ServerId((g + at) % count)).collect();
+        // Behind the rings, a group for each server: for reads that repair.
+        let single = (0..count).filter(|_| shared.repair > 0.0).map(|one| vec![ServerId(one)]);
+        let topology = Topology {
+            servers: vec![Server { slots: *slots }; servers.len()],
+            groups: (0..count).map(ring).chain(single).collect(),
+        };
+        let limits = self.limits();
+        let unfit = |why: String| Error::Unfit { policy: self.candidate.to_string(), why };
+        let rng = |client| curtail_kernel::rng(self.stream(b"cell", client));
+        let clients = (0..shared.clients).map(rng).collect();
+        let built = match (self.candidate, scores) {
+            (Candidate::Policy(policy), _) => policy.drive(&topology, limits, Cells(clients)),
+            (Candidate::Oracle, Some(scores)) => {
+                let gates = vec![limits.max_outstanding; servers.len()];
+                let cell = |rng| -> Result<Box<dyn Scheduler>, ConfigError> {
+                    let parts = (scores.clone(), NoHedge);
+                    Ok(Box::new(Cell::new(&topology, &gates, limits, parts, rng)?))
+                };
+                clients.into_iter().map(cell).collect()
+            }
+            _ => Err(ConfigError(
+                "it is for shards with servers of their own; drop --servers".into(),
+            )),
+        };
+        built.map_err(|error| unfit(error.to_string()))
+    }
+}
+
+/// Makes a cell from each generator.
+struct Cells(Vec<Rng>);
+
+impl Driver for Cells {
+    type Output = Vec<Box<dyn Scheduler>>;
+
+    fn drive<S: Scheduler + 'static>(self, mut cell: impl FnMut(Rng) -> S) -> Self::Output {
+        self.0.into_iter().map(|rng| -> Box<dyn Scheduler> { Box::new(cell(rng)) }).collect()
+    }
+
+    fn drive_boxed(self, cell: impl FnMut(Rng) -> Box<dyn Scheduler>) -> Self::Output {
+        self.0.into_iter().map(cell).collect()
+    }
+}

@@ -1,0 +1,79 @@
+//! Who asks for what: which client a request comes from, which group it is for, and its work.
+//!
+//! Every draw comes in the order of arrivals from a stream of its own, whatever the policy.
+
+use curtail_dist::Distribution;
+use curtail_dist::seed;
+use rand_core::Rng as _;
+use rand_pcg::Pcg64Mcg;
+
+use crate::shared::Skew;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) client: u32,
+    pub(super) group: u32,
+    pub(super) work_ns: f64,
+    /// Is it to be read from all servers of its group?
+    pub(super) repairs: bool,
+}
+
+pub(super) struct Demand {
+    clients: u32,
+    groups: u32,
+    /// The first so many clients make this share of the demand.
+    busy: (u32, f64),
+    repair: f64,
+    service: Distribution,
+    rng: Pcg64Mcg,
+    service_rng: Pcg64Mcg,
+}
+
+impl Demand {
+    pub(super) fn new(
+        (clients, groups): (u32, u32),
+        skew: Option<Skew>,
+        repair: f64,
+        service: &Distribution,
+        stream: impl Fn(&[u8]) -> u64,
+    ) -> Self {
+        let busy = skew.map_or((clients, 1.0), |Skew { clients: share, demand }| {
+            ((f64::from(clients) * share).round().clamp(1.0, f64::from(clients)) as u32, demand)
+        });
+        let (rng, service_rng) = (seed::rng(stream(b"demand")), seed::rng(stream(b"P")));
+        Self { clients, groups, busy, repair, service: service.clone(), rng, service_rng }
+    }
+
+    /// The first so many clients make this share of the demand from now on.
+    pub(super) fn skew(&mut self, clients: u32, demand: f64) {
+        self.busy = (clients, demand);
+    }
+
+    /// How many clients are busy ones; all, where none differs.
+    pub(super) fn busy(&self) -> u32 {
+        self.busy.0
+    }
+
+    pub(super) fn next(&mut self) -> Asked {
+        let (busy, share) = self.busy;
+        let client = if busy == self.clients || self.uniform() < share {
+            self.below(busy)
+        } else {
+            busy + self.below(self.clients - busy)
+        };
+        let group = self.below(self.groups);
+        let repairs = self.repair > 0.0 && self.uniform() < self.repair;
+        let work_ns = self.service.sample(&mut self.service_rng).max(1.0);
+        Asked { client, group, work_ns, repairs }
+    }
+
+    /// From 0 to 1.
+    fn uniform(&mut self) -> f64 {
+        (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// From 0 to n − 1.
+    fn below(&mut self, n: u32) -> u32 {
+        (((self.rng.next_u64() >> 32) * u64::from(n)) >> 32) as u32
+    }
+}

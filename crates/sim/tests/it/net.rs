@@ -1,0 +1,120 @@
+//! Clients that share servers: against theory, against each other, and what is refused.
+
+use crate::common::{assert_agrees, mean, percentile, run, run_on, run_one, with};
+use curtail_sim::{Outcome, Parameters};
+
+fn shared(text: &str) -> Parameters {
+    with(&format!("replicas = 3, slots = 4, service = 'exp:4ms', network = 'det:250us', {text}"))
+}
+
+fn p99(outcome: &Outcome) -> f64 {
+    percentile(outcome, 99.0).0
+}
+
+#[test]
+fn a_server_that_many_clients_share_is_one_queue() {
+    // M/M/4 at 0.7: a query waits with probability 0.4287, and then for 1 / (4 · 0.3) services.
+    let text = "servers = 1, clients = 20, replicas = 1, slots = 4, utilization = 0.7, requests = 40_000, \
+                replications = 20";
+    let outcome = run_one(&with(text), "random");
+    assert_agrees("mean sojourn", mean(&outcome), 1.0 + 0.4287 / 1.2, 0.03);
+    let wait = outcome.queue.expect("stable").mean_wait;
+    assert!((wait - 0.4287 / 1.2).abs() < 0.02, "{wait}");
+    assert!((outcome.utilization.busy.expect("it is known") - 0.7).abs() < 0.02);
+}
+
+#[test]
+fn random_choice_makes_of_each_server_one_of_its_own_and_the_network_comes_on_top() {
+    let text = "servers = 6, clients = 10, replicas = 2, slots = 1, utilization = 0.5, requests = 40_000, \
+                network = 'det:3', replications = 20";
+    assert_agrees("mean sojourn", mean(&run_one(&with(text), "random")), 2.0 + 6.0, 0.03);
+}
+
+#[test]
+fn speeds_that_change_are_worth_their_mean() {
+    let text = "servers = 8, clients = 8, requests = 30_000, replications = 2, utilization = 0.6, \
+                speed = '3:10ms', repair = 0.1";
+    let busy = run_one(&shared(text), "least-outstanding").utilization.busy.expect("it is known");
+    // With a tenth of the requests at all three servers; slower servers are used as often, and for longer.
+    assert!((0.72..0.82).contains(&busy), "{busy}");
+}
+
+#[test]
+fn feedback_pays_where_speeds_change_slowly_and_the_oracle_knows_best() {
+    let text = "servers = 20, clients = 60, requests = 100_000, replications = 2, utilization = 0.7, \
+                speed = '3:300ms'";
+    let outcomes = run(&shared(text), &["oracle", "c3", "prequal", "least-outstanding", "random"]);
+    let [oracle, c3, prequal, least, random] = &outcomes[..] else { panic!("five policies") };
+    assert!(p99(oracle) < p99(c3) && p99(c3) < 0.9 * p99(least), "{} {}", p99(c3), p99(least));
+    assert!(p99(oracle) < p99(prequal) && p99(prequal) < 0.9 * p99(least));
+    assert!(p99(least) < p99(random));
+}
+
+#[test]
+fn results_depend_on_the_seed_and_on_nothing_else() {
+    let text = "servers = 6, clients = 9, slots = 4, service = 'exp:4ms', requests = 3000, \
+                replications = 3, utilization = 0.5, speed = '3:50ms', demand = '0.2:0.8', \
+                repair = 0.2, network = 'exp:1ms'";
+    let policies = ["c3", "prequal", "tied", "delayed:8ms:cc", "rescue", "oracle"];
+    let json = |threads| -> Vec<String> {
+        let outcomes = run_on(threads, &with(text), &policies);
+        let request = |outcome: &Outcome| format!("{:?} {:?}", outcome.request, outcome.servers);
+        outcomes.iter().map(request).collect()
+    };
+    assert_eq!(json(1), json(3));
+}
+
+#[test]
+fn copies_that_are_cancelled_stop_wherever_they_are() {
+    // A second copy for everybody, and the loser stopped: no more work is done than that of one, but for
+    // what the messages take.
+    let text = "servers = 6, clients = 9, replicas = 2, slots = 1, requests = 20_000, replications = 2, \
+                utilization = 0.4, network = 'det:0.001'";
+    let outcome = run_one(&with(text), "tied+least-outstanding");
+    let busy = outcome.utilization.busy.expect("it is known");
+    assert!((busy - 0.4).abs() < 0.02, "{busy}");
+    assert!(outcome.copies_per_query.expect("stable") > 1.9);
+}
+
+#[test]
+fn kinds_of_clients_a_surge_and_a_server_that_joins_are_seen() {
+    let text = "servers = 10, clients = 10, requests = 30_000, replications = 1, utilization = 0.2, \
+                surge = '1s:3:0.6', turn = '2s:0:1', queue-series = true";
+    let outcome = run_one(&shared(text), "c3");
+    let load = outcome.servers.as_ref().expect("servers are shared");
+    let p99 = |kind: &Option<curtail_sim::Figures>| {
+        kind.as_ref().and_then(|of| of.percentile(99.0)).expect("there are such clients")
+    };
+    assert!(p99(&load.busy_clients) > 0.0 && p99(&load.other_clients) > 0.0);
+    assert_eq!(load.load[..20].iter().sum::<u32>(), 0, "it is down");
+    let turned = load.turn.expect("it turned");
+    assert!(turned.most < 2.0 && (0.5..1.5).contains(&turned.next), "{turned:?}");
+    assert!(load.load[30..40].iter().sum::<u32>() > 0, "it is used");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
+    let bad = [
+        ("clients = 3", "clients is set; give it servers as well"),
+        ("servers = 0", "servers is 0; give it 1 to 10000"),
+        ("servers = 2", "replicas is 3; give it 2 or fewer"),
+        ("servers = 9, clients = 0", "clients is 0"),
+        ("servers = 9, speed = '3'", "speed is 3; give it D:T, as 3:500ms"),
+        ("servers = 9, speed = '0:1ms'", "speed is 0:1ms"),
+        ("servers = 9, speed = '3:5'", "unit"),
+        ("servers = 9, demand = '0.2'", "demand is 0.2; give it A:B"),
+        ("servers = 9, demand = '0.2:1.5'", "demand is 0.2:1.5"),
+        ("servers = 9, surge = '1s:3'", "surge is 1s:3; give it AT:CLIENTS:UTILIZATION"),
+        ("servers = 9, turn = '1s:-1:3'", "turn is 1s:-1:3"),
+        ("servers = 9, repair = 2.0", "repair is 2"),
+        ("servers = 9, score-exponent = 0", "score-exponent"),
+        ("servers = 9, tune = ['burst']", "tune is burst; give it NAME=VALUE"),
+        ("servers = 9, tune = ['bursts=3']", "use one of clients, score-exponent"),
+        ("servers = 9, tune = ['burst=0']", "burst is out of range"),
+        ("servers = 9, jitter = 'bimodal:0.1:5ms'", "jitter is set; give it no value"),
+    ];
+    for (text, said) in bad {
+        let error = shared(text).experiment().expect_err(text).to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}
