@@ -81,8 +81,20 @@ impl Proxy {
                         metrics.up.set(i64::from(view.up));
                         metrics.busy.set(i64::from(view.outstanding));
                         metrics.slots.set(i64::from(view.limit));
+                        if let (Some(gauge), Some(rate)) =
+                            (&metrics.rate, core.rate(ServerId(id as u32)))
+                        {
+                            gauge.set(rate);
+                        }
                     }
                 });
+                for (id, &server) in layout.servers.iter().enumerate() {
+                    if let Some(gauge) = &service.metrics.servers[server].score
+                        && let Some(score) = cell.score(ServerId(id as u32))
+                    {
+                        gauge.set(score);
+                    }
+                }
             }
         }
     }
@@ -98,6 +110,7 @@ fn start(
     let settings = Settings {
         read_timeout: service.cancel_timeout,
         unwanted_timeout: service.cancel_timeout,
+        load_reports: service.policy.reads_feedback(),
         ..Settings::default()
     };
     let layout = service.cells();
@@ -107,6 +120,7 @@ fn start(
         let rng = rng(seed ^ ((at as u64) << 32 | number as u64));
         let kernel = service.policy.build(&cell.topology, service.limits, rng)?;
         let transport = Http::new(cell.addresses.iter().copied(), settings);
+        let transport = transport.with_probes(service.probe.clone());
         let watcher = Watcher::new(metrics, &service.name, &cell);
         cells.push((Cell::observed(kernel, transport, timers.clone(), watcher), cell));
     }

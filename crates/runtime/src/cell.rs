@@ -94,6 +94,11 @@ impl<T: Transport> Cell<T> {
         with(self.inner.lock().kernel.core())
     }
 
+    /// By what the policy ranks a server: less is better. None where it keeps no score.
+    pub fn score(&self, server: ServerId) -> Option<f64> {
+        self.inner.lock().kernel.score(server)
+    }
+
     /// Queries that have not ended.
     pub fn live_queries(&self) -> usize {
         self.inner.lock().queries.len()

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, EjectReason, Event, FailReason, Outcome, QueryId, Scheduler, ServerId,
-    Timestamp,
+    Action, Arrive, CopyId, EjectReason, Event, FailReason, Feedback, Outcome, Probed, QueryId,
+    Role, Scheduler, ServerId, Timestamp,
 };
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::clock::{ArmedTimers, Clock};
 use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer};
@@ -27,8 +27,14 @@ pub(crate) struct Inner<T: Transport> {
     /// The runtime has shut down: it starts no more tasks.
     closed: AtomicBool,
     observer: Box<dyn Observer>,
+    reads_feedback: bool,
+    /// For probes that are under way.
+    probes: Arc<Semaphore>,
     me: Weak<Self>,
 }
+
+/// Probes of a cell that may be under way at once.
+const MOST_PROBES: usize = 256;
 
 pub(crate) struct State<T: Transport> {
     pub(crate) kernel: Box<dyn Scheduler>,
@@ -42,11 +48,12 @@ struct Effects<R> {
     launches: Vec<Launch<R>>,
     ejected: Vec<(ServerId, EjectReason)>,
     restored: Vec<ServerId>,
+    probes: Vec<ServerId>,
 }
 
 impl<R> Default for Effects<R> {
     fn default() -> Self {
-        Self { launches: Vec::new(), ejected: Vec::new(), restored: Vec::new() }
+        Self { launches: Vec::new(), ejected: Vec::new(), restored: Vec::new(), probes: Vec::new() }
     }
 }
 
@@ -66,6 +73,7 @@ impl<T: Transport> Inner<T> {
         timers: Timers,
         observer: Box<dyn Observer>,
     ) -> Arc<Self> {
+        let reads_feedback = kernel.reads_feedback();
         let state = State {
             kernel,
             queries: Queries::new(),
@@ -80,6 +88,8 @@ impl<T: Transport> Inner<T> {
             runtime: Handle::current(),
             closed: AtomicBool::new(false),
             observer,
+            reads_feedback,
+            probes: Arc::new(Semaphore::new(MOST_PROBES)),
             me: Weak::clone(me),
         })
     }
@@ -141,6 +151,13 @@ impl<T: Transport> Inner<T> {
         let result = CopyResult { copy, ended: None, response };
         self.handle(state, &Event::Responded { copy, good }, Some(result));
         true
+    }
+
+    /// What a server said of itself, where the policy listens.
+    fn heard(&self, copy: CopyId, feedback: Feedback) {
+        if self.reads_feedback {
+            self.feed(&Event::Feedback { copy, feedback });
+        }
     }
 
     /// A task was torn down before it ran: the runtime takes no more.
@@ -244,6 +261,7 @@ impl<T: Transport> Inner<T> {
                     effects.launches.push(Launch {
                         copy,
                         server,
+                        role,
                         request: pending.request.clone(),
                     });
                 }
@@ -276,6 +294,7 @@ impl<T: Transport> Inner<T> {
                 }
                 Action::Eject { server, why } => effects.ejected.push((server, why)),
                 Action::Restore { server } => effects.restored.push(server),
+                Action::Probe { server } => effects.probes.push(server),
             }
         }
         self.arm(state);
@@ -334,7 +353,28 @@ impl<T: Transport> Inner<T> {
         for server in effects.restored {
             self.observer.restored(server);
         }
+        self.probe(effects.probes);
         self.launch(effects.launches);
+    }
+
+    /// Asks servers how they are; of more than [`MOST_PROBES`] at once, the further ones are not sent.
+    fn probe(&self, servers: Vec<ServerId>) {
+        for server in servers {
+            if self.closed.load(Ordering::Relaxed) {
+                return;
+            }
+            let (Some(me), Ok(permit)) =
+                (self.me.upgrade(), self.probes.clone().try_acquire_owned())
+            else {
+                return;
+            };
+            self.runtime.spawn(async move {
+                if let Some((in_flight, latency_ns)) = me.transport.probe(server).await {
+                    me.feed(&Event::Probed(Probed { server, in_flight, latency_ns }));
+                }
+                drop(permit);
+            });
+        }
     }
 
     pub(crate) fn ejected(&self, server: ServerId, why: EjectionCause) {
@@ -393,6 +433,7 @@ impl<T: Transport> Listener for Inner<T> {
 struct Launch<R> {
     copy: CopyId,
     server: ServerId,
+    role: Role,
     request: R,
 }
 
@@ -442,14 +483,19 @@ fn spawning<V>(spawn: impl FnOnce() -> V) -> V {
 
 /// Sends the copy and reports what becomes of it.
 async fn run<T: Transport>(guard: Guard<T>, launch: Launch<T::Request>) {
-    let Launch { copy, server, request } = launch;
+    let Launch { copy, server, role, request } = launch;
     let cell = Arc::downgrade(&guard.inner) as Weak<dyn Listener>;
-    let sent = guard.inner.transport.send(server, request, CopyHandle { cell, copy }).await;
+    let sent = guard.inner.transport.send(server, request, CopyHandle { cell, copy, role }).await;
+    if let Ok(Head { feedback: Some(feedback), .. }) = &sent {
+        guard.inner.heard(copy, *feedback);
+    }
     let verdict = |good| if good { Outcome::Good } else { Outcome::Bad };
     match sent {
         Err(failure) => guard.finished(failure.into(), None),
-        Ok(Head { response, good, tail: None }) => guard.finished(verdict(good), Some(response)),
-        Ok(Head { response, good, tail: Some(tail) }) => {
+        Ok(Head { response, good, tail: None, .. }) => {
+            guard.finished(verdict(good), Some(response));
+        }
+        Ok(Head { response, good, tail: Some(tail), .. }) => {
             if !guard.inner.responded(copy, good, response) {
                 return;
             }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Weak;
 
-use curtail_kernel::{CopyId, Outcome, ServerId};
+use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 
 /// Why a server gave no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Head<R> {
     pub response: R,
     /// May the client have it? False for one that says that the server failed.
     pub good: bool,
+    /// What the server says of itself, where it does.
+    pub feedback: Option<Feedback>,
     /// Its rest, where that is still to come. The server's slot stays taken until it has.
     pub tail: Option<Tail>,
 }
@@ -46,7 +48,7 @@ pub struct Head<R> {
 impl<R> Head<R> {
     /// A whole, good response.
     pub fn whole(response: R) -> Self {
-        Self { response, good: true, tail: None }
+        Self { response, good: true, feedback: None, tail: None }
     }
 }
 
@@ -61,9 +63,15 @@ pub(crate) trait Listener: Send + Sync {
 pub struct CopyHandle {
     pub(crate) cell: Weak<dyn Listener>,
     pub(crate) copy: CopyId,
+    pub(crate) role: Role,
 }
 
 impl CopyHandle {
+    /// Is it the query's own copy, or one that hedges it? A transport may tell the server.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
     /// The client does not want the rest of the response. The kernel may order the copy to stop.
     pub fn unwanted(&self) {
         if let Some(cell) = self.cell.upgrade() {
@@ -97,6 +105,12 @@ pub trait Transport: Send + Sync + 'static {
         request: Self::Request,
         copy: CopyHandle,
     ) -> impl Future<Output = Result<Head<Self::Response>, Failure>> + Send;
+
+    /// Asks a server how it is: how many requests are there, and what requests of late took there when about as
+    /// many were, in ns. None where it does not say, or not in time.
+    fn probe(&self, _server: ServerId) -> impl Future<Output = Option<(u32, u64)>> + Send {
+        std::future::ready(None)
+    }
 
     /// A server was ejected: close what is open to it and not in use.
     fn close_idle(&self, _server: ServerId) {}

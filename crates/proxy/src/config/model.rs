@@ -95,6 +95,8 @@ pub(crate) struct Service {
     pub(crate) idempotent_methods: Vec<String>,
     pub(crate) debug_headers: bool,
     pub(crate) max_request_body: usize,
+    /// Where replicas answer probes, with a policy that sends them.
+    pub(crate) probe: Option<String>,
     /// The distinct addresses of all shards, in the order of the file. A *server index* points here.
     pub(crate) servers: Vec<SocketAddr>,
     /// At least one, in the order of the file.

@@ -161,6 +161,11 @@ pub(super) struct Service {
     /// Queries that may be rescued in vain, as a fraction of all of them; with the policy rescue.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.02))]
     pub(super) rescue_budget: Maybe<f64>,
+    /// How many clients (proxies) share the replicas, this one included; with policies that rank by feedback.
+    #[schemars(extend("default" = 1))]
+    pub(super) clients: Maybe<u64>,
+    /// Where replicas answer probes of how busy they are; required by the policy prequal.
+    pub(super) probe: Maybe<String>,
     /// Where requests say what their work is expected to cost; with the policy rescue.
     pub(super) cost_hint: Maybe<CostHint>,
     /// Methods whose requests may be retried and duplicated.

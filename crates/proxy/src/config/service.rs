@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_kernel::{HedgeSpec, Limits, Policy, PolicyError, Topology};
+use curtail_kernel::{HedgeSpec, Limits, PickSpec, Policy, PolicyError, Topology, Tuning};
 use curtail_runtime::http::Health;
 
 use super::check::key;
@@ -50,6 +50,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         idempotent_methods: idempotent_methods(raw, report),
         debug_headers: raw.debug_headers.as_ref().is_some_and(|given| *given.get()),
         max_request_body,
+        probe: probe(raw, policy, at, report),
         servers,
         shards,
     }
@@ -92,6 +93,10 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
         max_ejected: key!(fraction, report, raw.max_ejected, half, default.max_ejected),
         ejection_ns: ns(ejection),
         ejection_max_ns: ns(longest),
+        tuning: Tuning {
+            clients: key!(count, report, raw.clients, 1..=1_000_000, default.tuning.clients),
+            ..default.tuning
+        },
         ..default
     }
 }
@@ -190,6 +195,30 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
         _ => "policy is unknown",
     };
     report.error(&at, wrong, &fix);
+}
+
+/// Where replicas answer probes.
+fn probe(
+    raw: &raw::Service,
+    policy: Policy,
+    at: &Range<usize>,
+    report: &mut Report<'_>,
+) -> Option<String> {
+    let probes = policy.pick() == PickSpec::Prequal;
+    let Some(given) = &raw.probe else {
+        if probes {
+            let fix = "add probe = \"/load\", a path whose response says named_metrics.in_flight and \
+                        named_metrics.latency_ms in the header endpoint-load-metrics";
+            report.missing(at, "the policy prequal sends probes, and knows no path for them", fix);
+        }
+        return None;
+    };
+    check::path(report, "probe", given, true);
+    if !probes {
+        let wrong = format!("probe is for the policy prequal, and {policy} sends none");
+        report.warn(&given.span(), &wrong, "leave it out, or use prequal");
+    }
+    Some(given.get().clone()).filter(|_| probes)
 }
 
 /// The timeouts of a request and of a cancelled copy.

@@ -24,7 +24,7 @@ pub(crate) use kinds::{
     CopyOutcome, EjectionReason, ExplorationOutcome, Kind, Rejection, RequestOutcome,
     RescueOutcome, RescueState, StatusClass,
 };
-use series::{Age, ByKind, Durations, Families, Labels, Seconds};
+use series::{Age, ByKind, Durations, Families, Labels, Level, Seconds};
 
 /// The `Content-Type` of [`Metrics::render`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -91,6 +91,10 @@ pub(crate) struct ServerMetrics {
     pub(crate) up: Gauge,
     pub(crate) busy: Gauge,
     pub(crate) slots: Gauge,
+    /// Where rates are limited.
+    pub(crate) rate: Option<Level>,
+    /// Where the policy keeps scores.
+    pub(crate) score: Option<Level>,
     pub(crate) ejections: ByKind<EjectionReason, Counter>,
 }
 
@@ -158,6 +162,8 @@ impl ServiceMetrics {
                 up: families.add("server_up", &labels),
                 busy: families.add("server_busy", &labels),
                 slots,
+                rate: spec.policy.rate().map(|_| families.add("server_rate", &labels)),
+                score: spec.policy.reads_feedback().then(|| families.add("server_score", &labels)),
                 ejections: families.each("ejections", &labels, "reason"),
             }
         };

@@ -21,7 +21,7 @@ use super::kinds::Kind;
 
 /// Every metric and what it is about, in the order in which they are written. Names are without the
 /// prefix, the unit and `_total`.
-const METRICS: [(&str, &str); 25] = [
+const METRICS: [(&str, &str); 27] = [
     ("requests", "Requests that reached the service and ended"),
     ("responses", "Whole responses to requests that reached the service, the proxy's own included"),
     ("request_duration", "From the end of a request to the end of its response, however it ended"),
@@ -49,6 +49,8 @@ const METRICS: [(&str, &str); 25] = [
     ("server_up", "May the server get queries"),
     ("server_busy", "Copies that the server holds"),
     ("server_slots", "Copies that the server may hold"),
+    ("server_rate", "Copies per second that the server may be sent, as its rate adapts"),
+    ("server_score", "By what the policy ranks the server; less is better"),
     ("ejections", "Times that the server was ejected"),
     ("connections", "Client connections that are open"),
     ("connections_accepted", "Client connections so far"),
@@ -66,6 +68,11 @@ pub(super) trait Meter: Metric + Clone + Default {
 impl Meter for Counter {}
 
 impl Meter for Gauge {}
+
+/// A gauge of numbers that need not be whole.
+pub(super) type Level = Gauge<f64, AtomicU64>;
+
+impl Meter for Level {}
 
 /// The series of each of [`METRICS`], in the order in which they were made.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@ mod admin;
 mod backends;
 mod draining;
 mod failures;
+mod feedback;
 mod harness;
 mod limits;
 mod noise;

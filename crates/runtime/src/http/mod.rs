@@ -5,11 +5,13 @@
 //! is passed on piece by piece through a bounded channel while its copy keeps its slot.
 
 mod health;
+mod load_report;
 mod message;
 mod pool;
 mod relay;
 
 pub use health::{Health, watch};
+pub use load_report::{LoadReport, ORCA};
 pub use message::{Body, BodyReceiver, Request, Response};
 pub use pool::Pool;
 
@@ -44,7 +46,14 @@ pub struct Settings {
     pub whole_bytes: u64,
     /// Pieces of a longer response that may wait for a slow client.
     pub body_buffer: usize,
+    /// Read what servers say of themselves? For policies that listen.
+    pub load_reports: bool,
 }
+
+/// An older answer would be thrown away by the policy.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+const MOST_PROBE_BYTES: usize = 4_096;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -58,6 +67,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(30),
             whole_bytes: 64 * 1024,
             body_buffer: 16,
+            load_reports: true,
         }
     }
 }
@@ -67,13 +77,21 @@ impl Default for Settings {
 pub struct Http {
     pools: Vec<Pool>,
     settings: Settings,
+    probe_path: Option<String>,
 }
 
 impl Http {
     /// For the servers of a topology, in its order.
     pub fn new(servers: impl IntoIterator<Item = SocketAddr>, settings: Settings) -> Self {
         let pools = servers.into_iter().map(|address| Pool::new(address, settings)).collect();
-        Self { pools, settings }
+        Self { pools, settings, probe_path: None }
+    }
+
+    /// The same, with a path where servers answer the probes of policies that send them.
+    #[must_use]
+    pub fn with_probes(mut self, path: Option<String>) -> Self {
+        self.probe_path = path;
+        self
     }
 
     /// The connections to a server.
@@ -123,12 +141,14 @@ impl Transport for Http {
         let pool = &self.pools[server.index()];
         let (mut stream, head) = self.exchange(pool, &request).await?;
         let good = !is_failure(head.status());
+        let reports = self.settings.load_reports;
+        let feedback = if reports { LoadReport::of(&head).feedback() } else { None };
         if self.is_small(head.framing()) {
             let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
             let body = stream.body_all(limit).await.map_err(|error| failure(&error))?;
             pool.put_back(stream);
             let response = Response { head, body: Body::Whole(body) };
-            return Ok(Head { response, good, tail: None });
+            return Ok(Head { response, good, feedback, tail: None });
         }
         let (sender, receiver) = message::channel(self.settings.body_buffer);
         let relay = Relay::new(stream, self.settings, copy);
@@ -136,8 +156,24 @@ impl Transport for Http {
         Ok(Head {
             response: Response { head, body: Body::Stream(receiver) },
             good,
+            feedback,
             tail: Some(tail),
         })
+    }
+
+    async fn probe(&self, server: ServerId) -> Option<(u32, u64)> {
+        let path = self.probe_path.as_deref()?;
+        let pool = &self.pools[server.index()];
+        let host = [("host", pool.address().to_string())];
+        let request = Request::new("GET", path, host, b"", true).ok()?;
+        let asking = async {
+            let (mut stream, head) = self.exchange(pool, &request).await.ok()?;
+            let report = LoadReport::of(&head).probed();
+            stream.body_all(MOST_PROBE_BYTES).await.ok()?;
+            pool.put_back(stream);
+            report
+        };
+        tokio::time::timeout(PROBE_TIMEOUT, asking).await.ok()?
     }
 
     fn close_idle(&self, server: ServerId) {

@@ -107,7 +107,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Weak};
 
-    use curtail_kernel::CopyId;
+    use curtail_kernel::{CopyId, Role};
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::{TcpListener, TcpStream};
 
@@ -142,7 +142,7 @@ mod tests {
         stream.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", false).await.unwrap();
         let heard = Arc::new(Heard::default());
         let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
-        let copy = CopyHandle { cell, copy: CopyId { serial: 0, slot: 0 } };
+        let copy = CopyHandle { cell, copy: CopyId { serial: 0, slot: 0 }, role: Role::Primary };
         // No client reads: the second piece finds no room.
         let (sender, mut body) = channel(1);
         let relay = Relay::new(stream, settings, copy);

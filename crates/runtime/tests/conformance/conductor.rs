@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use curtail_kernel::{Action, CopyId, Event, Outcome, QueryId, ServerId, StopReason};
-use curtail_runtime::http::{Http, Request, Settings};
+use curtail_runtime::http::{Http, LoadReport, Request, Settings};
 use curtail_runtime::{Cell, ManualTimers, Query, Reply, Timers};
 use curtail_sim::script::{Entry, Log, Note, Script, Step, What};
 use tokio::time::Instant;
@@ -183,9 +183,11 @@ impl<'a> Conductor<'a> {
 
     /// The time of a copy is over: its server responds.
     fn complete(&mut self, copy: u64) {
-        self.schedule.remove(self.now, copy);
+        let (service_ns, queue) = self.schedule.end(self.now, copy);
+        let service = Some(Duration::from_nanos(service_ns));
+        let report = LoadReport { queue: Some(queue), service, ..LoadReport::default() };
         let state = &mut self.copies[copy as usize];
-        state.call.response();
+        state.call.response(report);
         state.stage = Stage::Answered;
         self.result.push(copy);
     }
@@ -263,7 +265,8 @@ impl<'a> Conductor<'a> {
             | Action::Fail { .. }
             | Action::Shed { .. }
             | Action::Eject { .. }
-            | Action::Restore { .. } => Ok(None),
+            | Action::Restore { .. }
+            | Action::Probe { .. } => Ok(None),
         }
     }
 

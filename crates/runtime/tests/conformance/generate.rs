@@ -1,7 +1,7 @@
 //! Random scenarios, each from a seed.
 
 use curtail_kernel::hedge::{Exploration, Snapshot};
-use curtail_kernel::{Limits, NEVER_NS, PickSpec, Policy, Rng, rng};
+use curtail_kernel::{Limits, NEVER_NS, PickSpec, Policy, Rng, Tuning, rng};
 use curtail_sim::script::{Script, Step, What};
 use rand_core::Rng as _;
 
@@ -85,6 +85,11 @@ fn limits(rng: &mut Rng, policy: &Policy, slots: u32, grid: u64) -> Limits {
         eject_after: pick(rng, &[0, 1, 2]),
         ejection_ns: pick(rng, &[0, 2 * SERVICE_NS, default.ejection_ns]),
         hedge_budget: pick(rng, &[0.25, 1.0]),
+        tuning: Tuning {
+            initial_rate: pick(rng, &[0.5, 2.0, 10.0]),
+            burst: pick(rng, &[1.0, 3.0]),
+            ..default.tuning
+        },
         ..default
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use curtail_http1::server::Connection;
 use curtail_http1::{Limits, Timeouts};
+use curtail_runtime::http::{LoadReport, ORCA};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
@@ -19,16 +20,16 @@ pub struct Call {
     pub server: u32,
     /// What was asked for.
     pub query: u32,
-    response: Option<oneshot::Sender<()>>,
+    response: Option<oneshot::Sender<LoadReport>>,
     gone: Arc<AtomicBool>,
 }
 
 impl Call {
-    /// The server writes the response.
-    pub fn response(&mut self) {
+    /// The server writes the response, and says how it is.
+    pub fn response(&mut self, report: LoadReport) {
         if let Some(response) = self.response.take() {
             // Who has gone in the meantime is recognized by its connection.
-            let _ = response.send(());
+            let _ = response.send(report);
         }
     }
 
@@ -79,17 +80,19 @@ async fn serve(stream: TcpStream, server: u32, door: Door) {
         let gone = Arc::new(AtomicBool::new(false));
         let call = Call { server, query, response: Some(response), gone: Arc::clone(&gone) };
         door.0.lock().unwrap().push(call);
-        tokio::select! {
-            written = written => if written.is_err() {
-                return;
+        let report = tokio::select! {
+            written = written => match written {
+                Ok(report) => report,
+                Err(_) => return,
             },
             () = connection.peer_closed() => {
                 gone.store(true, Ordering::Relaxed);
                 return;
             }
-        }
+        };
         let body = format!("q{query} by s{server}");
-        let fields = [("content-type", "text/plain")];
+        let report = report.to_orca();
+        let fields = [("content-type", "text/plain"), (ORCA, &report)];
         if connection.respond(200, fields, body.as_bytes()).await.is_err() {
             return;
         }

@@ -102,7 +102,7 @@ fn random_scenarios_are_decided_the_same() {
 
 /// Everything that both worlds can meet, without its numbers.
 const MET: &str = "
-    q arrives | q is abandoned | tick | s is up | s is unhealthy | s is draining | s is down
+    q arrives | -> probe s | c's server:  left,  ns of service | q is abandoned | tick | s is up | s is unhealthy | s is draining | s is down
     c finished: Good | c stopped
     -> start c of q on s: Primary, Arrival | -> start c of q on s: Primary, Queue
     -> start c of q on s: Primary, Retry | -> start c of q on s: Duplicate, Hedge

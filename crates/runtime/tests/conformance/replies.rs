@@ -31,7 +31,8 @@ pub async fn check(log: &[Entry], replies: Vec<Option<Reply<Http>>>) -> Result<(
             Action::Stop { .. }
             | Action::Lose { .. }
             | Action::Eject { .. }
-            | Action::Restore { .. } => {}
+            | Action::Restore { .. }
+            | Action::Probe { .. } => {}
         }
     }
     for (query, (end, reply)) in ends.into_iter().zip(replies).enumerate() {

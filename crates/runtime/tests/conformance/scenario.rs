@@ -1,7 +1,7 @@
 //! Scenarios as people write them: TOML, times with units, steps in order of time.
 
 use curtail_kernel::hedge::{Exploration, Snapshot};
-use curtail_kernel::{Limits, NEVER_NS, Policy, duration};
+use curtail_kernel::{Limits, NEVER_NS, Policy, Tuning, duration};
 use curtail_sim::script::{Script, Step, What};
 use serde::Deserialize;
 
@@ -48,6 +48,9 @@ struct WrittenLimits {
     eject_after: Option<u32>,
     ejection: Option<String>,
     hedge_budget: Option<f64>,
+    /// Of policies with rates, per interval of 20 ms.
+    initial_rate: Option<f64>,
+    burst: Option<f64>,
 }
 
 /// What the service has learned, with a policy that learns; nothing, where it is left out.
@@ -109,6 +112,11 @@ impl WrittenLimits {
             eject_after: self.eject_after.unwrap_or(default.eject_after),
             ejection_ns: time(self.ejection, default.ejection_ns)?,
             hedge_budget: self.hedge_budget.unwrap_or(default.hedge_budget),
+            tuning: Tuning {
+                initial_rate: self.initial_rate.unwrap_or(default.tuning.initial_rate),
+                burst: self.burst.unwrap_or(default.tuning.burst),
+                ..default.tuning
+            },
             ..default
         })
     }

@@ -10,8 +10,8 @@ pub type Serial = u64;
 
 #[derive(Clone)]
 struct Server {
-    /// By slot: what it executes, and until when.
-    slots: Vec<Option<(Serial, u64)>>,
+    /// By slot: what it executes, since when and until when.
+    slots: Vec<Option<(Serial, u64, u64)>>,
     /// What waits for a slot, and for how long it will take.
     queue: VecDeque<(Serial, u64)>,
 }
@@ -31,12 +31,24 @@ impl Schedule {
         server.fill(now);
     }
 
+    /// A copy ends: how long the server executed it, and how many are left there.
+    pub fn end(&mut self, now: u64, copy: Serial) -> (u64, u32) {
+        let runs = |slot: &Option<(Serial, u64, u64)>| slot.is_some_and(|of| of.0 == copy);
+        let on = self.0.iter().position(|server| server.slots.iter().any(runs)).expect("it runs");
+        let mut running = self.0[on].slots.iter().flatten();
+        let (_, since, _) = *running.find(|of| of.0 == copy).expect("it runs");
+        self.remove(now, copy);
+        let server = &self.0[on];
+        let left = server.slots.iter().flatten().count() + server.queue.len();
+        (now - since, left as u32)
+    }
+
     /// A copy has ended, or was cancelled.
     pub fn remove(&mut self, now: u64, copy: Serial) {
         for server in &mut self.0 {
             server.queue.retain(|&(waiting, _)| waiting != copy);
             for slot in &mut server.slots {
-                if slot.is_some_and(|(running, _)| running == copy) {
+                if slot.is_some_and(|(running, ..)| running == copy) {
                     *slot = None;
                 }
             }
@@ -55,7 +67,7 @@ impl Schedule {
     pub fn next_end(&self) -> Option<(u64, Serial)> {
         let running = self.0.iter().flat_map(|server| server.slots.iter().flatten());
         // Of equals it takes the first.
-        running.map(|&(copy, ends)| (ends, copy)).min_by_key(|&(ends, _)| ends)
+        running.map(|&(copy, _, ends)| (ends, copy)).min_by_key(|&(ends, _)| ends)
     }
 }
 
@@ -63,7 +75,7 @@ impl Server {
     fn fill(&mut self, now: u64) {
         for slot in &mut self.slots {
             if slot.is_none() {
-                *slot = self.queue.pop_front().map(|(copy, work_ns)| (copy, now + work_ns));
+                *slot = self.queue.pop_front().map(|(copy, work_ns)| (copy, now, now + work_ns));
             }
         }
     }

@@ -3,6 +3,8 @@
 //! - `GET /search?q=QUERY&k=N` answers the shard's [`SearchAnswer`](crate::SearchAnswer) in JSON.
 //!   `k` is 1 to 1000, 10 if absent.
 //! - `GET /health` answers 200 at once, however long the queue is.
+//! - `GET /load` answers a probe: `endpoint-load-metrics` says how many queries are there, and what they took of
+//!   late when about as many were.
 //! - `GET /stats` answers [`LeafStats`] in JSON.
 //!
 //! # Service
@@ -29,7 +31,7 @@
 //!
 //! `server-timing: queue;dur=…, real;dur=…, stretch;dur=…` (ms: waiting for a slot, the real query,
 //! the wait that stretched it), followed by `own;dur=…` and `hiccup;dur=…` where `P` and `J` were
-//! drawn; `x-curtail-leaf: SHARD.REPLICA`; and `x-curtail-stretched: 1` if the time was stretched.
+//! drawn; `endpoint-load-metrics` (ORCA: the queue, and the time in service); `x-curtail-leaf: SHARD.REPLICA`; and `x-curtail-stretched: 1` if the time was stretched.
 
 mod config;
 mod draw;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use curtail_http1::server::Request;
 use curtail_runtime::Timers;
+use curtail_runtime::http::{LoadReport, ORCA};
 use tokio::time::Instant;
 
 use super::config::{Cancel, LeafConfig};
@@ -27,7 +28,7 @@ struct Shared {
     /// `SHARD.REPLICA`.
     name: String,
     draws: Draws,
-    slots: Slots,
+    slots: Arc<Slots>,
     counters: Counters,
     timers: Timers,
 }
@@ -88,9 +89,19 @@ impl Service for LeafService {
         match split(request) {
             ("/search", parameters) => self.search(request, parameters).await,
             ("/health", _) => Reply::healthy(),
+            ("/load", _) => {
+                let (in_flight, latency_ns) = self.shared.slots.probe();
+                let report = LoadReport {
+                    in_flight: Some(in_flight),
+                    latency: Some(Duration::from_nanos(latency_ns)),
+                    ..LoadReport::default()
+                };
+                Reply::healthy().with(ORCA, report.to_orca())
+            }
             ("/stats", _) => Reply::json(200, &self.shared.counters.read(&self.shared.slots)),
             (path, _) => {
-                let text = format!("no such path: {path}; there are /search, /health and /stats");
+                let text =
+                    format!("no such path: {path}; there are /search, /health, /load and /stats");
                 Reply::error(404, &text)
             }
         }
@@ -133,11 +144,20 @@ impl Shared {
         let stretch = if stretched { done.elapsed() } else { Duration::ZERO };
         let beyond = (real + stretch).saturating_sub(own);
         pending.served(&Took { real, stretch, beyond, hiccup });
-        drop(slot);
+        let feedback = slot.finish();
         let times = Times { queue: started - arrived, real, stretch };
         let reply = Reply::json_bytes(200, body)
             .with(timing::HEADER, server_timing(&times, drawn))
             .with("x-curtail-leaf", self.name.as_str());
+        let report = feedback.map(|feedback| LoadReport {
+            queue: Some(feedback.queue),
+            service: Some(Duration::from_nanos(feedback.service_ns)),
+            ..LoadReport::default()
+        });
+        let reply = match report {
+            Some(report) => reply.with(ORCA, report.to_orca()),
+            None => reply,
+        };
         if stretched { reply.with("x-curtail-stretched", "1") } else { reply }
     }
 

@@ -1,0 +1,198 @@
+//! What servers say of themselves on their responses: ORCA load reports, and Server Timing.
+//!
+//! Read, in this order of preference:
+//! - `endpoint-load-metrics: TEXT named_metrics.queue=4,named_metrics.service_ms=1.25` (ORCA, as xDS defines it;
+//!   after `JSON`, the same in an object, with `named_metrics` flat or nested);
+//! - `server-timing: service;dur=1.25, queue-length;desc="4"` (W3C).
+//!
+//! The headers come from outside, so what is not a number in range is passed over, and no more than
+//! [`MOST_BYTES`] of a header are looked at. What a client believes of it is the kernel's business.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use curtail_http1::ResponseHead;
+use curtail_kernel::Feedback;
+
+/// The header of ORCA.
+pub const ORCA: &str = "endpoint-load-metrics";
+
+const SERVER_TIMING: &str = "server-timing";
+
+const MOST_BYTES: usize = 4_096;
+
+/// What a server says of itself, as far as it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Requests that wait or run there, without the one that is answered.
+    pub queue: Option<u32>,
+    /// How long it worked on the request, without its wait.
+    pub service: Option<Duration>,
+    /// On a probe: requests that are there.
+    pub in_flight: Option<u32>,
+    /// On a probe: what requests of late took, when about as many were there.
+    pub latency: Option<Duration>,
+}
+
+impl LoadReport {
+    /// What the head of a response says.
+    #[must_use]
+    pub fn of(head: &ResponseHead) -> Self {
+        let mut report = Self::default();
+        if let Some(value) = head.header(ORCA) {
+            report.read_orca(value);
+        }
+        if let Some(value) = head.header(SERVER_TIMING).filter(|_| report == Self::default()) {
+            report.read_server_timing(value);
+        }
+        report
+    }
+
+    /// For the kernel, where the server says all of it.
+    #[must_use]
+    pub fn feedback(&self) -> Option<Feedback> {
+        let service_ns = u64::try_from(self.service?.as_nanos()).unwrap_or(u64::MAX);
+        Some(Feedback { queue: self.queue?, service_ns })
+    }
+
+    /// The answer to a probe, where the server gives one: requests in flight, and their latency in ns.
+    #[must_use]
+    pub fn probed(&self) -> Option<(u32, u64)> {
+        let latency_ns = u64::try_from(self.latency?.as_nanos()).unwrap_or(u64::MAX);
+        Some((self.in_flight?, latency_ns))
+    }
+
+    /// Reads an ORCA header.
+    pub fn read_orca(&mut self, value: &[u8]) {
+        let text = text(value).trim();
+        if let Some(list) = text.strip_prefix("TEXT") {
+            for (name, value) in list.split(',').filter_map(|part| part.split_once('=')) {
+                self.set(name.trim().trim_start_matches("named_metrics."), value.trim());
+            }
+        } else if let Some(object) = text.strip_prefix("JSON")
+            && let Ok(serde_json::Value::Object(object)) = serde_json::from_str(object)
+        {
+            let nested = object.get("named_metrics").and_then(serde_json::Value::as_object);
+            for (name, value) in object.iter().chain(nested.into_iter().flatten()) {
+                self.set(name.trim_start_matches("named_metrics."), &value.to_string());
+            }
+        }
+    }
+
+    /// Reads a Server-Timing header.
+    pub fn read_server_timing(&mut self, value: &[u8]) {
+        for metric in text(value).split(',') {
+            let mut parts = metric.split(';').map(str::trim);
+            match (parts.next(), parts.next().and_then(|part| part.split_once('='))) {
+                (Some("service"), Some(("dur", ms))) => self.set("service_ms", ms),
+                (Some("queue-length"), Some(("desc", count))) => {
+                    self.set("queue", count.trim_matches('"'));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str) {
+        let count =
+            || value.parse::<f64>().ok().filter(|n| (0.0..=4e9).contains(n)).map(|n| n as u32);
+        let time = || Duration::try_from_secs_f64(value.parse::<f64>().ok()? / 1e3).ok();
+        match name {
+            "queue" => self.queue = count().or(self.queue),
+            "service_ms" => self.service = time().or(self.service),
+            "in_flight" => self.in_flight = count().or(self.in_flight),
+            "latency_ms" => self.latency = time().or(self.latency),
+            _ => {}
+        }
+    }
+
+    /// As the value of an ORCA header.
+    #[must_use]
+    pub fn to_orca(&self) -> String {
+        let mut text = String::from("TEXT");
+        let counts = [("queue", self.queue), ("in_flight", self.in_flight)];
+        let times = [("service_ms", self.service), ("latency_ms", self.latency)];
+        let counts = counts.into_iter().filter_map(|(name, n)| Some((name, f64::from(n?))));
+        let times =
+            times.into_iter().filter_map(|(name, t)| Some((name, t?.as_nanos() as f64 / 1e6)));
+        for (at, (name, value)) in counts.chain(times).enumerate() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{}named_metrics.{name}={value}", if at == 0 { ' ' } else { ',' });
+        }
+        text
+    }
+}
+
+fn text(value: &[u8]) -> &str {
+    let value = &value[..value.len().min(MOST_BYTES)];
+    std::str::from_utf8(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orca(text: &str) -> LoadReport {
+        let mut report = LoadReport::default();
+        report.read_orca(text.as_bytes());
+        report
+    }
+
+    fn timing(text: &str) -> LoadReport {
+        let mut report = LoadReport::default();
+        report.read_server_timing(text.as_bytes());
+        report
+    }
+
+    const SERVED: LoadReport = LoadReport {
+        queue: Some(4),
+        service: Some(Duration::from_micros(1_250)),
+        in_flight: None,
+        latency: None,
+    };
+
+    #[test]
+    fn every_form_is_read_and_what_is_written_reads_back() {
+        for text in [
+            "TEXT named_metrics.queue=4, named_metrics.service_ms=1.25, cpu_utilization=0.3",
+            "TEXT queue=4,service_ms=1.25",
+            r#"JSON {"cpu_utilization": 0.3, "named_metrics": {"queue": 4, "service_ms": 1.25}}"#,
+            r#"JSON {"named_metrics.queue": 4.0, "named_metrics.service_ms": 1.25}"#,
+        ] {
+            assert_eq!(orca(text), SERVED, "{text}");
+        }
+        assert_eq!(timing("db;dur=3, service;dur=1.25, queue-length;desc=\"4\""), SERVED);
+        assert_eq!(SERVED.feedback(), Some(Feedback { queue: 4, service_ns: 1_250_000 }));
+        let probed = LoadReport {
+            in_flight: Some(7),
+            latency: Some(Duration::from_millis(3)),
+            ..LoadReport::default()
+        };
+        for report in [SERVED, probed] {
+            assert_eq!(orca(&report.to_orca()), report);
+        }
+        assert_eq!((probed.probed(), probed.feedback()), (Some((7, 3_000_000)), None));
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_passed_over() {
+        for text in [
+            "",
+            "TEXT",
+            "TEXT queue=-1,service_ms=-2",
+            "TEXT queue=NaN,service_ms=inf",
+            "TEXT queue=1e300,service_ms=1e300",
+            "TEXT queue=,service_ms",
+            "JSON {",
+            "JSON [1]",
+            r#"JSON {"queue": "4", "named_metrics": 3}"#,
+            "BIN \u{0}",
+        ] {
+            assert_eq!(orca(text), LoadReport::default(), "{text}");
+            assert_eq!(timing(text), LoadReport::default(), "{text}");
+        }
+        let long = format!("TEXT {}queue=4", "a=1,".repeat(MOST_BYTES));
+        assert_eq!(orca(&long), LoadReport::default());
+        assert_eq!(orca("TEXT queue=4").feedback(), None, "half of it is none");
+    }
+}
