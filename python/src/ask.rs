@@ -39,8 +39,11 @@ pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
         let form = match &name[..] {
             "utilization-of" => "\"mean\" or \"total\"",
             "change" => "a list of texts, as [\"jitter=none\"]",
+            "tune" => "a list of texts, as [\"burst=3\"]",
+            "queue-series" => "True or False",
+            "servers" | "clients" | "score-exponent" => "a whole number, as 50",
             "change-at" | "window" => "a whole number, as 1000",
-            "hint-error" => "a number, as 0.5",
+            "hint-error" | "repair" => "a number, as 0.5",
             "jitter-of" => "\"copy\" or \"query\"",
             _ => form,
         };

@@ -11,6 +11,7 @@ use curtail_sim::{Candidate, Experiment, JitterOf, Parameters, UNIT_NS, Utilizat
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
+use super::shared::SharedArgs;
 use crate::args::{Effort, Json, Percentiles, ServiceTimes, of_flag, within};
 use crate::exit::Stop;
 use crate::files;
@@ -92,6 +93,8 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "N", help_heading = SIMULATION)]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
+    pub(crate) shared: SharedArgs,
+    #[command(flatten)]
     pub(crate) effort: Effort,
     #[command(flatten)]
     pub(crate) percentiles: Percentiles,
@@ -101,6 +104,9 @@ pub(crate) struct ExperimentArgs {
     #[command(flatten)]
     pub(crate) output: Json,
 }
+
+/// What is compared among servers that clients share, where nothing is named.
+const SHARED_POLICIES: &[&str] = &["c3", "prequal", "least-outstanding", "oracle"];
 
 const LOAD: &str = "Load";
 const SIMULATION: &str = "Simulation";
@@ -186,6 +192,7 @@ impl ExperimentArgs {
         self.override_(&mut parameters);
         let flags = Some(self.policies.clone()).filter(|list| !list.is_empty());
         let named = flags.or(file.policies);
+        let policies = if parameters.servers.is_some() { SHARED_POLICIES } else { policies };
         let named = named.unwrap_or_else(|| policies.iter().map(ToString::to_string).collect());
         Ok(Written {
             parameters,
@@ -217,6 +224,7 @@ impl ExperimentArgs {
         let ServiceTimes { service_time, jitter } = self.times.clone();
         parameters.service = service_time.unwrap_or(std::mem::take(&mut parameters.service));
         parameters.jitter = jitter.or(parameters.jitter.take());
+        self.shared.override_(parameters);
     }
 
     /// The parameters that flags give: their names, and what was written.
@@ -232,6 +240,7 @@ impl ExperimentArgs {
         given!(shards, replicas, slots, utilization, utilization_of, arrivals);
         given!(requests, warm_up, replications, seed, queue, network, speeds, slowdown, outage);
         given!(cancel_cost, jitter_of, change, change_at, window, hint_error);
+        given.extend(self.shared.given());
         for (name, value) in [("service", &self.times.service_time), ("jitter", &self.times.jitter)]
         {
             given.extend(value.clone().map(|value| (name.to_owned(), value)));

@@ -22,6 +22,9 @@ pub(crate) const HEDGED: f64 = 4e6;
 /// And where copies are stopped, too.
 pub(crate) const STOPPED: f64 = 2.5e6;
 
+/// Requests that a core simulates per second where clients share servers.
+pub(crate) const SHARED: f64 = 1e5;
+
 /// How much longer a query takes whose messages are on a network.
 const NETWORK: f64 = 2.0;
 

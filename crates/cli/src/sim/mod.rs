@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 pub(crate) mod length;
+mod shared;
 mod table;
 pub(crate) mod work;
 
@@ -31,6 +32,8 @@ Examples:
   curtail sim --jitter bimodal:0.001:15 --policy psq --policy laedge --utilization 0.3
   curtail sim --service-time exp:5ms --jitter bimodal:0.003:75ms --shards 5 --json
   curtail sim --file experiment.toml --seed 7
+  curtail sim --servers 50 --clients 150 --replicas 3 --slots 4 --service-time exp:4ms \
+    --speed 3:500ms --network det:250us --utilization 0.7 --policy c3 --policy least-outstanding
 
 An experiment in a file has the same names:
   policies = [\"psq\", \"laedge\"]
@@ -54,7 +57,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     let requests = total(&experiment, &candidates);
     let (replicas, network) = (experiment.servers.len(), experiment.network.is_some());
-    let speed = length::speed(&candidates, replicas, network, threads);
+    let speed = match experiment.shared {
+        Some(_) => length::SHARED * threads as f64,
+        None => length::speed(&candidates, replicas, network, threads),
+    };
     let events = requests as f64 * experiment.events_per_request();
     args.experiment.effort.check(events, speed, LESS)?;
     let bar = progress::bar("simulating");

@@ -41,6 +41,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
         text += &row(&columns, cells);
     }
     text += &windows::render(experiment, outcomes);
+    text += &super::shared::table(outcomes);
     text += &trained(outcomes);
     text += &versus(outcomes);
     text += &failed(outcomes);
@@ -58,10 +59,18 @@ fn heading(experiment: &Experiment) -> String {
     let change = experiment.change.as_ref().map_or(String::new(), |change| {
         format!("From request {} on: {}\n", change.at, change.texts.join(", "))
     });
+    let what = match &experiment.shared {
+        None => format!("{shards} × {} replicas{of}", servers.len()),
+        Some(shared) => format!(
+            "{} clients, {} servers{of} in groups of {}",
+            shared.clients,
+            servers.len(),
+            shared.replicas
+        ),
+    };
     format!(
-        "{shards} × {} replicas{of}, utilization {}, {replications} × {requests} requests\n{change}\
+        "{what}, utilization {}, {replications} × {requests} requests\n{change}\
          Latencies of requests in {unit}, ± half of the 95 % confidence interval\n\n",
-        servers.len(),
         experiment.utilization,
     )
 }
