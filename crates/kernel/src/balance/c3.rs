@@ -12,10 +12,8 @@
 use super::Pick;
 use super::seen::{Estimate, Seen};
 use crate::Rng;
-use crate::event::{Feedback, Outcome};
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
-use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
 /// The server with the least score.
@@ -60,10 +58,6 @@ impl Pick for C3 {
         levels.least_by(rng, avoid, |server| self.psi(server, levels))
     }
 
-    fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
-        self.seen.heard(server, now, feedback);
-    }
-
     fn score(&self, server: ServerId, levels: Levels<'_>) -> Option<f64> {
         Some(self.psi(server, levels))
     }
@@ -72,11 +66,7 @@ impl Pick for C3 {
         true
     }
 
-    fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
-        self.seen.ended(server, now, took_ns, outcome);
-    }
-
-    fn restored(&mut self, server: ServerId) {
-        self.seen.restored(server);
+    fn seen(&mut self) -> Option<&mut Seen> {
+        Some(&mut self.seen)
     }
 }

@@ -8,10 +8,8 @@ use super::Pick;
 use super::c3::psi;
 use super::seen::Seen;
 use crate::Rng;
-use crate::event::{Feedback, Outcome};
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
-use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
 /// Of two servers at random, the one with the lower score from feedback.
@@ -44,19 +42,11 @@ impl Pick for C3TwoChoices {
         Some(if score(two) < score(one) { two } else { one })
     }
 
-    fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
-        self.seen.heard(server, now, feedback);
-    }
-
     fn ranks(&self) -> bool {
         true
     }
 
-    fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
-        self.seen.ended(server, now, took_ns, outcome);
-    }
-
-    fn restored(&mut self, server: ServerId) {
-        self.seen.restored(server);
+    fn seen(&mut self) -> Option<&mut Seen> {
+        Some(&mut self.seen)
     }
 }

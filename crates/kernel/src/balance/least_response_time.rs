@@ -6,10 +6,8 @@
 use super::Pick;
 use super::seen::Seen;
 use crate::Rng;
-use crate::event::Outcome;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
-use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
 /// The server with the least average response time.
@@ -39,11 +37,7 @@ impl Pick for LeastResponseTime {
         levels.least_by(rng, avoid, |server| self.seen.estimate(server, levels.now()).response_ns)
     }
 
-    fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
-        self.seen.ended(server, now, took_ns, outcome);
-    }
-
-    fn restored(&mut self, server: ServerId) {
-        self.seen.restored(server);
+    fn seen(&mut self) -> Option<&mut Seen> {
+        Some(&mut self.seen)
     }
 }

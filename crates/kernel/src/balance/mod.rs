@@ -22,6 +22,7 @@ pub use peak_ewma::PeakEwma;
 pub use prequal::Prequal;
 pub use random::Random;
 pub use round_robin::RoundRobin;
+pub use seen::{Estimate, Seen};
 pub use two_choices::TwoChoices;
 pub use weighted_random::WeightedRandom;
 
@@ -50,7 +51,17 @@ pub trait Pick {
     fn started(&mut self, _server: ServerId, _now: Timestamp) {}
 
     /// A server has said something of itself, on a response that comes next.
-    fn heard(&mut self, _server: ServerId, _now: Timestamp, _feedback: Feedback) {}
+    fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
+        if let Some(seen) = self.seen() {
+            seen.heard(server, now, feedback);
+        }
+    }
+
+    /// What it keeps of what is heard, where it ranks by that: [`Seen`] then hears of feedback, ends and
+    /// returns.
+    fn seen(&mut self) -> Option<&mut Seen> {
+        None
+    }
 
     /// By what it ranks a server, for metrics: less is better. None where it keeps no score.
     fn score(&self, _server: ServerId, _levels: Levels<'_>) -> Option<f64> {
@@ -75,16 +86,17 @@ pub trait Pick {
     fn probed(&mut self, _now: Timestamp, _probed: Probed) {}
 
     /// A server gets new copies again, after it was ejected or down.
-    fn restored(&mut self, _server: ServerId) {}
+    fn restored(&mut self, server: ServerId) {
+        if let Some(seen) = self.seen() {
+            seen.restored(server);
+        }
+    }
 
     /// A copy has freed its slot, so long after it was sent; none: it was stopped or lost, and says
     /// nothing but that it took at least so long.
-    fn ended(
-        &mut self,
-        _server: ServerId,
-        _now: Timestamp,
-        _took_ns: u64,
-        _outcome: Option<Outcome>,
-    ) {
+    fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
+        if let Some(seen) = self.seen() {
+            seen.ended(server, now, took_ns, outcome);
+        }
     }
 }

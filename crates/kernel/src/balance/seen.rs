@@ -76,31 +76,34 @@ const NOTHING: OfServer = OfServer {
 
 /// What a server is taken for now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Estimate {
+pub struct Estimate {
     /// R̄: what a response takes, in ns.
-    pub(super) response_ns: f64,
+    pub response_ns: f64,
     /// q̄: how many requests are there.
-    pub(super) queue: f64,
+    pub queue: f64,
     /// 1/μ̄: how long it works on a request, in ns; more for one that has failed.
-    pub(super) service_ns: f64,
+    pub service_ns: f64,
 }
 
 /// Of all servers of a cell.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub struct Seen {
     servers: Vec<OfServer>,
     all: Averages,
     /// Shared by all clones.
-    pub(super) tuning: Arc<Tuning>,
+    pub tuning: Arc<Tuning>,
 }
 
 impl Seen {
-    pub(super) fn new(servers: usize, tuning: Tuning) -> Self {
+    /// Nothing yet, of so many servers.
+    #[must_use]
+    pub fn new(servers: usize, tuning: Tuning) -> Self {
         let tuning = Arc::new(tuning);
         Self { servers: vec![NOTHING; servers], all: Averages::default(), tuning }
     }
 
-    pub(super) fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
+    /// A server has said something of itself.
+    pub fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
         let Feedback { queue, service_ns } = feedback;
         self.servers[server.index()].silent = 0;
         self.sample(
@@ -112,7 +115,7 @@ impl Seen {
     }
 
     /// A copy has ended; none: it was stopped or lost.
-    pub(super) fn ended(
+    pub fn ended(
         &mut self,
         server: ServerId,
         now: Timestamp,
@@ -139,7 +142,7 @@ impl Seen {
     }
 
     /// A server is back, and may be another than before.
-    pub(super) fn restored(&mut self, server: ServerId) {
+    pub fn restored(&mut self, server: ServerId) {
         self.servers[server.index()] = NOTHING;
     }
 
@@ -152,9 +155,10 @@ impl Seen {
     ) {
         let state = &mut self.servers[server.index()];
         let add = |averages: &mut Averages, weight: f32| {
+            // The first samples are all that there is. A queue may be empty; no time is zero.
+            let is_first = of(averages).iter().all(|average| **average == 0.0);
+            let weight = if is_first { 1.0 } else { weight };
             for (average, sample) in of(averages).into_iter().zip(samples) {
-                // The first sample is all that there is.
-                let weight = if *average == 0.0 { 1.0 } else { weight };
                 *average += weight * (sample - *average);
             }
         };
@@ -167,7 +171,8 @@ impl Seen {
     }
 
     /// The better of what is known of a server and what is known of all, by how old it is.
-    pub(super) fn estimate(&self, server: ServerId, now: Timestamp) -> Estimate {
+    #[must_use]
+    pub fn estimate(&self, server: ServerId, now: Timestamp) -> Estimate {
         let OfServer { averages, heard, failed, failures, .. } = self.servers[server.index()];
         let stale = self.tuning.stale_ns as f64;
         let left = |since: Timestamp| match since {
@@ -256,6 +261,15 @@ mod tests {
             seen.ended(B, now, 4 * MS, Some(Outcome::Good));
         }
         assert!(seen.estimate(B, now).queue <= 100.0, "its responses take 4 ms");
+    }
+
+    #[test]
+    fn one_long_queue_after_many_empty_ones_is_one_sample() {
+        let mut seen = Seen::new(1, Tuning { sample_weight: 0.5, ..Tuning::default() });
+        for queue in [0, 0, 0, 8] {
+            seen.heard(A, Timestamp(0), Feedback { queue, service_ns: MS });
+        }
+        assert_eq!(seen.estimate(A, Timestamp(0)).queue, 4.0);
     }
 
     #[test]

@@ -6,7 +6,6 @@
 use super::Pick;
 use super::seen::Seen;
 use crate::Rng;
-use crate::event::{Feedback, Outcome};
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 use crate::time::Timestamp;
@@ -56,15 +55,7 @@ impl Pick for WeightedRandom {
         chosen
     }
 
-    fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
-        self.seen.heard(server, now, feedback);
-    }
-
-    fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
-        self.seen.ended(server, now, took_ns, outcome);
-    }
-
-    fn restored(&mut self, server: ServerId) {
-        self.seen.restored(server);
+    fn seen(&mut self) -> Option<&mut Seen> {
+        Some(&mut self.seen)
     }
 }
