@@ -78,6 +78,7 @@ mod error;
 mod experiment;
 mod figures;
 mod load;
+mod mail;
 mod net;
 mod outcome;
 mod parallel;

@@ -125,6 +125,13 @@ impl Parameters {
             let after = number("turn", text, after, 1e-3..=1e3, FORM)?;
             Ok(Turn { at_ns: time("turn", at)?, before, after })
         });
+        if self.turn.is_some() && self.speed.is_some() {
+            return Err(wrong(
+                "turn",
+                "set",
+                "no value, or drop speed: both set the speed of the first server",
+            ));
+        }
         let window = self.load_window.as_deref().map(|text| time("load-window", text));
         let shared = Shared {
             clients,

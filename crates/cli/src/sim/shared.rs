@@ -40,7 +40,7 @@ pub(crate) struct SharedArgs {
     /// Count the load of each server in windows of this length [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     pub(crate) load_window: Option<String>,
-    /// Report the queue of the first server, window by window
+    /// With --json: report the queue and the load of the first server, window by window
     #[arg(long, help_heading = HEADING)]
     pub(crate) queue_series: bool,
 }

@@ -15,7 +15,6 @@
 
 mod cells;
 mod demand;
-mod lane;
 mod oracle;
 mod servers;
 
@@ -30,11 +29,11 @@ use crate::agenda::NEVER;
 use crate::error::Error;
 use crate::experiment::Setup;
 use crate::load::{LoadTally, Meter};
+use crate::mail::Lane;
 use crate::part::Part;
 use crate::shared::{Shared, Turn};
 use crate::sink::{Answered, Sink};
 use demand::{Asked, Demand};
-use lane::Lane;
 use oracle::Scores;
 use servers::Servers;
 
@@ -64,6 +63,8 @@ struct Rest {
     groups: u32,
     replicas: u32,
     open: u64,
+    /// More waited at a server than may.
+    overflowed: bool,
     /// Of the response at hand: how long its copy executed.
     service_ns: u64,
     meter: Meter,
@@ -166,6 +167,7 @@ impl World {
             groups: servers,
             replicas: shared.replicas,
             open: 0,
+            overflowed: false,
             service_ns: 0,
             meter: Meter::new(
                 servers,
@@ -418,7 +420,10 @@ impl Rest {
                     Admission::Starts => self.begun(now, number),
                     Admission::Waits => {}
                     // Its queue is as long as that of all clients: the run ends for that.
-                    Admission::Refused => self.responses.send(now, ToClient::Stopped(number)),
+                    Admission::Refused => {
+                        self.overflowed = true;
+                        self.responses.send(now, ToClient::Stopped(number));
+                    }
                 }
             }
             Some(ToServer::Probe { client, server }) => {
@@ -490,6 +495,8 @@ impl Part for World {
         if let Some(&last) = times.last() {
             self.rest.meter.block(last, sink.measures(first));
         }
+        sink.tally.queue_full |= self.rest.overflowed;
+        sink.tally.overflowed |= self.rest.overflowed;
     }
 
     fn change(&mut self, to: &Setup<'_>, _: u64, now: u64, sink: &mut Sink) {

@@ -185,7 +185,9 @@ impl<S: Scheduler> Shard<S> {
     /// A response that takes its time, or says something of its server.
     #[inline(never)]
     fn respond(&mut self, now: u64, copy: CopyId, stopping: bool, sink: &mut Sink) {
-        self.world.leaves.note_queue(copy);
+        if self.world.wants.feedback {
+            self.world.leaves.note_queue(copy);
+        }
         let message = if stopping { Message::Stopped(copy) } else { Message::Finished(copy) };
         if self.world.network.takes_time() {
             return self.world.network.send(now, message);

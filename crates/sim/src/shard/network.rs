@@ -1,17 +1,15 @@
 //! The network between the balancer of a shard and its servers, and failures of servers.
 
-use std::collections::BTreeMap;
-
 use curtail_dist::{Distribution, seed};
 use curtail_kernel::CopyId;
 use rand_pcg::Pcg64Mcg;
 
-use crate::agenda::NEVER;
 use crate::calendar::Disturbance;
+use crate::mail::Mail;
 
 #[derive(Debug)]
 pub(super) struct Network {
-    pub(super) mail: Mail,
+    pub(super) mail: Mail<Message>,
     /// One way, where it takes time.
     latency: Option<Distribution>,
     latency_rng: Pcg64Mcg,
@@ -77,35 +75,4 @@ pub(super) enum Message {
     Started(CopyId),
     Down(u32),
     Up(u32),
-}
-
-/// Messages by time; those of one time in the order in which they were sent.
-#[derive(Debug)]
-pub(super) struct Mail {
-    messages: BTreeMap<(u64, u64), Message>,
-    sent: u64,
-    next: u64,
-}
-
-impl Mail {
-    pub(super) fn new() -> Self {
-        Self { messages: BTreeMap::new(), sent: 0, next: NEVER }
-    }
-
-    #[inline(always)]
-    pub(super) fn next(&self) -> u64 {
-        self.next
-    }
-
-    pub(super) fn send(&mut self, at: u64, message: Message) {
-        self.messages.insert((at, self.sent), message);
-        self.sent += 1;
-        self.next = self.next.min(at);
-    }
-
-    pub(super) fn take(&mut self) -> Option<Message> {
-        let message = self.messages.pop_first().map(|(_, message)| message);
-        self.next = self.messages.first_key_value().map_or(NEVER, |(&(at, _), _)| at);
-        message
-    }
 }

@@ -93,6 +93,14 @@ fn kinds_of_clients_a_surge_and_a_server_that_joins_are_seen() {
 }
 
 #[test]
+fn a_queue_at_a_server_that_overflows_ends_the_run() {
+    let text = "servers = 3, clients = 3, requests = 3000, replications = 1, utilization = 0.9, \
+                queue = 5, demand = '0.4:0.9'";
+    let outcome = run_one(&shared(text), "random");
+    assert!(!outcome.stable && outcome.request.is_none(), "{:?}", outcome.unstable_because);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
     let bad = [
         ("clients = 3", "clients is set; give it servers as well"),
@@ -106,6 +114,10 @@ fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
         ("servers = 9, demand = '0.2:1.5'", "demand is 0.2:1.5"),
         ("servers = 9, surge = '1s:3'", "surge is 1s:3; give it AT:CLIENTS:UTILIZATION"),
         ("servers = 9, turn = '1s:-1:3'", "turn is 1s:-1:3"),
+        (
+            "servers = 9, speed = '3:5ms', turn = '1s:1:3'",
+            "turn is set; give it no value, or drop speed",
+        ),
         ("servers = 9, repair = 2.0", "repair is 2"),
         ("servers = 9, score-exponent = 0", "score-exponent"),
         ("servers = 9, tune = ['burst']", "tune is burst; give it NAME=VALUE"),
