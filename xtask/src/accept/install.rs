@@ -7,12 +7,14 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::cargo;
 
-/// The examples that lines use, with their packages.
-const EXAMPLES: [(&str, &str); 4] = [
-    ("stub", "curtail-load"),
-    ("lateness", "curtail-load"),
-    ("pair", "curtail-kernel"),
-    ("speed", "curtail-sim"),
+/// Programs of ours that lines use, how cargo builds them, and where they are in its target folder.
+const PROGRAMS: [(&str, &str, &str); 6] = [
+    ("stub", "-p curtail-load --example stub", "examples/stub"),
+    ("lateness", "-p curtail-load --example lateness", "examples/lateness"),
+    ("pair", "-p curtail-kernel --example pair", "examples/pair"),
+    ("speed", "-p curtail-sim --example speed", "examples/speed"),
+    ("measuring", "-p curtail-measuring", "curtail-measuring"),
+    ("cassandra", "--manifest-path eval/cassandra/Cargo.toml", "curtail-cassandra"),
 ];
 
 /// Where a program of ours or a tool is, after it was built if need be.
@@ -24,11 +26,13 @@ pub(super) fn program(root: &Path, name: &str) -> Result<PathBuf> {
         "envoy" => return envoy(root).context("envoy is not installed"),
         _ => {}
     }
-    let example = EXAMPLES.iter().find(|(example, _)| *example == name);
-    let (example, package) = *example.with_context(|| format!("there is no program @{name}"))?;
-    let build = ["build", "--release", "--quiet", "-p", package, "--example", example];
-    ensure!(cargo::succeeds(&mut cargo::command(root, &build))?, "{example} does not build");
-    Ok(cargo::target_folder(root)?.join("release/examples").join(example))
+    let ours = PROGRAMS.iter().find(|(program, ..)| *program == name);
+    let (_, what, path) = ours.with_context(|| format!("there is no program @{name}"))?;
+    let target = cargo::target_folder(root)?;
+    let mut build = cargo::command(root, &["build", "--release", "--quiet", "--locked"]);
+    build.arg("--target-dir").arg(&target).args(what.split(' '));
+    ensure!(cargo::succeeds(&mut build)?, "{name} does not build");
+    Ok(target.join("release").join(path))
 }
 
 /// Where this program is; cargo may have replaced it since it was started.

@@ -17,7 +17,7 @@ impl Cluster {
     /// Starts all leaves, one after the other: a small machine would start none any sooner.
     pub(super) async fn start(plan: &Plan<'_>) -> Result<Self, Stop> {
         let mut leaves = Vec::new();
-        let mut throttle = plan.args.throttle.map(Throttle::new).transpose()?;
+        let mut throttle = plan.args.throttle.map(Throttle::new);
         for shard in 0..plan.args.shards {
             let mut replicas = Vec::new();
             for replica in 0..plan.args.replicas {

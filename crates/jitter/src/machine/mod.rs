@@ -4,12 +4,14 @@ mod causes;
 mod cgroup;
 mod counters;
 mod leaf;
+mod limit;
 mod processors;
 mod spin;
 
 pub use causes::{Cause, Causes, Likely, likely};
 pub use cgroup::{CpuGroup, Version};
 pub use counters::Counters;
+pub use limit::CpuLimit;
 pub use leaf::{LeafError, LocalLeaf, Sampler, SamplerReport};
 pub use processors::{Processors, keep_to};
 pub use spin::{Gaps, observe};

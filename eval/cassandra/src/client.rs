@@ -1,0 +1,183 @@
+//! A client of the cluster: a session of the driver, with or without a cell of the kernel above it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use curtail_kernel::{GroupId, Limits, Server, ServerId, Topology, rng};
+use curtail_runtime::{Cell, Query, Services, Timers};
+use futures_util::future::try_join_all;
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::ExecutionError;
+use scylla::policies::load_balancing::{
+    DefaultPolicy, LoadBalancingPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy,
+};
+use scylla::statement::Consistency;
+use scylla::statement::prepared::PreparedStatement;
+use tower::Service;
+
+use crate::contender::Contender;
+use crate::nodes::{self, NODES};
+use crate::workload::{self, Operation, Table};
+
+/// How many replicas a record has.
+pub(crate) const REPLICAS: usize = 3;
+/// After so long a request has failed.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How all clients of a contender ask.
+#[derive(Clone, Copy)]
+pub(crate) struct Asks {
+    pub(crate) table: Table,
+    pub(crate) consistency: Consistency,
+    /// How many clients there are: C3 allows for the requests of the others.
+    pub(crate) clients: u32,
+}
+
+/// A client.
+#[derive(Clone)]
+pub(crate) struct Client {
+    session: Arc<Session>,
+    read: PreparedStatement,
+    updates: Arc<[PreparedStatement]>,
+    cell: Option<Cell<Services<Node, String>>>,
+}
+
+impl Client {
+    pub(crate) async fn connect(who: &Contender, asks: Asks, seed: u64) -> Result<Self> {
+        let session = session(DefaultPolicy::builder().token_aware(who.token_aware).build(), asks);
+        let session = Arc::new(session.await?);
+        let mut read = session.prepare(workload::read(asks.table)).await?;
+        read.set_is_idempotent(true);
+        let update = |field| session.prepare(workload::update(asks.table, field));
+        let updates = try_join_all(workload::fields().map(update)).await?.into();
+        let cell = match &who.policy {
+            None => None,
+            Some(policy) => {
+                let nodes = (0..NODES).map(|node| Node::new(node, &session, &read));
+                let nodes = Services::new(nodes.collect::<Result<Vec<_>>>()?);
+                let mut limits =
+                    Limits { timeout_ns: TIMEOUT.as_nanos() as u64, ..Limits::default() };
+                limits.tuning.clients = asks.clients;
+                let kernel =
+                    policy.build(&topology(), limits, rng(seed)).map_err(|why| anyhow!(why))?;
+                Some(Cell::new(kernel, nodes, Timers::precise()))
+            }
+        };
+        Ok(Self { session, read, updates, cell })
+    }
+
+    /// Asks, and waits for the whole response.
+    pub(crate) async fn ask(&self, what: Operation) -> Result<()> {
+        match what {
+            Operation::Read(keys) => {
+                try_join_all(keys.into_iter().map(|key| self.read(key))).await?;
+            }
+            Operation::Update(key, field, value) => {
+                self.session.execute_unpaged(&self.updates[field], (value, key)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(&self, key: String) -> Result<()> {
+        let Some(cell) = &self.cell else {
+            self.session.execute_unpaged(&self.read, (key,)).await?;
+            return Ok(());
+        };
+        let token = self.read.calculate_token(&(&key,))?.context("records have keys")?;
+        let query = Query::new(key).to_group(group(token.value()));
+        cell.query(query).await.map_err(|why| anyhow!("{why}"))?;
+        Ok(())
+    }
+}
+
+async fn session(choose: Arc<dyn LoadBalancingPolicy>, asks: Asks) -> Result<Session> {
+    let profile = ExecutionProfile::builder()
+        .load_balancing_policy(choose)
+        .consistency(asks.consistency)
+        .request_timeout(Some(TIMEOUT))
+        .build();
+    let nodes: Vec<String> = (0..NODES).map(|node| nodes::address(node) + ":9042").collect();
+    let session = SessionBuilder::new()
+        .known_nodes(nodes)
+        .default_execution_profile_handle(profile.into_handle())
+        .build()
+        .await?;
+    Ok(session)
+}
+
+/// A statement as it is, but sent to one node.
+pub(crate) fn pin(statement: &PreparedStatement, node: usize) -> Result<PreparedStatement> {
+    let address = (nodes::address(node) + ":9042").parse().context("an address")?;
+    let to = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::NodeAddress(address), None);
+    let mut pinned = statement.clone();
+    pinned.set_load_balancing_policy(Some(to));
+    Ok(pinned)
+}
+
+/// A node as a service: reads records by their keys.
+#[derive(Clone)]
+struct Node {
+    session: Arc<Session>,
+    read: PreparedStatement,
+}
+
+impl Node {
+    fn new(node: usize, session: &Arc<Session>, read: &PreparedStatement) -> Result<Self> {
+        Ok(Self { session: Arc::clone(session), read: pin(read, node)? })
+    }
+}
+
+impl Service<String> for Node {
+    type Response = ();
+    type Error = ExecutionError;
+    type Future = Pin<Box<dyn Future<Output = Result<(), ExecutionError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ExecutionError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, key: String) -> Self::Future {
+        let Self { session, read } = self.clone();
+        Box::pin(async move { session.execute_unpaged(&read, (key,)).await.map(|_| ()) })
+    }
+}
+
+/// All nodes, and groups of neighbors on the ring.
+fn topology() -> Topology {
+    let ring =
+        |first: usize| (0..REPLICAS).map(move |next| ServerId(((first + next) % NODES) as u32));
+    Topology {
+        servers: vec![Server { slots: 1 }; NODES],
+        groups: (0..NODES).map(|first| ring(first).collect()).collect(),
+    }
+}
+
+/// The group that has a record: its first replica is the first node at or behind its token.
+fn group(token: i64) -> GroupId {
+    let first = (0..NODES).find(|node| token <= nodes::token(*node));
+    GroupId(first.unwrap_or(0) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_at_the_node_behind_its_token_and_the_next_two() {
+        for node in 0..NODES {
+            assert_eq!(group(nodes::token(node)), GroupId(node as u32));
+        }
+        assert_eq!(group(nodes::token(1) + 1), GroupId(2));
+        assert_eq!(group(i64::MAX), GroupId(0));
+        let groups = topology().groups;
+        assert_eq!(groups[4], [ServerId(4), ServerId(0), ServerId(1)]);
+        topology().check().unwrap();
+    }
+}

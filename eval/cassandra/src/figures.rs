@@ -1,0 +1,135 @@
+//! Figures of rounds, and contenders side by side.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// Reads: latencies in ms.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) reads: usize,
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
+}
+
+/// Reads per 100 ms of the node that served most.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Load {
+    pub(crate) node: usize,
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    /// Coefficient of variation.
+    pub(crate) cv: f64,
+}
+
+/// A ratio over rounds: geometric mean and 95 % interval; no interval from one round.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Ratio {
+    pub(crate) ratio: f64,
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
+}
+
+pub(crate) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Of sorted values: the least that a share of them is not above. NaN where there are none.
+pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
+    let at = (share * values.len() as f64).ceil() as usize;
+    values.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The standard deviation, as an estimate from a sample. NaN for less than two.
+fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (values.len() as f64 - 1.0)).sqrt()
+}
+
+pub(crate) fn latency(reads: Vec<f64>) -> Latency {
+    let all = sorted(reads);
+    let [p50, p95, p99, p999, max] = [0.5, 0.95, 0.99, 0.999, 1.0].map(|at| percentile(&all, at));
+    Latency { reads: all.len(), mean: mean(&all), p50, p95, p99, p999, max }
+}
+
+/// `loads`: per node.
+pub(crate) fn load(loads: &[Vec<f64>]) -> Load {
+    let sums = loads.iter().map(|node| node.iter().sum::<f64>());
+    let busiest = sums.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((node, _)) = busiest else { return Load::default() };
+    let all = sorted(loads[node].clone());
+    let mean = mean(&all);
+    let (p50, p99) = (percentile(&all, 0.5), percentile(&all, 0.99));
+    Load { node, mean, p50, p99, cv: deviation(&all) / mean }
+}
+
+/// The first over the second, round by round.
+pub(crate) fn ratio(first: &[f64], second: &[f64]) -> Ratio {
+    let logs: Vec<f64> = first.iter().zip(second).map(|(one, other)| (one / other).ln()).collect();
+    let middle = mean(&logs);
+    let half = StudentsT::new(0.0, 1.0, logs.len() as f64 - 1.0)
+        .ok()
+        .map(|student| student.inverse_cdf(0.975) * deviation(&logs) / (logs.len() as f64).sqrt());
+    Ratio {
+        ratio: middle.exp(),
+        low: half.map(|half| (middle - half).exp()),
+        high: half.map(|half| (middle + half).exp()),
+    }
+}
+
+/// The worst median of so many reads in a row, of reads in the order in which they were due.
+pub(crate) fn worst_median(reads: &[f64], window: usize) -> f64 {
+    reads
+        .windows(window)
+        .map(|part| percentile(&sorted(part.to_vec()), 0.5))
+        .fold(f64::NAN, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_seen() {
+        let seen = latency((1..=1000).rev().map(f64::from).collect());
+        assert_eq!((seen.p50, seen.p99, seen.p999, seen.max), (500.0, 990.0, 999.0, 1000.0));
+        assert_eq!(seen.mean, 500.5);
+        assert!(latency(Vec::new()).p99.is_nan());
+    }
+
+    #[test]
+    fn the_busiest_node_is_looked_at() {
+        let load = load(&[vec![1.0, 2.0], vec![10.0, 20.0, 30.0], vec![5.0]]);
+        assert_eq!((load.node, load.mean, load.p50, load.p99), (1, 20.0, 20.0, 30.0));
+        assert_eq!(load.cv, 0.5);
+    }
+
+    #[test]
+    fn ratios_are_geometric_and_have_students_interval() {
+        let one = ratio(&[2.0, 8.0], &[1.0, 1.0]);
+        assert!((one.ratio - 4.0).abs() < 1e-12);
+        // The logarithms' deviation is ln 2 · √2, so half of the interval 12.706 · ln 2.
+        let high = 4.0 * 2.0_f64.powf(12.706);
+        assert!((one.high.unwrap() / high - 1.0).abs() < 1e-3, "{one:?}");
+        assert_eq!(ratio(&[2.0], &[1.0]).low, None);
+    }
+
+    #[test]
+    fn a_moving_median_finds_a_spike_that_lasts() {
+        let mut reads = vec![1.0; 100];
+        reads[50] = 90.0;
+        assert_eq!(worst_median(&reads, 5), 1.0);
+        reads[50..54].fill(90.0);
+        assert_eq!(worst_median(&reads, 5), 90.0);
+    }
+}

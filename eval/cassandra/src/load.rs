@@ -1,0 +1,127 @@
+//! Requests: by a schedule, whatever comes back (open loop), or each after the last (closed loop).
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures_util::future::join_all;
+use tokio::runtime::Runtime;
+
+use crate::client::Client;
+use crate::figures;
+use crate::workload::{Mix, Operation};
+
+/// Requests that may be under way. One that would be more is left out, and counted.
+const UNDER_WAY_MAX: usize = 4096;
+/// How long responses may take after the last request was sent.
+const REST: Duration = Duration::from_secs(15);
+
+/// What requests by a schedule came to. Latencies are those of reads, from when they were due.
+pub(crate) struct Seen {
+    pub(crate) offered: u64,
+    pub(crate) answered: u64,
+    pub(crate) errors: u64,
+    /// Not sent: too many were under way.
+    pub(crate) left_out: u64,
+    /// How late requests were sent, at p99, in ms: the generator's own delay.
+    pub(crate) late_ms: f64,
+    /// When reads were due, in s, and their latency in ms.
+    pub(crate) reads: Vec<(f64, f64)>,
+}
+
+/// Requests at a rate per second by a Poisson process, of which those due from `from` on; in order.
+pub(crate) fn schedule(
+    mix: &mut Mix,
+    rate: f64,
+    from: Duration,
+    to: Duration,
+) -> Vec<(Duration, Operation)> {
+    let mut due = from + mix.gap(rate);
+    let mut all = Vec::new();
+    while due < to {
+        all.push((due, mix.draw()));
+        due += mix.gap(rate);
+    }
+    all
+}
+
+/// Sends requests when they are due, clients taking turns.
+pub(crate) fn open(
+    runtime: &Runtime,
+    clients: &[Client],
+    requests: Vec<(Duration, Operation)>,
+) -> Seen {
+    let under_way = Arc::new(AtomicUsize::new(0));
+    let errors = Arc::new(AtomicU64::new(0));
+    let reads = Arc::new(Mutex::new(Vec::with_capacity(requests.len())));
+    let mut late = Vec::with_capacity(requests.len());
+    let offered = requests.len() as u64;
+    let (mut sent, start) = (0, Instant::now());
+    for (at, (due, operation)) in requests.into_iter().enumerate() {
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+        late.push((start.elapsed() - due).as_secs_f64() * 1e3);
+        if under_way.load(Ordering::Relaxed) >= UNDER_WAY_MAX {
+            continue;
+        }
+        sent += 1;
+        under_way.fetch_add(1, Ordering::Relaxed);
+        let client = clients[at % clients.len()].clone();
+        let (under_way, errors, reads) = (under_way.clone(), errors.clone(), reads.clone());
+        runtime.spawn(async move {
+            let is_read = matches!(operation, Operation::Read(_));
+            match client.ask(operation).await {
+                Err(_) => {
+                    errors.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(()) if is_read => {
+                    let ms = (start.elapsed() - due).as_secs_f64() * 1e3;
+                    let mut reads = reads.lock().unwrap_or_else(PoisonError::into_inner);
+                    reads.push((due.as_secs_f64(), ms));
+                }
+                Ok(()) => {}
+            }
+            under_way.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+    let end = Instant::now();
+    while under_way.load(Ordering::Relaxed) > 0 && end.elapsed() < REST {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // What is still under way has failed for who asked.
+    let errors = errors.load(Ordering::Relaxed) + under_way.load(Ordering::Relaxed) as u64;
+    let mut reads = std::mem::take(&mut *reads.lock().unwrap_or_else(PoisonError::into_inner));
+    reads.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Seen {
+        offered,
+        answered: sent - errors,
+        errors,
+        left_out: offered - sent,
+        late_ms: figures::percentile(&figures::sorted(late), 0.99),
+        reads,
+    }
+}
+
+/// So many generators ask, each the next when it has a response. Returns responses per second.
+pub(crate) fn closed(
+    runtime: &Runtime,
+    clients: &[Client],
+    mixes: Vec<Mix>,
+    span: Duration,
+) -> Result<f64> {
+    let start = Instant::now();
+    let generator = |(at, mut mix): (usize, Mix)| {
+        let client = clients[at % clients.len()].clone();
+        runtime.spawn(async move {
+            let mut done = 0_u64;
+            while start.elapsed() < span {
+                done += u64::from(client.ask(mix.draw()).await.is_ok());
+            }
+            done
+        })
+    };
+    let all: Vec<_> = mixes.into_iter().enumerate().map(generator).collect();
+    let done = runtime.block_on(join_all(all));
+    let done: u64 = done.into_iter().collect::<Result<Vec<u64>, _>>()?.into_iter().sum();
+    Ok(done as f64 / start.elapsed().as_secs_f64())
+}

@@ -1,0 +1,65 @@
+//! Chapter 4 of document 002 on real Cassandra: five nodes on this machine, and clients that choose replicas by C3, by
+//! what the driver does, or leave it to Cassandra's dynamic snitch.
+//!
+//! `cargo xtask eval cassandra` runs it and judges what it prints. `nodes` is the cluster, `run` measures: contenders
+//! take turns on the same nodes, and are compared round by round.
+//!
+//! Deviations from the source: five nodes on one machine and not 15; latencies are open-loop, free of coordinated
+//! omission, where YCSB's are closed-loop (throughput is closed-loop here, too); C3 stands in the clients, which are
+//! coordinators there; Cassandra sends no queue lengths to clients, so C3 ranks by what clients see.
+
+mod client;
+mod contender;
+mod disturb;
+mod figures;
+mod fill;
+mod load;
+mod nodes;
+mod rounds;
+mod servers;
+mod workload;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Replica selection on real Cassandra.
+#[derive(Parser)]
+#[command(name = "curtail-cassandra")]
+struct Args {
+    /// Where the nodes keep what they need: 4 GB with a million records
+    #[arg(long, value_name = "DIR", global = true, default_value = "out/cassandra/nodes")]
+    dir: PathBuf,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Start five nodes, fill them if they are empty, and stop them when stdin ends
+    Nodes(nodes::Args),
+    /// Let contenders take turns, and print what each did as JSON
+    Run(rounds::Args),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = || -> Result<()> {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let dir = std::path::absolute(&args.dir)?;
+        match &args.verb {
+            Verb::Nodes(of) => nodes::run(of, &dir, &runtime),
+            Verb::Run(of) => rounds::run(of, &dir, &runtime),
+        }
+    };
+    match done() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How many reads each node serves, by its own count.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use tokio::task::JoinHandle;
+
+use crate::client;
+use crate::nodes::{self, NODES};
+use crate::workload::{KEYSPACE, Table};
+
+const EVERY: Duration = Duration::from_millis(100);
+
+/// When, in s, and how many reads a node had served.
+type Counts = Vec<(f64, i64)>;
+
+/// Asks every node every 100 ms until it is stopped.
+pub(crate) struct Watch {
+    counts: Arc<Mutex<Vec<Counts>>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Watch {
+    pub(crate) async fn start(table: Table) -> Result<Self> {
+        let counts = Arc::new(Mutex::new(vec![Counts::new(); NODES]));
+        let mut tasks = Vec::new();
+        let start = Instant::now();
+        for node in 0..NODES {
+            let known = nodes::address(node) + ":9042";
+            let session = SessionBuilder::new().known_node(known).build().await?;
+            let counts = Arc::clone(&counts);
+            tasks.push(tokio::spawn(watch(session, node, table, start, counts)));
+        }
+        Ok(Self { counts, tasks })
+    }
+
+    /// Reads per 100 ms of every node, over the times between two counts that are about so far apart.
+    pub(crate) fn stop(self) -> Vec<Vec<f64>> {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(per_interval).collect()
+    }
+}
+
+/// A node that does not respond in time is asked again: the next count covers both.
+async fn watch(
+    session: Session,
+    node: usize,
+    table: Table,
+    start: Instant,
+    counts: Arc<Mutex<Vec<Counts>>>,
+) {
+    let select = format!(
+        "SELECT count FROM system_views.local_read_latency \
+         WHERE keyspace_name = '{KEYSPACE}' AND table_name = '{}'",
+        table.name()
+    );
+    let Ok(select) = session.prepare(select).await else { return };
+    let Ok(select) = client::pin(&select, node) else { return };
+    let mut ticks = tokio::time::interval(EVERY);
+    loop {
+        ticks.tick().await;
+        let Ok(response) = session.execute_unpaged(&select, &[]).await else { continue };
+        let count =
+            response.into_rows_result().ok().and_then(|rows| rows.first_row::<(i64,)>().ok());
+        if let Some((count,)) = count {
+            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            counts[node].push((start.elapsed().as_secs_f64(), count));
+        }
+    }
+}
+
+fn per_interval(counts: &Counts) -> Vec<f64> {
+    let every = EVERY.as_secs_f64();
+    let load = |two: &[(f64, i64)]| {
+        let span = two[1].0 - two[0].0;
+        (span > 0.5 * every && span < 1.5 * every)
+            .then(|| (two[1].1 - two[0].1) as f64 * every / span)
+    };
+    counts.windows(2).filter_map(load).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_per_interval_and_gaps_are_left_out() {
+        let counts = vec![(0.0, 10), (0.1, 30), (0.22, 54), (0.6, 90), (0.61, 91), (0.7, 100)];
+        let loads = per_interval(&counts);
+        assert_eq!(loads.len(), 3, "{loads:?}");
+        assert!((loads[0] - 20.0).abs() < 1e-9 && (loads[1] - 20.0).abs() < 1e-9, "{loads:?}");
+        assert!((loads[2] - 10.0).abs() < 1e-6, "{loads:?}");
+    }
+}
