@@ -14,7 +14,7 @@ use crate::table::row;
 
 /// How queues evolve where clients share servers and rank them as C3 does: as a fluid, without chance.
 ///
-/// All clients are alike and act in step, which is the worst case for herds. What is told is the queue of
+/// All clients are alike and act in step, which is the worst case for herds. What you see is the queue of
 /// each server, and its range in the second half of the time: a queue that swings is a herd. What chance
 /// adds: `curtail sim --servers`.
 #[derive(clap::Args)]
