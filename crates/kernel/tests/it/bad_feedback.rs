@@ -1,5 +1,5 @@
-//! What servers say of themselves comes from outside: no lie, and no silence, gets a server more than its gate, floods it, or
-//! starves it for good.
+//! What servers say of themselves comes from outside: neither a lie nor silence floods a server, or starves it
+//! for good. That no gate and no rate is exceeded, the referee sees to.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ struct Fate {
     starts: [u64; 3],
     /// The most copies that it held.
     most: [u32; 3],
-    /// The longest time without a start, in ns, after the first second.
+    /// The longest time between two starts, in ns.
     longest: [u64; 3],
 }
 
@@ -35,7 +35,7 @@ fn play(
     let mut fate = Fate::default();
     let mut last = [0; 3];
     let mut free = [[0; SLOTS]; 3];
-    // When a copy ends, which one, where, and how long it was worked on.
+    // When each copy ends, and where.
     let mut ends: BTreeSet<(u64, CopyId, u32)> = BTreeSet::new();
     let mut arrival = 0;
     loop {
@@ -74,36 +74,38 @@ fn play(
     }
 }
 
-fn share(fate: &Fate) -> f64 {
-    fate.starts[0] as f64 / fate.starts.iter().sum::<u64>() as f64
+impl Fate {
+    fn share(&self) -> f64 {
+        self.starts[0] as f64 / self.starts.iter().sum::<u64>() as f64
+    }
 }
 
 #[test]
 fn a_slow_server_that_claims_to_be_idle_and_fast_is_not_flooded() {
-    // It does 50 queries per second, each of the others 500; 600 come.
-    let work = [40 * MS, 4 * MS, 4 * MS];
+    // It does 50 queries per second, each of the others 500; 800 come. What it says is believed only as far as
+    // its responses bear it out: else it would hold up to 14 copies.
     let lie = |_| Some(Feedback { queue: 0, service_ns: 0 });
     for policy in ["c3", "c3+unpaced"] {
-        let honest = play(policy, (MS * 10 / 6, 20_000 * MS), work, Some);
-        let liar = play(policy, (MS * 10 / 6, 20_000 * MS), work, lie);
-        assert!(liar.most[0] <= GATE);
-        println!("{policy}: {honest:?} {liar:?} {} {}", share(&honest), share(&liar));
+        let fate = play(policy, (MS * 10 / 8, 20_000 * MS), [40 * MS, 4 * MS, 4 * MS], lie);
+        assert!(fate.most[0] <= 4 && fate.share() < 0.1, "{policy}: {fate:?}");
     }
 }
 
 #[test]
 fn a_server_that_claims_to_be_as_good_as_stopped_is_tried_again() {
+    // As good as the others, and needed: they alone would be busy two thirds of the time. Were they idle, they
+    // would be preferred to it for a minute or two.
     let lie = |_| Some(Feedback { queue: u32::MAX, service_ns: u64::MAX });
     for policy in ["c3", "c3+unpaced"] {
-        let liar = play(policy, (4 * MS, 60_000 * MS), [4 * MS; 3], lie);
-        println!("{policy}: {liar:?} {}", share(&liar));
+        let fate = play(policy, (MS * 3 / 2, 60_000 * MS), [4 * MS; 3], lie);
+        assert!(fate.share() > 0.1 && fate.longest[0] < 5_000 * MS, "{policy}: {fate:?}");
     }
 }
 
 #[test]
 fn a_server_that_says_nothing_gets_its_share() {
     for policy in ["c3", "c3+unpaced"] {
-        let silent = play(policy, (2 * MS, 10_000 * MS), [4 * MS; 3], |_| None);
-        println!("{policy}: {silent:?} {}", share(&silent));
+        let fate = play(policy, (2 * MS, 10_000 * MS), [4 * MS; 3], |_| None);
+        assert!((0.25..0.42).contains(&fate.share()), "{policy}: {fate:?}");
     }
 }
