@@ -7,6 +7,7 @@
 //! The functions here are fixed for good: recorded experiments depend on them. They are portable
 //! (no word size, no byte order of the machine) and not for secrets.
 
+use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
 /// The increment of SplitMix64: 2^64 divided by the golden ratio, made odd.
@@ -39,6 +40,11 @@ pub fn rng(seed: u64) -> Pcg64Mcg {
     let high = mix(seed.wrapping_add(GOLDEN_GAMMA));
     let low = mix(seed.wrapping_add(GOLDEN_GAMMA.wrapping_mul(2)));
     Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low))
+}
+
+/// A number from 0 to 1, without 1.
+pub fn unit(rng: &mut Pcg64Mcg) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {

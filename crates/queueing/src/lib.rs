@@ -9,7 +9,8 @@
 //! - [`curve`]: latency over load, fitted to measurements;
 //! - [`fit`]: distributions fitted to samples;
 //! - [`mod@estimate`]: rates and utilization from a log of requests;
-//! - [`mod@bottleneck`]: which component saturates first.
+//! - [`mod@bottleneck`]: which component saturates first;
+//! - [`fluid`]: queues of servers that clients share, over time.
 //!
 //! # Units
 //!
@@ -43,6 +44,7 @@ mod check;
 pub mod curve;
 pub mod estimate;
 pub mod fit;
+pub mod fluid;
 mod fork_join;
 mod law;
 pub mod models;

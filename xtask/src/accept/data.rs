@@ -198,15 +198,15 @@ impl File {
 /// The lines that stand for one.
 fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<Vec<Line>> {
     let other = File::read(root, &include.file)?;
-    let named =
-        |name: &String| other.line.iter().filter(|line| line.name == *name).collect::<Vec<_>>();
+    let named = |name| other.line.iter().filter(move |line: &&Line| &line.name == name);
     let mut found: Vec<Line> = include.names.iter().flat_map(named).cloned().collect();
     ensure!(!found.is_empty(), "line {}: {} has none of its lines", line.number, include.file);
     for (at, of) in found.iter_mut().enumerate() {
         of.number = line.number;
-        // The first takes the time of all.
-        (of.seconds, of.quick_seconds) = match at {
-            0 => (line.seconds, line.quick_seconds),
+        // The first takes the time of all; where none is given, each takes its own.
+        (of.seconds, of.quick_seconds) = match (at, line.seconds + line.quick_seconds) {
+            (_, 0) => (of.seconds, of.quick_seconds),
+            (0, _) => (line.seconds, line.quick_seconds),
             _ => (line.seconds.min(1), line.quick_seconds.min(1)),
         };
         of.vars = joined(&joined(&file.vars, &of.vars), &include.set);

@@ -4,6 +4,7 @@ mod bottleneck;
 mod curve;
 mod fan_out;
 mod fit;
+mod fluid;
 mod log;
 mod pick;
 mod prediction;
@@ -58,6 +59,7 @@ enum Question {
     Split(split::Args),
     Log(log::Args),
     Bottleneck(bottleneck::Args),
+    Fluid(fluid::Args),
 }
 
 /// What a model says: for programs by its fields, for people in words.
@@ -76,6 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         Question::Split(args) => tell(json, &split::answer(args)?),
         Question::Log(args) => tell(json, &log::answer(args)?),
         Question::Bottleneck(args) => tell(json, &bottleneck::answer(args)?),
+        Question::Fluid(args) => tell(json, &fluid::answer(args)?),
     }
 }
 

@@ -191,6 +191,18 @@ fn splits_have_rates_in_the_unit_that_was_given() {
 }
 
 #[test]
+fn queues_of_shared_servers_swing_where_clients_are_blind() {
+    let most = |more: &str| {
+        let asked = "fluid --service 4ms,4ms,4ms --network 250us --for 500ms";
+        let queues = json(&format!("{asked}{more}"));
+        assert_eq!((&queues["unit"], &queues["duration"]), (&"ms".into(), &500.0.into()));
+        assert_eq!(queues["servers"][0]["queue"].as_array().expect("a series").len(), 200);
+        queues["servers"][0]["most"].as_f64().expect("a queue")
+    };
+    assert!(most("") < 3.0 && most(" --blind") > 5.0);
+}
+
+#[test]
 fn logs_tell_rates_and_are_compared_with_a_model() {
     let regular: String = (0..20).map(|i| format!("{}s {}s\n", 2 * i, 2 * i + 1)).collect();
     let overload: String = (0..20).map(|i| format!("{i} {}\n", 2 * i + 2)).collect();
@@ -268,6 +280,8 @@ fn bad_numbers_are_refused_with_the_mend() {
         ("fork-join --shards 5 --utilization 0.5 --service-time h2:1:2", "is not exponential"),
         ("split --arrival-rate 1 --rates 10,-5", "'-5' for '--rates <RATE,…>'"),
         ("split --arrival-rate 1/s --rates 10", "give all a unit, as 100/s, or none"),
+        ("fluid --service 4ms,1 --network 1ms --for 1s", "some times have units"),
+        ("fluid --service 4ms --network 1ns --for 1s", "the duration is 1000"),
     ];
     refused(Path::new("."), &cases);
 }

@@ -1,10 +1,9 @@
 //! Arrival times of a process at a rate.
 
-use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::Arrivals;
-use crate::seed;
+use crate::seed::{self, unit};
 
 /// No arrival comes later, so that ends of copies after it differ from never.
 const LAST_NS: u64 = 1 << 63;
@@ -98,10 +97,6 @@ impl Clock {
         let mean = if self.burst { length_ns } else { length_ns * (1.0 - share) / share };
         mean * exponential(&mut self.rng)
     }
-}
-
-fn unit(rng: &mut Pcg64Mcg) -> f64 {
-    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 fn exponential(rng: &mut Pcg64Mcg) -> f64 {

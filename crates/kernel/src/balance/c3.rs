@@ -70,3 +70,30 @@ impl Pick for C3 {
         Some(&mut self.seen)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figure_4_4_equal_scores() {
+        // Ψ where q̂ is so much, of servers that take 4 and 20 ms.
+        let fast = |expected: f64, b| psi(&of(expected, 4e6), 0.0, b);
+        let slow = |expected: f64, b| psi(&of(expected, 20e6), 0.0, b);
+        assert_eq!(fast(100.0, 1), slow(20.0, 1), "published: 100 beside 20");
+        for b in [2, 3, 4] {
+            // Published: the b-th root of 20/4 times as much; for b = 3 that is 34.2.
+            let root = [0.0, 0.0, 2.23607, 1.70998, 1.49535][b as usize];
+            let ratio = fast(20.0 * root, b) / slow(20.0, b);
+            assert!((ratio - 1.0).abs() < 1e-4, "b = {b}: {ratio}");
+        }
+        assert!(fast(34.0, 3) < slow(20.0, 3) && slow(20.0, 3) < fast(35.0, 3));
+        // §4.2.1: with nothing there, and nothing outstanding, it is the response time.
+        let idle = Estimate { response_ns: 7e6, queue: 0.0, service_ns: 4e6 };
+        assert_eq!(psi(&idle, 0.0, 3), 7e6);
+    }
+
+    fn of(expected: f64, service_ns: f64) -> Estimate {
+        Estimate { response_ns: service_ns, queue: expected - 1.0, service_ns }
+    }
+}

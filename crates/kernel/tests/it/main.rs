@@ -1,5 +1,7 @@
 //! The kernel's behaviors, a file each, all watched by a referee.
 
+mod bad_feedback;
+mod bounded_wait;
 mod duration;
 mod ejection;
 mod hedges;

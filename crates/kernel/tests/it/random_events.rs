@@ -31,24 +31,23 @@ fn promises_hold_over_random_events() {
     });
 }
 
-struct Replay(u64);
+/// On a panic, says how to replay the world of this seed, with the tests of that name.
+pub(crate) struct Replay(pub u64, pub &'static str);
 
 impl Drop for Replay {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let seed = self.0;
-            eprintln!(
-                "replay: CURTAIL_SEED={seed} cargo test -p curtail-kernel --test it random_events"
-            );
+            let Self(seed, name) = self;
+            eprintln!("replay: CURTAIL_SEED={seed} cargo test -p curtail-kernel --test it {name}");
         }
     }
 }
 
-fn below(rng: &mut Rng, n: u32) -> u32 {
+pub(crate) fn below(rng: &mut Rng, n: u32) -> u32 {
     rng.next_u32() % n
 }
 
-fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[below(rng, choices.len() as u32) as usize]
 }
 
@@ -127,7 +126,7 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
 }
 
 fn one_world(seed: u64) {
-    let _replay = Replay(seed);
+    let _replay = Replay(seed, "random_events");
     let rng = &mut rng(seed);
     let policy = policy(rng);
     let cancel = policy.needs_cancellation() || below(rng, 2) == 0;

@@ -4,6 +4,7 @@ mod bottleneck;
 mod curve;
 mod estimate;
 mod fit;
+mod fluid;
 mod fork_join;
 mod models;
 mod properties;

@@ -5,8 +5,8 @@
 //!   after `JSON`, the same in an object, with `named_metrics` flat or nested);
 //! - `server-timing: service;dur=1.25, queue-length;desc="4"` (W3C).
 //!
-//! The headers come from outside, so what is not a number in range is passed over, and no more than
-//! [`MOST_BYTES`] of a header are looked at. What a client believes of it is the kernel's business.
+//! The headers come from outside, so what is not a number in range is passed over, and so is a header of more
+//! than [`MOST_BYTES`]. What a client believes of it is the kernel's business.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -124,13 +124,14 @@ impl LoadReport {
 }
 
 fn text(value: &[u8]) -> &str {
-    let value = &value[..value.len().min(MOST_BYTES)];
-    std::str::from_utf8(value).unwrap_or_default()
+    // A part of it could end within a number.
+    if value.len() > MOST_BYTES { "" } else { std::str::from_utf8(value).unwrap_or_default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn orca(text: &str) -> LoadReport {
         let mut report = LoadReport::default();
@@ -191,8 +192,88 @@ mod tests {
             assert_eq!(orca(text), LoadReport::default(), "{text}");
             assert_eq!(timing(text), LoadReport::default(), "{text}");
         }
-        let long = format!("TEXT {}queue=4", "a=1,".repeat(MOST_BYTES));
+        let long = format!("TEXT {}queue=4", "a=1,".repeat(MOST_BYTES / 4));
         assert_eq!(orca(&long), LoadReport::default());
+        let cut = format!("TEXT queue=4{}", "0".repeat(MOST_BYTES - 11));
+        assert_eq!(orca(&cut), LoadReport::default(), "no number of which the end is missing");
         assert_eq!(orca("TEXT queue=4").feedback(), None, "half of it is none");
+    }
+    /// What headers are made of, and what they are not.
+    const PIECES: [&str; 32] = [
+        "TEXT ",
+        "JSON ",
+        "named_metrics",
+        ".",
+        "queue",
+        "service_ms",
+        "in_flight",
+        "latency_ms",
+        "=",
+        ",",
+        ";",
+        ":",
+        "{",
+        "}",
+        "[",
+        "\"",
+        "service",
+        "queue-length",
+        "dur",
+        "desc",
+        "0",
+        "1",
+        "4e9",
+        "4294967296",
+        "1e400",
+        "-",
+        "+",
+        "NaN",
+        "inf",
+        " ",
+        "\u{0}",
+        "\u{e9}",
+    ];
+
+    fn check(value: &[u8]) -> Result<(), TestCaseError> {
+        let (mut one, mut other) = (LoadReport::default(), LoadReport::default());
+        one.read_orca(value);
+        other.read_server_timing(value);
+        for report in [one, other] {
+            let counts = [report.queue, report.in_flight].into_iter().flatten();
+            prop_assert!(counts.max().unwrap_or(0) <= 4_000_000_000);
+            let said = report.queue.is_some() && report.service.is_some();
+            prop_assert_eq!(report.feedback().is_some(), said);
+            let said = report.in_flight.is_some() && report.latency.is_some();
+            prop_assert_eq!(report.probed().is_some(), said);
+        }
+        prop_assert!(other.in_flight.is_none() && other.latency.is_none());
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_passed_over(value in any::<Vec<u8>>()) {
+            check(&value)?;
+        }
+
+        #[test]
+        fn any_text_is_read_or_passed_over(
+            pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..60),
+        ) {
+            check(pieces.concat().as_bytes())?;
+        }
+
+        // Up to a day, to the nanosecond.
+        #[test]
+        fn what_a_leaf_writes_reads_back(
+            counts in any::<[Option<u32>; 2]>(),
+            times in any::<[Option<u64>; 2]>(),
+        ) {
+            let [queue, in_flight] = counts.map(|n| n.map(|n| n % 4_000_000_001));
+            let day = 86_400_000_000_000;
+            let [service, latency] = times.map(|t| t.map(|ns| Duration::from_nanos(ns % day)));
+            let report = LoadReport { queue, service, in_flight, latency };
+            prop_assert_eq!(orca(&report.to_orca()), report);
+        }
     }
 }

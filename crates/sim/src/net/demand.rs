@@ -56,20 +56,15 @@ impl Demand {
 
     pub(super) fn next(&mut self) -> Asked {
         let (busy, share) = self.busy;
-        let client = if busy == self.clients || self.uniform() < share {
+        let client = if busy == self.clients || seed::unit(&mut self.rng) < share {
             self.below(busy)
         } else {
             busy + self.below(self.clients - busy)
         };
         let group = self.below(self.groups);
-        let repairs = self.repair > 0.0 && self.uniform() < self.repair;
+        let repairs = self.repair > 0.0 && seed::unit(&mut self.rng) < self.repair;
         let work_ns = self.service.sample(&mut self.service_rng).max(1.0);
         Asked { client, group, work_ns, repairs }
-    }
-
-    /// From 0 to 1.
-    fn uniform(&mut self) -> f64 {
-        (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// From 0 to n − 1.

@@ -1,0 +1,103 @@
+//! `curtail model fluid`: the queues of servers that clients share, over time.
+
+use std::num::NonZeroU32;
+
+use curtail_queueing::fluid::{Evolution, Fluid};
+use serde::Serialize;
+
+use super::values::{OneUnit, figure};
+use super::{Answer, refused};
+use crate::digits;
+use crate::exit::Stop;
+use crate::plot::format::counted;
+use crate::table::row;
+
+/// How queues evolve where clients share servers and rank them as C3 does: as a fluid, without chance.
+///
+/// All clients are alike and act in step, which is the worst case for herds. What you see is the queue of
+/// each server, and its range in the second half of the time: a queue that swings is a herd. What chance
+/// adds: `curtail sim --servers`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail model fluid --service 4ms,20ms --network 250us --for 1s
+  curtail model fluid --service 4ms,4ms,4ms --network 250us --for 1s --clients 150 --blind")]
+pub(super) struct Args {
+    /// The mean service time of each server
+    #[arg(long, value_name = "TIME,…", value_delimiter = ',', required = true)]
+    service: Vec<String>,
+    /// Requests that a server executes at once
+    #[arg(long, value_name = "N", default_value = "4")]
+    slots: NonZeroU32,
+    /// Clients
+    #[arg(long, value_name = "N", default_value = "30")]
+    clients: NonZeroU32,
+    /// What they ask for, of what the servers can do
+    #[arg(long, value_name = "FRACTION", default_value = "0.7", value_parser = super::values::utilization)]
+    utilization: f64,
+    /// The latency between client and server, one way
+    #[arg(long, value_name = "TIME")]
+    network: String,
+    /// For how long
+    #[arg(long = "for", value_name = "TIME")]
+    duration: String,
+    /// b: how much a long queue is worse than a slow server, 1 to 8
+    #[arg(long, value_name = "B", default_value = "3")]
+    score_exponent: u32,
+    /// The weight of a response in what clients know of a server
+    #[arg(long, value_name = "WEIGHT", default_value = "0.9")]
+    sample_weight: f64,
+    /// Clients do not count what they have outstanding themselves
+    #[arg(long)]
+    blind: bool,
+}
+
+/// Queues.
+#[derive(Serialize)]
+pub(super) struct Queues {
+    unit: &'static str,
+    duration: f64,
+    clients: u32,
+    servers: Vec<Evolution>,
+}
+
+pub(super) fn answer(args: &Args) -> Result<Queues, Stop> {
+    let mut unit = OneUnit::default();
+    let mut time = |flag: &str, text: &str| {
+        unit.read(text.trim()).map_err(|why| refused(format_args!("{flag}: {why}")))
+    };
+    let services = args.service.iter().map(|text| time("--service", text));
+    let fluid = Fluid {
+        services: services.collect::<Result<_, _>>()?,
+        slots: args.slots.get(),
+        clients: args.clients.get(),
+        utilization: args.utilization,
+        network: time("--network", &args.network)?,
+        exponent: args.score_exponent,
+        compensates: !args.blind,
+        sample_weight: args.sample_weight,
+    };
+    let duration = time("--for", &args.duration)?;
+    let servers = fluid.evolve(duration).map_err(refused)?;
+    Ok(Queues { unit: unit.scale().unit(), duration, clients: fluid.clients, servers })
+}
+
+impl Answer for Queues {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} and {}; times in {}\n\n",
+            counted(self.clients as usize, "client", "clients"),
+            counted(self.servers.len(), "server", "servers"),
+            digits::unit_words(self.unit)
+        );
+        let columns = [12, 8, 12, 8, 8];
+        text += &row(&columns, ["service time", "share", "mean queue", "least", "most"]);
+        for Evolution { service, share, mean, least, most, .. } in &self.servers {
+            let share = format!("{:.1} %", share * 100.0);
+            let queues = [*mean, *least, *most].map(|queue| format!("{queue:.1}"));
+            let cells = [figure(*service), share].into_iter().chain(queues);
+            text += &row(&columns, cells);
+        }
+        text
+    }
+}
