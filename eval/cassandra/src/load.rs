@@ -37,8 +37,11 @@ pub(crate) fn schedule(
     from: Duration,
     to: Duration,
 ) -> Vec<(Duration, Operation)> {
-    let mut due = from + mix.gap(rate);
     let mut all = Vec::new();
+    if rate == 0.0 {
+        return all;
+    }
+    let mut due = from + mix.gap(rate);
     while due < to {
         all.push((due, mix.draw()));
         due += mix.gap(rate);
@@ -124,4 +127,20 @@ pub(crate) fn closed(
     let done = runtime.block_on(join_all(all));
     let done: u64 = done.into_iter().collect::<Result<Vec<u64>, _>>()?.into_iter().sum();
     Ok(done as f64 / start.elapsed().as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_has_its_rate_and_begins_when_it_is_to() {
+        let mut mix = Mix::new(10, 1.0, 1, 7).unwrap();
+        let span = |seconds| Duration::from_secs(seconds);
+        let all = schedule(&mut mix, 100.0, span(50), span(150));
+        assert!((all.len() as f64 - 10_000.0).abs() < 400.0, "{}", all.len());
+        assert!(all[0].0 > span(50) && all.iter().all(|(due, _)| *due < span(150)));
+        assert!(all.is_sorted_by_key(|(due, _)| *due));
+        assert_eq!(schedule(&mut mix, 0.0, span(0), span(10)), []);
+    }
 }

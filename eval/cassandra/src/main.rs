@@ -19,11 +19,13 @@ mod rounds;
 mod servers;
 mod workload;
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tokio::runtime::{Builder, Runtime};
 
 /// Replica selection on real Cassandra.
 #[derive(Parser)]
@@ -47,11 +49,10 @@ enum Verb {
 fn main() -> ExitCode {
     let args = Args::parse();
     let done = || -> Result<()> {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let dir = std::path::absolute(&args.dir)?;
         match &args.verb {
-            Verb::Nodes(of) => nodes::run(of, &dir, &runtime),
+            Verb::Nodes(of) => hold(of, &dir, &runtime),
             Verb::Run(of) => rounds::run(of, &dir, &runtime),
         }
     };
@@ -62,4 +63,15 @@ fn main() -> ExitCode {
             ExitCode::from(3)
         }
     }
+}
+
+/// Runs the nodes until stdin ends.
+fn hold(args: &nodes::Args, dir: &Path, runtime: &Runtime) -> Result<()> {
+    let _nodes = nodes::start(args, dir)?;
+    runtime.block_on(fill::fill(dir, args.records))?;
+    let addresses: Vec<String> =
+        (0..nodes::NODES).map(|node| nodes::address(node) + ":9042").collect();
+    println!("listening on {}", addresses.join(" "));
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
 }

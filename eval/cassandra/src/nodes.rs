@@ -1,16 +1,13 @@
 //! Five Cassandra nodes on this machine: fetched by Maven, configured, started, filled and stopped.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::runtime::Runtime;
 
-use crate::fill;
 use crate::workload;
 
 /// How many nodes there are. Groups are the rings of neighbors, so with three replicas there are five.
@@ -22,7 +19,7 @@ const START: Duration = Duration::from_secs(180);
 pub(crate) struct Args {
     /// Records of a kilobyte, and a fifth as many of up to two
     #[arg(long, default_value_t = 1_000_000)]
-    records: u64,
+    pub(crate) records: u64,
     /// Heap of each node
     #[arg(long, value_name = "SIZE", default_value = "384m")]
     heap: String,
@@ -55,8 +52,8 @@ fn jmx_port(node: usize) -> usize {
     7199 + node
 }
 
-/// Starts the nodes, says so, and stops them when stdin ends.
-pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
+/// Starts the nodes, and waits until they take clients.
+pub(crate) fn start(args: &Args, dir: &Path) -> Result<Nodes> {
     for program in ["java", "mvn", "setpriv"] {
         let found = Command::new(program).arg("--version").output().is_ok();
         ensure!(found, "{program} is not here: install a JDK of 17, Maven and util-linux");
@@ -64,7 +61,7 @@ pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
     fetch(dir)?;
     let mut nodes = Nodes(Vec::new());
     for node in 0..NODES {
-        nodes.0.push(start(args, dir, node)?);
+        nodes.0.push(spawn(args, dir, node)?);
         // The first is who the others ask.
         if node == 0 {
             listens(&mut nodes.0[0], dir, 0)?;
@@ -73,15 +70,11 @@ pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
     for node in 1..NODES {
         listens(&mut nodes.0[node], dir, node)?;
     }
-    runtime.block_on(fill::fill(dir, args.records))?;
-    let addresses: Vec<String> = (0..NODES).map(|node| address(node) + ":9042").collect();
-    println!("listening on {}", addresses.join(" "));
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
+    Ok(nodes)
 }
 
 /// The nodes' processes; they end with this.
-struct Nodes(Vec<Child>);
+pub(crate) struct Nodes(Vec<Child>);
 
 impl Drop for Nodes {
     fn drop(&mut self) {
@@ -115,7 +108,7 @@ fn fetch(dir: &Path) -> Result<()> {
     Ok(fs::write(dir.join("lib/fetched"), "")?)
 }
 
-fn start(args: &Args, dir: &Path, node: usize) -> Result<Child> {
+fn spawn(args: &Args, dir: &Path, node: usize) -> Result<Child> {
     let folder = folder(dir, node);
     fs::create_dir_all(&folder)?;
     let text = |path: &Path| path.display().to_string();
@@ -126,7 +119,7 @@ fn start(args: &Args, dir: &Path, node: usize) -> Result<Child> {
     fs::write(folder.join("cassandra.yaml"), config)?;
     // The nodes end with us, however we do; and the clients that measure go before them.
     let mut java = Command::new("setpriv");
-    java.args(["--pdeathsig", "KILL", "--", "nice", "-n", "5", "java", "@jvm.opts"]);
+    java.args(["--pdeathsig", "KILL", "--", "nice", "-n", "19", "java", "@jvm.opts"]);
     java.arg(format!("-Xms{0}", args.heap)).arg(format!("-Xmx{0}", args.heap));
     java.args(["-javaagent:lib/jamm-0.4.0.jar", "-Xss256k", "-XX:+UseSerialGC"]);
     java.args(["-XX:MaxDirectMemorySize=128m", "-XX:+AlwaysPreTouch"]);

@@ -81,9 +81,9 @@ struct Turn {
     /// How late the generator was, at p99, in ms.
     late_ms: f64,
     latency: Latency,
-    load: Load,
-    /// In a closed loop, per second.
+    /// In a closed loop: responses per second, and the busiest node.
     throughput: Option<f64>,
+    load: Load,
     /// The worst median of 50 reads after updates joined.
     after_join: Option<f64>,
 }
@@ -104,7 +104,11 @@ struct Whole {
 pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
     ensure!(args.rounds > 0 && args.clients > 0, "--rounds and --clients: at least 1");
     ensure!((0.0..=1.0).contains(&args.reads), "--reads {}: a share from 0 to 1", args.reads);
-    ensure!(args.keys > 0, "--keys: at least 1");
+    ensure!(args.keys > 0 && args.records > 0, "--keys and --records: at least 1");
+    let sane = |value: f64| (0.0..=1e6).contains(&value);
+    ensure!(sane(args.rate) && sane(args.join), "--rate and --join: from 0 to 1,000,000");
+    ensure!(args.seconds >= 1.0 && args.seconds <= 3600.0, "--seconds: from 1 to 3600");
+    ensure!(sane(args.warmup), "--warmup: from 0 to 1,000,000");
     let admin = runtime.block_on(admin())?;
     let seeds = 0..u64::from(args.clients);
     let connect = |who: &Contender| -> Result<Vec<Client>> {
@@ -173,7 +177,6 @@ impl Args {
     ) -> Result<(Turn, Vec<f64>)> {
         let span = Duration::from_secs_f64(self.seconds);
         let disturbed = Running::start(self.disturb, dir)?;
-        let watch = runtime.block_on(Watch::start(self.table))?;
         let mut requests =
             load::schedule(&mut self.mix(self.reads, round)?, self.rate, Duration::ZERO, span);
         if self.join > 0.0 {
@@ -183,7 +186,7 @@ impl Args {
         }
         let Seen { offered, answered, errors, left_out, late_ms, reads } =
             load::open(runtime, clients, requests);
-        let loads = watch.stop();
+        let watch = runtime.block_on(Watch::start(self.table))?;
         let throughput = match self.generators {
             0 => None,
             generators => {
@@ -192,6 +195,7 @@ impl Args {
                 Some(load::closed(runtime, clients, mixes, span / 3)?)
             }
         };
+        let loads = watch.stop();
         drop(disturbed);
         let from = |share: f64| reads.partition_point(|(due, _)| *due < share * self.seconds);
         let of = |reads: &[(f64, f64)]| reads.iter().map(|(_, ms)| *ms).collect::<Vec<f64>>();
@@ -206,8 +210,8 @@ impl Args {
             left_out,
             late_ms,
             latency,
-            load,
             throughput,
+            load,
             after_join,
         };
         Ok((turn, counted))
