@@ -36,7 +36,6 @@
 mod config;
 mod draw;
 mod service;
-mod slots;
 mod stats;
 
 use std::future::Future;
