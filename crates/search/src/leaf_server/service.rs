@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::config::{Cancel, LeafConfig};
 use super::draw::{Drawn, Draws};
+use super::slow::Speed;
 use super::stats::{Counters, Took};
 use crate::leaf::{Leaf, SearchError};
 use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
@@ -28,6 +29,7 @@ struct Shared {
     /// `SHARD.REPLICA`.
     name: String,
     draws: Draws,
+    speed: Speed,
     stage: Stage,
     counters: Counters,
     timers: Timers,
@@ -52,6 +54,7 @@ impl LeafService {
             leaf: Arc::new(leaf),
             name: format!("{}.{}", config.shard, config.replica),
             draws: Draws::new(config),
+            speed: Speed::new(config.slow),
             stage: Stage::new(config.slots, config.queue),
             counters: Counters::new(config),
             // Tokio's own turn in milliseconds, and a service time may be a fraction of one.
@@ -127,7 +130,7 @@ impl Shared {
         };
         let done = Instant::now();
         let real = done - started;
-        let own = drawn.own.unwrap_or(real);
+        let own = self.speed.stretch(drawn.own.unwrap_or(real), started);
         let service = own.saturating_add(drawn.hiccup);
         let stretched = service > real;
         if stretched {

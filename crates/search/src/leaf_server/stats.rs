@@ -68,7 +68,8 @@ pub(super) struct Pending<'a> {
 impl Counters {
     pub(super) fn new(config: &LeafConfig) -> Self {
         let LeafConfig { shard, replica, slots, .. } = *config;
-        let stretched = config.service_time.is_some() || config.hiccup.is_some();
+        let stretched =
+            config.service_time.is_some() || config.hiccup.is_some() || config.slow.is_some();
         Self(Mutex::new(LeafStats { shard, replica, slots, stretched, ..LeafStats::default() }))
     }
 
