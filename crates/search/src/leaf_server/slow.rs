@@ -106,19 +106,15 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn speeds_alternate_from_the_first_query_on() {
+    #[test]
+    fn speeds_alternate_from_the_first_query_on() {
         let speed = Speed::new(Some("3:10s".parse().expect("a slowdown")));
-        tokio::time::advance(Duration::from_secs(7)).await;
-        let mut took = Vec::new();
-        for _ in 0..9 {
-            took.push(speed.stretch(20 * MS, Instant::now()) / 20);
-            tokio::time::advance(Duration::from_secs(5)).await;
-        }
-        let took: Vec<u128> = took.iter().map(Duration::as_millis).collect();
-        assert_eq!(took, [1, 1, 3, 3, 1, 1, 3, 3, 1]);
-        let slow = Instant::now() - Duration::from_secs(10);
+        let first = Instant::now() + Duration::from_secs(7);
+        let at = |ms| speed.stretch(20 * MS, first + Duration::from_millis(ms)).as_millis() / 20;
+        let took = [0, 5_000, 9_999, 10_000, 19_999, 20_000, 29_999, 30_000].map(at);
+        assert_eq!(took, [1, 1, 1, 3, 3, 1, 1, 3]);
+        let slow = first + Duration::from_secs(10);
         assert_eq!(speed.stretch(Duration::MAX, slow), Duration::MAX, "no overflow");
-        assert_eq!(Speed::new(None).stretch(MS, Instant::now()), MS);
+        assert_eq!(Speed::new(None).stretch(MS, first), MS);
     }
 }
