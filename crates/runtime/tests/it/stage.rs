@@ -212,7 +212,7 @@ async fn what_a_server_attaches_the_proxy_reads() {
     let (report, timings) = read(&response);
     assert_eq!((report, timings), (written, 2), "beside the handler's own");
     let mut alone = LoadReport::default();
-    let timing = response.headers().get_all("server-timing").iter().last().unwrap();
+    let timing = response.headers().get_all("server-timing").iter().next_back().unwrap();
     alone.read_server_timing(timing.as_bytes());
     assert_eq!(alone, written);
 }
