@@ -14,8 +14,11 @@ pub struct Tuning {
     pub clients: u32,
     /// b, 1 to 8: how much a long queue is worse than a short one (002 §4.2.1).
     pub score_exponent: u32,
-    /// The weight of a new sample in an average, above 0 and up to 1. Open in the source.
+    /// The weight of a new sample in an average, above 0 and up to 1, where it comes alone. Open in the source.
     pub sample_weight: f64,
+    /// Of samples that come closer together than this, each has its share of that weight, in ns. Open in the
+    /// source.
+    pub sample_window_ns: u64,
     /// After so long without news 1/e is left of what was known of a server, and the rest is what is
     /// known of all, in ns. Open in the source.
     pub stale_ns: u64,
@@ -45,6 +48,7 @@ impl Default for Tuning {
             clients: 1,
             score_exponent: 3,
             sample_weight: 0.9,
+            sample_window_ns: 40_000_000,
             stale_ns: 1_000_000_000,
             interval_ns: 20_000_000,
             rate_decrease: 0.2,
@@ -70,6 +74,7 @@ impl Tuning {
             "clients" => new.clients = value as u32,
             "score-exponent" => new.score_exponent = value as u32,
             "sample-weight" => new.sample_weight = value,
+            "sample-window-ms" => new.sample_window_ns = ms(value),
             "stale-ms" => new.stale_ns = ms(value),
             "interval-ms" => new.interval_ns = ms(value),
             "rate-decrease" => new.rate_decrease = value,
@@ -114,5 +119,5 @@ impl Tuning {
     }
 }
 
-const NAMES: &str = "clients, score-exponent, sample-weight, stale-ms, interval-ms, rate-decrease, \
+const NAMES: &str = "clients, score-exponent, sample-weight, sample-window-ms, stale-ms, interval-ms, rate-decrease, \
 rate-step, saddle-ms, rate-window-ms, initial-rate, least-rate, burst";

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use curtail_dist::Spec;
-use curtail_search::leaf_server::{Cancel, Hiccup, LeafConfig, LeafServer, LeafServerError};
+use curtail_search::leaf_server::{
+    Cancel, Hiccup, LeafConfig, LeafServer, LeafServerError, Slowdown,
+};
 
 use crate::args::{Seed, within};
 use crate::child;
@@ -52,6 +54,9 @@ pub(crate) struct Args {
     /// Give each run of 1/p queries with consecutive numbers one hiccup, so that short runs have their share
     #[arg(long, requires = "hiccup")]
     stratified: bool,
+    /// Be so many times slower for every other period, from the first query on, like 3:10s [default: never]
+    #[arg(long, value_name = "FACTOR:PERIOD", allow_hyphen_values = true)]
+    slow: Option<Slowdown>,
     /// Queries served at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(&(1..=65_535)))]
     slots: u32,
@@ -139,6 +144,7 @@ fn config(args: &Args, manual: Option<&Manual>) -> Result<LeafConfig, Stop> {
         service_time,
         hiccup: args.hiccup,
         stratified: args.stratified,
+        slow: args.slow,
         cancel: if args.honor_cancel { Cancel::Honor } else { Cancel::Ignore },
         queue: args.queue,
         seed: args.seed.seed,

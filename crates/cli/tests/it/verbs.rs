@@ -117,6 +117,7 @@ fn bad_input_is_two_and_names_the_fix() {
         ("load http://h -r 9 -H nocolon", "write it as 'accept: text/plain'"),
         ("leaf --listen foo", "write IP:PORT, such as 127.0.0.1:9001"),
         ("leaf --hiccup -1:40ms", "0 to 1"),
+        ("leaf --slow 0.5:10s", "factor \"0.5\": write a number from 1 to 1000"),
         ("leaf --index /nowhere/at/all --shard 0", "/nowhere/at/all"),
     ];
     refused(here, "", &others);

@@ -34,7 +34,8 @@ impl CpuLimit {
         };
         let group = parent.join(format!("curtail-{process}"));
         let about = |error: io::Error| {
-            let text = format!("{}: {error}; it takes root outside of a container", group.display());
+            let text =
+                format!("{}: {error}; it takes root outside of a container", group.display());
             io::Error::new(error.kind(), text)
         };
         if own.version == Version::Two {

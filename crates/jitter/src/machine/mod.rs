@@ -11,7 +11,7 @@ mod spin;
 pub use causes::{Cause, Causes, Likely, likely};
 pub use cgroup::{CpuGroup, Version};
 pub use counters::Counters;
-pub use limit::CpuLimit;
 pub use leaf::{LeafError, LocalLeaf, Sampler, SamplerReport};
+pub use limit::CpuLimit;
 pub use processors::{Processors, keep_to};
 pub use spin::{Gaps, observe};

@@ -6,6 +6,9 @@
 //! Settled, where the source is silent:
 //! - **A server never heard of**, or one that has returned, is taken for as good as the average of all: it is
 //!   neither flooded nor left out.
+//! - **A sample among many counts less** than one that comes alone: a client of hundreds hears of a server now and
+//!   then, and goes by the last response; one that hears of it all the time goes by an average over
+//!   [`Tuning::sample_window_ns`], and no single slow response makes it shun a server.
 //! - **Old news fades** to that average: after [`Tuning::stale_ns`] half of it is left.
 //! - **A server that says nothing** counts as one with an empty queue that works for as long as its
 //!   responses take: then only a client's own copies and response times rank it.
@@ -29,6 +32,12 @@ use crate::tuning::Tuning;
 const ALL: f32 = 0.02;
 
 const MOST_DOUBLINGS: u8 = 6;
+
+/// A weight of 1.
+const WHOLE: u16 = u16::MAX;
+
+/// The least share of a sample's weight: many may come at once.
+const LEAST_SHARE: f64 = 0.1;
 
 /// A server that has said nothing of itself on so many responses in a row counts as one that does not.
 const SILENT: u8 = 8;
@@ -61,6 +70,8 @@ struct OfServer {
     failures: u8,
     /// Responses since it said something of itself; at most [`SILENT`], and that before the first.
     silent: u8,
+    /// Of the last sample, in parts of [`WHOLE`].
+    weight: u16,
     /// [`Timestamp::NEVER`] before that.
     heard: Timestamp,
     failed: Timestamp,
@@ -70,6 +81,7 @@ const NOTHING: OfServer = OfServer {
     averages: Averages { response_ns: 0.0, queue: 0.0, service_ns: 0.0 },
     failures: 0,
     silent: SILENT,
+    weight: 0,
     heard: Timestamp::NEVER,
     failed: Timestamp::NEVER,
 };
@@ -105,6 +117,7 @@ impl Seen {
     /// A server has said something of itself.
     pub fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
         let Feedback { queue, service_ns } = feedback;
+        self.weigh(server, now);
         self.servers[server.index()].silent = 0;
         self.sample(
             server,
@@ -133,7 +146,12 @@ impl Seen {
             }
         }
         let is_silent = state.silent == SILENT;
+        // What the server said on this response has been heard.
+        let is_new = state.silent > 0;
         state.silent = (state.silent + 1).min(SILENT);
+        if is_new {
+            self.weigh(server, now);
+        }
         let took = took_ns as f32;
         self.sample(server, now, |a| [&mut a.response_ns], [took]);
         if is_silent {
@@ -144,6 +162,20 @@ impl Seen {
     /// A server is back, and may be another than before.
     pub fn restored(&mut self, server: ServerId) {
         self.servers[server.index()] = NOTHING;
+    }
+
+    /// How much the next sample counts.
+    fn weigh(&mut self, server: ServerId, now: Timestamp) {
+        let tuning = &*self.tuning;
+        let state = &mut self.servers[server.index()];
+        let share = match state.heard {
+            heard if heard != Timestamp::NEVER && tuning.sample_window_ns > 0 => {
+                now.since(heard) as f64 / tuning.sample_window_ns as f64
+            }
+            _ => 1.0,
+        };
+        let weight = tuning.sample_weight * share.clamp(LEAST_SHARE, 1.0);
+        state.weight = (weight * f64::from(WHOLE)) as u16;
     }
 
     fn sample<const N: usize>(
@@ -166,7 +198,7 @@ impl Seen {
         if state.heard == Timestamp::NEVER {
             state.averages = self.all;
         }
-        add(&mut state.averages, self.tuning.sample_weight as f32);
+        add(&mut state.averages, f32::from(state.weight) / f32::from(WHOLE));
         state.heard = now;
     }
 
@@ -201,7 +233,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn seen() -> Seen {
-        let mut seen = Seen::new(2, Tuning { sample_weight: 0.5, ..Tuning::default() });
+        let mut seen =
+            Seen::new(2, Tuning { sample_weight: 0.5, sample_window_ns: 0, ..Tuning::default() });
         for ms in 1..50 {
             let now = Timestamp(ms * MS);
             seen.heard(A, now, Feedback { queue: 4, service_ns: 2 * MS });
@@ -265,11 +298,28 @@ mod tests {
 
     #[test]
     fn one_long_queue_after_many_empty_ones_is_one_sample() {
-        let mut seen = Seen::new(1, Tuning { sample_weight: 0.5, ..Tuning::default() });
+        let mut seen =
+            Seen::new(1, Tuning { sample_weight: 0.5, sample_window_ns: 0, ..Tuning::default() });
         for queue in [0, 0, 0, 8] {
             seen.heard(A, Timestamp(0), Feedback { queue, service_ns: MS });
         }
-        assert_eq!(seen.estimate(A, Timestamp(0)).queue, 4.0);
+        assert!((seen.estimate(A, Timestamp(0)).queue - 4.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn of_many_samples_each_counts_less_than_one_that_comes_alone() {
+        let after_one_slow = |gap_ms: u64| {
+            let mut seen = Seen::new(1, Tuning::default());
+            for at in 0..20 {
+                let took = if at == 19 { 11 * MS } else { MS };
+                seen.heard(A, Timestamp(at * gap_ms * MS), Feedback { queue: 0, service_ns: took });
+                seen.ended(A, Timestamp(at * gap_ms * MS), took, Some(Outcome::Good));
+            }
+            seen.estimate(A, Timestamp(19 * gap_ms * MS)).response_ns / 1e6
+        };
+        assert!((after_one_slow(200) - 10.0).abs() < 0.05, "0.9 of the last");
+        assert!((after_one_slow(20) - 5.5).abs() < 0.05, "half of that");
+        assert!((after_one_slow(1) - 1.9).abs() < 0.05, "and no less than a tenth");
     }
 
     #[test]

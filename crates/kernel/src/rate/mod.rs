@@ -13,6 +13,9 @@
 //!   its own. A client that is one of hundreds sees 0 or 1 responses in an interval, and a rate
 //!   compared with those would jump between the two.
 //! - **What counts as a response** is a good one. A server that fails fast earns no higher rate.
+//! - **Noise is no saturation.** Responses come at random, so their average swings by the root of its
+//!   variance, r·δ/2W for a rate of r per interval δ and a window W, even where a server keeps up. A rate falls if
+//!   it is above the average by more than [`SWING`] of these, and rises as soon as it is below.
 //! - **Slack.** As a response counts in its own average, a rate settles above that of the demand, by
 //!   about one copy per window.
 
@@ -58,6 +61,9 @@ impl fmt::Display for RateSpec {
 
 /// The largest rate, per interval: no bucket overflows an integer of nanoseconds.
 const MOST: f64 = 1e9;
+
+/// How many standard deviations of the rate of responses are noise.
+const SWING: f64 = 1.0;
 
 /// What is known of one server.
 #[derive(Clone, Copy, Debug)]
@@ -174,6 +180,11 @@ impl Paced {
         raise: impl Fn(&Self, Timestamp, &Tuning) -> f64,
     ) -> f64 {
         if self.rate > self.received {
+            let per_window = tuning.interval_ns as f64 / tuning.rate_window_ns as f64;
+            let excess = self.rate - self.received;
+            if excess * excess < SWING * SWING * self.received * per_window / 2.0 {
+                return self.rate;
+            }
             // Responses need time to catch up with a rate that rose.
             if now.since(self.rose) <= 2 * tuning.interval_ns {
                 return self.rate;

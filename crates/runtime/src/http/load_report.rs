@@ -17,7 +17,8 @@ use curtail_kernel::Feedback;
 /// The header of ORCA.
 pub const ORCA: &str = "endpoint-load-metrics";
 
-const SERVER_TIMING: &str = "server-timing";
+/// The header of Server Timing.
+pub const SERVER_TIMING: &str = "server-timing";
 
 const MOST_BYTES: usize = 4_096;
 
@@ -32,6 +33,13 @@ pub struct LoadReport {
     pub in_flight: Option<u32>,
     /// On a probe: what requests of late took, when about as many were there.
     pub latency: Option<Duration>,
+}
+
+impl From<Feedback> for LoadReport {
+    fn from(Feedback { queue, service_ns }: Feedback) -> Self {
+        let service = Some(Duration::from_nanos(service_ns));
+        Self { queue: Some(queue), service, ..Self::default() }
+    }
 }
 
 impl LoadReport {
@@ -121,6 +129,14 @@ impl LoadReport {
         }
         text
     }
+
+    /// As the value of a Server-Timing header; it has no names for what a probe is answered.
+    #[must_use]
+    pub fn to_server_timing(&self) -> String {
+        let service = self.service.map(|t| format!("service;dur={}", t.as_nanos() as f64 / 1e6));
+        let queue = self.queue.map(|count| format!("queue-length;desc=\"{count}\""));
+        service.into_iter().chain(queue).collect::<Vec<_>>().join(", ")
+    }
 }
 
 fn text(value: &[u8]) -> &str {
@@ -172,6 +188,8 @@ mod tests {
         for report in [SERVED, probed] {
             assert_eq!(orca(&report.to_orca()), report);
         }
+        assert_eq!(timing(&SERVED.to_server_timing()), SERVED);
+        assert_eq!(timing(&probed.to_server_timing()), LoadReport::default());
         assert_eq!((probed.probed(), probed.feedback()), (Some((7, 3_000_000)), None));
     }
 

@@ -11,7 +11,7 @@ mod pool;
 mod relay;
 
 pub use health::{Health, watch};
-pub use load_report::{LoadReport, ORCA};
+pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, BodyReceiver, Request, Response};
 pub use pool::Pool;
 

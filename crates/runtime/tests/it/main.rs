@@ -6,3 +6,4 @@ mod learning;
 mod probes;
 mod races;
 mod servers;
+mod stage;

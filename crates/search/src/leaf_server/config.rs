@@ -9,6 +9,7 @@ use std::str::FromStr;
 use curtail_dist::Distribution;
 use curtail_kernel::duration;
 
+use super::slow::Slowdown;
 use crate::index::IndexError;
 
 /// The most slots of a leaf: what a kernel lets a server have.
@@ -34,6 +35,8 @@ pub struct LeafConfig {
     /// Draws hiccups in strata: of every 1/p queries whose keys end in consecutive numbers, one has a
     /// hiccup. So runs of few queries have their share; each query has one as often as before.
     pub stratified: bool,
+    /// When it is slower than that, in all but its hiccups.
+    pub slow: Option<Slowdown>,
     /// What it does with a query whose client goes away.
     pub cancel: Cancel,
     /// How many queries may wait for a slot; further ones get 503.
@@ -131,6 +134,10 @@ impl LeafConfig {
             let strata = if self.stratified { ", in strata" } else { "" };
             stretched.push(format!("hiccups ({length} with probability {probability}{strata})"));
         }
+        if let Some(Slowdown { factor, period_ns }) = self.slow {
+            let period = duration::format(period_ns);
+            stretched.push(format!("speed ({factor} times slower for every other {period})"));
+        }
         // Writing to a string cannot fail.
         let _ = match stretched.is_empty() {
             true => write!(line, "nothing is stretched"),
@@ -179,6 +186,7 @@ mod tests {
             service_time: Some(spec.resolve(1e6).expect("a distribution")),
             hiccup: Some(Hiccup { probability: 0.003, duration_ns: 75_000_000 }),
             stratified: false,
+            slow: None,
             cancel: Cancel::Honor,
             queue: 0,
             seed: 0,
@@ -188,6 +196,10 @@ mod tests {
         let end = "service times (5ms in the mean) and hiccups (75ms with probability 0.003)";
         assert!(line.ends_with(end), "{line}");
         (config.service_time, config.hiccup) = (None, None);
+        config.slow = Some(Slowdown { factor: 3.0, period_ns: 10_000_000_000 });
+        let line = config.announce(config.listen, 9);
+        assert!(line.ends_with("are speed (3 times slower for every other 10s)"), "{line}");
+        config.slow = None;
         assert!(config.announce(config.listen, 9).ends_with("nothing is stretched"));
     }
 }

@@ -24,6 +24,8 @@
 //! - `J`, the hiccup, is drawn from [`LeafConfig::hiccup`] by the replica as well, and anew for every
 //!   execution of a query there.
 //!
+//! With [`LeafConfig::slow`], a query whose service begins in a slow period waits until `factor × P + J` has passed.
+//!
 //! The query key is the header `x-curtail-query`, else path and query of the request target. (Not a
 //! host in it: that would tell replicas apart.)
 //!
@@ -36,7 +38,7 @@
 mod config;
 mod draw;
 mod service;
-mod slots;
+mod slow;
 mod stats;
 
 use std::future::Future;
@@ -45,6 +47,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 pub use config::{Cancel, Hiccup, HiccupError, LeafConfig, LeafServerError};
+pub use slow::{Slowdown, SlowdownError};
 pub use stats::LeafStats;
 
 use crate::leaf::Leaf;

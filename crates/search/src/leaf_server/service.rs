@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use curtail_http1::server::Request;
 use curtail_runtime::Timers;
-use curtail_runtime::http::{LoadReport, ORCA};
+use curtail_runtime::http::ORCA;
+use curtail_runtime::stage::{Permit, Stage};
 use tokio::time::Instant;
 
 use super::config::{Cancel, LeafConfig};
 use super::draw::{Drawn, Draws};
-use super::slots::{Slot, Slots};
+use super::slow::Speed;
 use super::stats::{Counters, Took};
 use crate::leaf::{Leaf, SearchError};
 use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
@@ -28,7 +29,8 @@ struct Shared {
     /// `SHARD.REPLICA`.
     name: String,
     draws: Draws,
-    slots: Arc<Slots>,
+    speed: Speed,
+    stage: Stage,
     counters: Counters,
     timers: Timers,
 }
@@ -52,7 +54,8 @@ impl LeafService {
             leaf: Arc::new(leaf),
             name: format!("{}.{}", config.shard, config.replica),
             draws: Draws::new(config),
-            slots: Slots::new(config.slots, config.queue),
+            speed: Speed::new(config.slow),
+            stage: Stage::new(config.slots, config.queue),
             counters: Counters::new(config),
             // Tokio's own turn in milliseconds, and a service time may be a fraction of one.
             timers: Timers::precise(),
@@ -89,16 +92,8 @@ impl Service for LeafService {
         match split(request) {
             ("/search", parameters) => self.search(request, parameters).await,
             ("/health", _) => Reply::healthy(),
-            ("/load", _) => {
-                let (in_flight, latency_ns) = self.shared.slots.probe();
-                let report = LoadReport {
-                    in_flight: Some(in_flight),
-                    latency: Some(Duration::from_nanos(latency_ns)),
-                    ..LoadReport::default()
-                };
-                Reply::healthy().with(ORCA, report.to_orca())
-            }
-            ("/stats", _) => Reply::json(200, &self.shared.counters.read(&self.shared.slots)),
+            ("/load", _) => Reply::healthy().with(ORCA, self.shared.stage.probe().to_orca()),
+            ("/stats", _) => Reply::json(200, &self.shared.counters.read(&self.shared.stage)),
             (path, _) => {
                 let text =
                     format!("no such path: {path}; there are /search, /health, /load and /stats");
@@ -113,7 +108,7 @@ impl Shared {
     async fn serve(self: Arc<Self>, ask: Ask, drawn: Drawn) -> Reply {
         let pending = self.counters.arrived();
         let arrived = Instant::now();
-        let Ok(slot) = self.slots.take().await else {
+        let Ok(slot) = self.stage.enter().await else {
             pending.refused();
             return self.refusal();
         };
@@ -135,7 +130,7 @@ impl Shared {
         };
         let done = Instant::now();
         let real = done - started;
-        let own = drawn.own.unwrap_or(real);
+        let own = self.speed.stretch(drawn.own.unwrap_or(real), started);
         let service = own.saturating_add(drawn.hiccup);
         let stretched = service > real;
         if stretched {
@@ -144,20 +139,12 @@ impl Shared {
         let stretch = if stretched { done.elapsed() } else { Duration::ZERO };
         let beyond = (real + stretch).saturating_sub(own);
         pending.served(&Took { real, stretch, beyond, hiccup });
-        let feedback = slot.finish();
+        let report = slot.finish();
         let times = Times { queue: started - arrived, real, stretch };
         let reply = Reply::json_bytes(200, body)
             .with(timing::HEADER, server_timing(&times, drawn))
+            .with(ORCA, report.to_orca())
             .with("x-curtail-leaf", self.name.as_str());
-        let report = feedback.map(|feedback| LoadReport {
-            queue: Some(feedback.queue),
-            service: Some(Duration::from_nanos(feedback.service_ns)),
-            ..LoadReport::default()
-        });
-        let reply = match report {
-            Some(report) => reply.with(ORCA, report.to_orca()),
-            None => reply,
-        };
         if stretched { reply.with("x-curtail-stretched", "1") } else { reply }
     }
 
@@ -172,7 +159,7 @@ impl Shared {
     ///
     /// The slot goes along. A search cannot be stopped, so where the client leaves meanwhile, the
     /// slot is free when the search ends and no earlier: searches never outnumber the slots.
-    async fn execute(&self, slot: Slot, ask: Ask) -> Result<(Slot, Vec<u8>), Failed> {
+    async fn execute(&self, slot: Permit, ask: Ask) -> Result<(Permit, Vec<u8>), Failed> {
         let leaf = Arc::clone(&self.leaf);
         let search = move || {
             let answer = leaf.answer(&ask.query, ask.k).map_err(Failed::Search)?;

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use curtail_runtime::stage::Stage;
 use serde::{Deserialize, Serialize};
 
 use super::config::LeafConfig;
-use super::slots::Slots;
 
 /// What `GET /stats` answers. Counts are since the start; every query that was not refused ends in
 /// exactly one of `served`, `cancelled` and `failed`.
@@ -68,7 +68,8 @@ pub(super) struct Pending<'a> {
 impl Counters {
     pub(super) fn new(config: &LeafConfig) -> Self {
         let LeafConfig { shard, replica, slots, .. } = *config;
-        let stretched = config.service_time.is_some() || config.hiccup.is_some();
+        let stretched =
+            config.service_time.is_some() || config.hiccup.is_some() || config.slow.is_some();
         Self(Mutex::new(LeafStats { shard, replica, slots, stretched, ..LeafStats::default() }))
     }
 
@@ -84,8 +85,8 @@ impl Counters {
         self.lock().hiccups += 1;
     }
 
-    pub(super) fn read(&self, slots: &Slots) -> LeafStats {
-        LeafStats { busy: slots.busy(), waiting: slots.waiting(), ..self.lock().clone() }
+    pub(super) fn read(&self, stage: &Stage) -> LeafStats {
+        LeafStats { busy: stage.running(), waiting: stage.waiting(), ..self.lock().clone() }
     }
 }
 

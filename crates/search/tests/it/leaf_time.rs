@@ -104,3 +104,37 @@ async fn hiccups_take_their_time_and_are_counted() {
     assert!(stats.hiccup_time_ns >= stats.hiccups * 3_000_000, "{stats:?}");
     assert_eq!(stats.late_time_ns, 0, "what is not stretched is never late");
 }
+
+#[tokio::test]
+async fn a_slow_period_follows_a_fast_one() {
+    let (_folder, index) = index(1);
+    let mut config = leaf_config(index.directory(), 0, 0);
+    config.service_time = Some(distribution("det:5ms"));
+    config.slow = Some("4:100ms".parse().expect("a slowdown"));
+    let leaf = Running::leaf(config).await;
+    let mut client = Client::connect(leaf.address).await;
+    // Periods begin with the service of the first query, which lies between these two.
+    let before = Instant::now();
+    let mut after = None;
+    let (mut slow, mut next) = (0, 0);
+    let period = |at: Instant, from: Instant| at.duration_since(from).as_millis() / 100;
+    while slow < 3 {
+        next += 1;
+        let start = Instant::now();
+        let got = client.get(&format!("/search?q=word&n={next}"), &[]).await;
+        let end = Instant::now();
+        let after = *after.get_or_insert(end);
+        let took = end - start;
+        assert!(took >= 5 * MS && got.timing("own") == Some(5.0), "{took:?}");
+        // All of it in one period, wherever that began.
+        let first = period(start.max(after), after);
+        if first == period(end, before) && first % 2 == 1 {
+            assert!(took >= 20 * MS, "{took:?}");
+            slow += 1;
+        }
+    }
+    let stats: LeafStats = client.get("/stats", &[]).await.json();
+    // The first query, at least, was not slow.
+    let own_ns = stats.real_time_ns + stats.stretched_time_ns - stats.late_time_ns;
+    assert!(own_ns < next * 20_000_000, "{stats:?}");
+}

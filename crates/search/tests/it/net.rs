@@ -44,6 +44,7 @@ pub(crate) fn leaf_config(index: &Path, shard: u32, replica: u32) -> LeafConfig 
         service_time: None,
         hiccup: None,
         stratified: false,
+        slow: None,
         cancel: Cancel::Honor,
         queue: 64,
         seed: 42,

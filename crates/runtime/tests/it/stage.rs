@@ -1,0 +1,218 @@
+//! The server side: slots, the queue before them, and what responses say of both.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ::http::Response;
+use bytes::BytesMut;
+use curtail_http1::{Limits, parse_response};
+use curtail_kernel::Feedback;
+use curtail_runtime::http::LoadReport;
+use curtail_runtime::stage::{
+    Overloaded, Permit, Stage, StageError, StageLayer, orca, server_timing,
+};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, Sleep, sleep};
+use tower::util::BoxCloneService;
+use tower::{Layer as _, Service, ServiceExt as _};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A request that takes so long, and the number of which the service writes down.
+type Job = (u32, Duration);
+
+/// What it is answered: when, and what was said of the load.
+type Done = (Instant, LoadReport);
+
+fn attach(done: &mut Done, report: &LoadReport) {
+    done.1 = *report;
+}
+
+/// A service that takes what its requests say, and fails where that is nothing, behind a stage.
+fn staged(
+    stage: &Stage,
+    begun: &Arc<Mutex<Vec<u32>>>,
+) -> BoxCloneService<Job, Done, StageError<&'static str>> {
+    let begun = Arc::clone(begun);
+    let inner = tower::service_fn(move |(id, takes): Job| {
+        begun.lock().unwrap().push(id);
+        async move {
+            sleep(takes).await;
+            let done = (Instant::now(), LoadReport::default());
+            if takes.is_zero() { Err("nothing to do") } else { Ok(done) }
+        }
+    });
+    BoxCloneService::new(StageLayer::new(stage.clone(), attach).layer(inner))
+}
+
+fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn ready<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> F::Output {
+    match poll(future) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it is not ready"),
+    }
+}
+
+fn load(stage: &Stage) -> (u32, u32) {
+    (stage.running(), stage.waiting())
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_go_to_those_who_wait_longest_and_responses_say_what_is_left() {
+    let (stage, begun) = (Stage::new(2, 3), Arc::default());
+    let service = staged(&stage, &begun);
+    let start = Instant::now();
+    let mut all = JoinSet::new();
+    for id in 0..5 {
+        all.spawn(service.clone().oneshot((id, 10 * MS)));
+        yield_now().await;
+    }
+    assert_eq!(load(&stage), (2, 3));
+    let mut responses = Vec::new();
+    while let Some(response) = all.join_next().await {
+        let (at, report) = response.unwrap().unwrap();
+        let Feedback { queue, service_ns } = report.feedback().expect("a whole report");
+        responses.push((at.duration_since(start).as_millis(), queue, service_ns / 1_000_000));
+    }
+    // The wait is no service, and a response counts those that its slot's next owner leaves behind.
+    assert_eq!(responses, [(10, 4, 10), (10, 3, 10), (20, 2, 10), (20, 1, 10), (30, 0, 10)]);
+    assert_eq!(*begun.lock().unwrap(), [0, 1, 2, 3, 4]);
+    assert_eq!(load(&stage), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_queue_the_service_sees_nothing() {
+    let (stage, begun) = (Stage::new(1, 1), Arc::default());
+    let mut service = staged(&stage, &begun);
+    let mut first = Box::pin(service.clone().oneshot((0, 10 * MS)));
+    let mut second = Box::pin(service.clone().oneshot((1, 10 * MS)));
+    assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+    // Full, and ready all the same: a permit belongs to a request.
+    let mut third = Box::pin(service.ready().await.unwrap().call((2, 10 * MS)));
+    assert_eq!(ready(&mut third).unwrap_err(), StageError::Overloaded(Overloaded));
+    assert_eq!(load(&stage), (1, 1));
+    assert!(first.await.is_ok() && second.await.is_ok());
+    assert_eq!(*begun.lock().unwrap(), [0, 1]);
+    assert!(service.oneshot((3, 10 * MS)).await.is_ok(), "there is room again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_and_futures_that_are_never_polled_take_no_slot() {
+    let (stage, begun) = (Stage::new(1, 0), Arc::default());
+    let service = staged(&stage, &begun);
+    let mut clones = [service.clone(), service.clone(), service.clone()];
+    let mut calls = Vec::new();
+    for clone in &mut clones {
+        calls.push(clone.ready().await.unwrap().call((0, MS)));
+    }
+    assert_eq!(load(&stage), (0, 0));
+    assert!(service.oneshot((1, MS)).await.is_ok());
+    assert_eq!(*begun.lock().unwrap(), [1]);
+}
+
+/// A service that is ready from some time on.
+#[derive(Clone)]
+struct Warming(Arc<Mutex<Pin<Box<Sleep>>>>);
+
+impl Service<()> for Warming {
+    type Response = LoadReport;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<LoadReport, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.lock().unwrap().as_mut().poll(cx).map(Ok)
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        std::future::ready(Ok(LoadReport::default()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_not_ready_is_waited_for_in_its_slot() {
+    let warming = Warming(Arc::new(Mutex::new(Box::pin(sleep(5 * MS)))));
+    let say = |said: &mut LoadReport, report: &LoadReport| *said = *report;
+    let mut service = StageLayer::new(Stage::new(1, 0), say).layer(warming);
+    assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
+    assert_eq!(service.oneshot(()).await.unwrap().service, Some(5 * MS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_frees_what_it_held() {
+    let (stage, begun) = (Stage::new(1, 3), Arc::default());
+    let service = staged(&stage, &begun);
+    let mut calls: Vec<_> =
+        (0..4).map(|id| Box::pin(service.clone().oneshot((id, 10 * MS)))).collect();
+    assert!(calls.iter_mut().all(|call| poll(call).is_pending()));
+    drop(calls.remove(2));
+    assert_eq!(load(&stage), (1, 2), "it waited");
+    drop(calls.remove(0));
+    assert_eq!(load(&stage), (1, 1), "it ran, and the next one does");
+    // It has its slot, and leaves before it begins.
+    drop(calls.remove(0));
+    assert_eq!(load(&stage), (1, 0));
+    let (_, report) = calls.remove(0).await.unwrap();
+    assert_eq!(report.feedback(), Some(Feedback { queue: 0, service_ns: 10_000_000 }));
+    assert_eq!(*begun.lock().unwrap(), [0, 3]);
+    let failed = service.oneshot((4, Duration::ZERO)).await.unwrap_err();
+    assert_eq!(failed, StageError::Service("nothing to do"));
+    assert_eq!(load(&stage), (0, 0), "a failure frees its slot");
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_taken_by_hand_report_and_probes_are_answered() {
+    let stage = Stage::new(1, 2);
+    assert_eq!(stage.probe().probed(), Some((0, 0)));
+    let first = stage.enter().await.unwrap();
+    let mut second = Box::pin(stage.enter());
+    assert!(poll(&mut second).is_pending());
+    tokio::time::advance(5 * MS).await;
+    assert_eq!(stage.probe().probed(), Some((2, 0)));
+    let report: LoadReport = first.finish();
+    assert_eq!(report.feedback(), Some(Feedback { queue: 1, service_ns: 5_000_000 }));
+    let second: Permit = ready(&mut second).unwrap();
+    assert_eq!(stage.probe().probed(), Some((1, 5_000_000)));
+    drop(second);
+    assert_eq!(load(&stage), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_attaches_the_proxy_reads() {
+    let handler = tower::service_fn(|takes: Duration| async move {
+        sleep(takes).await;
+        let response = Response::builder().header("server-timing", "db;dur=0.5");
+        response.header("endpoint-load-metrics", "TEXT queue=77").body(())
+    });
+    let read = |response: &Response<()>| {
+        let mut text = String::from("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n");
+        for (name, value) in response.headers() {
+            text += &format!("{name}: {}\r\n", value.to_str().unwrap());
+        }
+        let mut bytes = BytesMut::from((text + "\r\n").as_bytes());
+        let head = parse_response(&mut bytes, &Limits::default(), false).unwrap().unwrap();
+        (LoadReport::of(&head), head.values("server-timing").count())
+    };
+    let takes = 3 * MS;
+    let written = LoadReport { queue: Some(0), service: Some(takes), ..LoadReport::default() };
+    let service = StageLayer::new(Stage::new(1, 1), orca).layer(handler);
+    let (report, timings) = read(&service.oneshot(takes).await.unwrap());
+    assert_eq!((report, timings), (written, 1), "in place of the handler's own");
+    let both = |response: &mut Response<()>, report: &LoadReport| {
+        orca(response, report);
+        server_timing(response, report);
+    };
+    let service = StageLayer::new(Stage::new(1, 1), both).layer(handler);
+    let response = service.oneshot(takes).await.unwrap();
+    let (report, timings) = read(&response);
+    assert_eq!((report, timings), (written, 2), "beside the handler's own");
+    let mut alone = LoadReport::default();
+    let timing = response.headers().get_all("server-timing").iter().next_back().unwrap();
+    alone.read_server_timing(timing.as_bytes());
+    assert_eq!(alone, written);
+}
