@@ -124,7 +124,7 @@ pub(crate) fn create(table: Table) -> String {
 /// The statement that inserts a record.
 pub(crate) fn insert(table: Table) -> String {
     let names: Vec<String> = fields().map(|field| format!("field{field}")).collect();
-    let (names, marks) = (names.join(", "), vec!["?"; FIELDS].join(", "));
+    let (names, marks) = (names.join(", "), ["?"; FIELDS].join(", "));
     format!("INSERT INTO {KEYSPACE}.{} (id, {names}) VALUES (?, {marks})", table.name())
 }
 
