@@ -14,7 +14,7 @@
 //! learn of a queue by its responses only, and it swings. Where it is still, Ψ is the same for all servers in
 //! use, so queues differ by the b-th root of the ratio of service times (Figure 4.4).
 //!
-//! Cost: O(steps · servers), [`STEPS`] steps per d or service time, whichever is shorter. No rates: demand is
+//! Cost: O(steps · servers), 20 steps per d or service time, whichever is shorter. No rates: demand is
 //! below what they allow.
 
 use serde::Serialize;

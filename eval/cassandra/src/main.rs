@@ -40,7 +40,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Start five nodes, fill them if they are empty, and stop them when stdin ends
+    /// Start five nodes, fill them if they are empty, and stop them when stdin ends. They give way to `run`, if
+    /// both are started by one shell
     Nodes(nodes::Args),
     /// Let contenders take turns, and print what each did as JSON
     Run(rounds::Args),

@@ -15,7 +15,7 @@
 //! - **What counts as a response** is a good one. A server that fails fast earns no higher rate.
 //! - **Noise is no saturation.** Responses come at random, so their average swings by the root of its
 //!   variance, r·δ/2W for a rate of r per interval δ and a window W, even where a server keeps up. A rate falls if
-//!   it is above the average by more than [`SWING`] of these, and rises as soon as it is below.
+//!   it is above the average by more than one of these, and rises as soon as it is below.
 //! - **Slack.** As a response counts in its own average, a rate settles above that of the demand, by
 //!   about one copy per window.
 

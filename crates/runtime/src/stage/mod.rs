@@ -1,5 +1,5 @@
 //! The server side: a bounded queue before a number of slots, which reports its load. It is the kernel's
-//! [stage](curtail_kernel::stage) in real time.
+//! [`curtail_kernel::stage`] in real time.
 //!
 //! [`StageLayer`] puts one around any tower service, whose responses then carry a load report that proxies and
 //! other clients read:
