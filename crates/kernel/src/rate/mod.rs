@@ -198,3 +198,28 @@ impl Paced {
         raised
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand_core::Rng as _;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_keeps_up_with_random_arrivals_is_not_held_back() {
+        // 300 responses per second, as a Poisson process, to a client that sends as much.
+        let (tuning, server, mut rng) = (Tuning::default(), ServerId(0), crate::rng(7));
+        let mut rates = Rates::new(RateSpec::Cubic, tuning, 1);
+        let (mut now, mut low) = (Timestamp::default(), 0);
+        for response in 0..20_000 {
+            // An exponential gap by halving: as many halves as coins that fall on one side, and a part of one.
+            let bits = rng.next_u64();
+            let halves = f64::from(bits.leading_zeros()) + (bits & 0xffff) as f64 / 65_536.0;
+            now = now.after((halves * core::f64::consts::LN_2 / 300.0 * 1e9 / 1.04) as u64);
+            rates.ended(server, now, 3_000_000, Outcome::Good);
+            low += u32::from(response > 1_000 && rates.per_second(server) < 300.0);
+        }
+        // 8,706 where every shortfall counts as saturation.
+        assert!(low < 6_000, "{low}");
+    }
+}
