@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::Consistency;
@@ -261,7 +261,10 @@ fn ratios(one: &[Turn], other: &[Turn]) -> BTreeMap<&'static str, Ratio> {
 }
 
 async fn admin() -> Result<Session> {
-    Ok(SessionBuilder::new().known_node(nodes::address(0) + ":9042").build().await?)
+    let session = SessionBuilder::new().known_node(nodes::address(0) + ":9042").build().await;
+    session.context(
+        "no node listens: start them with `nodes`, and wait until it says where they listen",
+    )
 }
 
 /// Whether coordinators ask another replica when one is slower than p99.
