@@ -235,18 +235,18 @@ impl Levels<'_> {
 
     /// The server that can take a copy and has the least score, ties at random. O(servers).
     #[must_use]
-    pub fn least_by(
+    pub fn least_by<Score: PartialOrd>(
         &self,
         rng: &mut Rng,
         avoid: Avoid,
-        score: impl Fn(ServerId) -> f64,
+        score: impl Fn(ServerId) -> Score,
     ) -> Option<ServerId> {
         let (mut best, mut ties) = (None, 0);
         for server in self.available().filter(|&server| !avoid.contains(server)) {
             let score = score(server);
             ties = match best {
-                Some((least, _)) if score > least => continue,
-                Some((least, _)) if score == least => ties + 1,
+                Some((ref least, _)) if score > *least => continue,
+                Some((ref least, _)) if score == *least => ties + 1,
                 _ => 1,
             };
             // Each of k that tie stays with a chance of 1/k.

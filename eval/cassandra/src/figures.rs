@@ -22,8 +22,8 @@ pub(crate) struct Load {
     pub(crate) mean: f64,
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Coefficient of variation.
-    pub(crate) cv: f64,
+    /// Index of dispersion: their variance over their mean, 1 where they come by chance.
+    pub(crate) dispersion: f64,
 }
 
 /// A ratio over rounds: geometric mean and 95 % interval; no interval from one round.
@@ -70,7 +70,7 @@ pub(crate) fn load(loads: &[Vec<f64>]) -> Load {
     let all = sorted(loads[node].clone());
     let mean = mean(&all);
     let (p50, p99) = (percentile(&all, 0.5), percentile(&all, 0.99));
-    Load { node, mean, p50, p99, cv: deviation(&all) / mean }
+    Load { node, mean, p50, p99, dispersion: deviation(&all).powi(2) / mean }
 }
 
 /// The first over the second, round by round.
@@ -111,7 +111,7 @@ mod tests {
     fn the_busiest_node_is_looked_at() {
         let load = load(&[vec![1.0, 2.0], vec![10.0, 20.0, 30.0], vec![5.0]]);
         assert_eq!((load.node, load.mean, load.p50, load.p99), (1, 20.0, 20.0, 30.0));
-        assert_eq!(load.cv, 0.5);
+        assert_eq!(load.dispersion, 5.0);
     }
 
     #[test]

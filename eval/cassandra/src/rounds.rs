@@ -81,7 +81,7 @@ struct Turn {
     /// How late the generator was, at p99, in ms.
     late_ms: f64,
     latency: Latency,
-    /// In a closed loop: responses per second, and the busiest node.
+    /// In a closed loop: responses per second.
     throughput: Option<f64>,
     load: Load,
     /// The worst median of 50 reads after updates joined.
@@ -184,9 +184,10 @@ impl Args {
             requests.extend(load::schedule(&mut updates, self.join, span / 2, span));
             requests.sort_by_key(|(due, _)| *due);
         }
+        let watch = runtime.block_on(Watch::start(self.table))?;
         let Seen { offered, answered, errors, left_out, late_ms, reads } =
             load::open(runtime, clients, requests);
-        let watch = runtime.block_on(Watch::start(self.table))?;
+        let loads = watch.stop(0.2 * self.seconds..self.seconds);
         let throughput = match self.generators {
             0 => None,
             generators => {
@@ -195,7 +196,6 @@ impl Args {
                 Some(load::closed(runtime, clients, mixes, span / 3)?)
             }
         };
-        let loads = watch.stop();
         drop(disturbed);
         let from = |share: f64| reads.partition_point(|(due, _)| *due < share * self.seconds);
         let of = |reads: &[(f64, f64)]| reads.iter().map(|(_, ms)| *ms).collect::<Vec<f64>>();
@@ -250,7 +250,7 @@ fn ratios(one: &[Turn], other: &[Turn]) -> BTreeMap<&'static str, Ratio> {
         ("p99", |turn| Some(turn.latency.p99)),
         ("p999", |turn| Some(turn.latency.p999)),
         ("throughput", |turn| turn.throughput),
-        ("load_cv", |turn| Some(turn.load.cv)),
+        ("dispersion", |turn| Some(turn.load.dispersion)),
         ("after_join", |turn| turn.after_join),
     ];
     let ratio = |(name, of): (&'static str, Of)| {

@@ -26,21 +26,24 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) async fn start(table: Table) -> Result<Self> {
         let counts = Arc::new(Mutex::new(vec![Counts::new(); NODES]));
-        let mut tasks = Vec::new();
-        let start = Instant::now();
+        let mut sessions = Vec::new();
         for node in 0..NODES {
             let known = nodes::address(node) + ":9042";
-            let session = SessionBuilder::new().known_node(known).build().await?;
-            let counts = Arc::clone(&counts);
-            tasks.push(tokio::spawn(watch(session, node, table, start, counts)));
+            sessions.push(SessionBuilder::new().known_node(known).build().await?);
         }
+        let start = Instant::now();
+        let task = |(node, session)| {
+            tokio::spawn(watch(session, node, table, start, Arc::clone(&counts)))
+        };
+        let tasks = sessions.into_iter().enumerate().map(task).collect();
         Ok(Self { counts, tasks })
     }
 
-    /// Reads per 100 ms of every node, over the times between two counts that are about so far apart.
-    pub(crate) fn stop(self) -> Vec<Vec<f64>> {
+    /// Reads per 100 ms of every node within `seconds`, over the times between two counts that are about so far apart.
+    pub(crate) fn stop(self, seconds: std::ops::Range<f64>) -> Vec<Vec<f64>> {
         self.tasks.iter().for_each(JoinHandle::abort);
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter_mut().for_each(|counts| counts.retain(|(at, _)| seconds.contains(at)));
         counts.iter().map(per_interval).collect()
     }
 }

@@ -2,10 +2,12 @@
 
 pub(crate) mod args;
 pub(crate) mod length;
+mod queues;
 mod shared;
 mod table;
 pub(crate) mod work;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use curtail_sim::{Candidate, Plan, compare, total};
@@ -47,10 +49,21 @@ are the results.")]
 pub(crate) struct Args {
     #[command(flatten)]
     experiment: ExperimentArgs,
+    /// Draw the queue of the first server over time as queue.html; with --servers
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    let Ready { experiment, candidates, percentiles, threads } = args.experiment.ready(POLICIES)?;
+    let Ready { mut experiment, candidates, percentiles, threads } =
+        args.experiment.ready(POLICIES)?;
+    if args.out.is_some() {
+        let Some(shared) = &mut experiment.shared else {
+            let why = "--out draws the queue of a server that clients share: give --servers, too";
+            return Err(Stop::BadInput(why.to_owned()));
+        };
+        shared.series = true;
+    }
     let learns = |candidate: &Candidate| candidate.policy().rescues().is_some();
     if experiment.hint_error.is_some() && !candidates.iter().any(learns) {
         say::aside("note: hint-error changes nothing: of all policies only rescue looks at hints");
@@ -78,6 +91,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Some(outcomes) = outcomes else {
         return Err(Stop::Interrupted("before all replications were done"));
     };
+    if let Some(out) = &args.out {
+        queues::write(out, &outcomes)?;
+    }
     if args.experiment.output.json {
         say::result(crate::json(&outcomes)?)?;
     } else {

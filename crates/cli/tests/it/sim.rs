@@ -290,3 +290,17 @@ fn an_interrupted_simulation_says_so() {
 fn the_manual_shows_what_is_printed() {
     crate::harness::words::manual_shows_what_is_printed(include_str!("../../../../docs/sim.md"), 4);
 }
+
+#[test]
+fn the_queue_of_a_server_that_clients_share_is_drawn() {
+    let out = folder(&[]);
+    let out = out.path();
+    let line = "sim --servers 3 --clients 2 --replicas 2 --requests 3000 --replications 1 \
+                --service-time exp:4ms --utilization 0.5 --policy c3 --policy random --out drawn";
+    let printed = curtail_in(out, line);
+    assert_eq!(printed.status.code(), Some(0), "{printed:?}");
+    let page = std::fs::read_to_string(out.join("drawn/queue.html")).expect("a page");
+    assert!(page.contains("with c3") && page.contains("with random"), "{page}");
+    assert_eq!(page.matches("<svg class=\"plot").count(), 2, "wide and narrow");
+    refused(out, "sim", &[("--requests 2000 --out drawn", "give --servers, too")]);
+}

@@ -7,26 +7,32 @@
 //! Cost: O(servers of the group).
 //!
 //! With the rates of [`crate::rate`] it is Algorithm 1: the best server that has a token, and where none
-//! has, the query waits until one does. Ties at random.
+//! has, the query waits until one does. Of equals, the one that was sent to longest ago: their load is even.
+
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::Pick;
 use super::seen::{Estimate, Seen};
 use crate::Rng;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
+use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
 /// The server with the least score.
 #[derive(Clone, Debug)]
 pub struct C3 {
     seen: Seen,
+    /// When each server was sent to last.
+    sent: Vec<Timestamp>,
 }
 
 impl C3 {
     /// For so many servers.
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
-        Self { seen: Seen::new(servers, tuning) }
+        Self { seen: Seen::new(servers, tuning), sent: vec![Timestamp::default(); servers] }
     }
 
     /// Ψ of a server, in ns.
@@ -39,7 +45,8 @@ impl C3 {
 
 /// Ψ, with so many copies of this client's.
 pub(super) fn psi(estimate: &Estimate, own: f64, exponent: u32) -> f64 {
-    let Estimate { response_ns, queue, service_ns } = *estimate;
+    let Estimate { response_ns, queue, service_ns, floor_ns } = *estimate;
+    let (response_ns, service_ns) = (response_ns.max(floor_ns), service_ns.max(floor_ns));
     let expected = 1.0 + own + queue;
     let penalty = (1..exponent).fold(expected, |power, _| power * expected);
     response_ns - service_ns + penalty * service_ns
@@ -55,7 +62,12 @@ impl Pick for C3 {
         avoid: Avoid,
         rng: &mut Rng,
     ) -> Option<ServerId> {
-        levels.least_by(rng, avoid, |server| self.psi(server, levels))
+        let rank = |server: ServerId| (self.psi(server, levels), self.sent[server.index()]);
+        levels.least_by(rng, avoid, rank)
+    }
+
+    fn started(&mut self, server: ServerId, now: Timestamp) {
+        self.sent[server.index()] = now;
     }
 
     fn score(&self, server: ServerId, levels: Levels<'_>) -> Option<f64> {
@@ -89,11 +101,18 @@ mod tests {
         }
         assert!(fast(34.0, 3) < slow(20.0, 3) && slow(20.0, 3) < fast(35.0, 3));
         // §4.2.1: with nothing there, and nothing outstanding, it is the response time.
-        let idle = Estimate { response_ns: 7e6, queue: 0.0, service_ns: 4e6 };
+        let idle = Estimate { response_ns: 7e6, queue: 0.0, service_ns: 4e6, floor_ns: 0.0 };
         assert_eq!(psi(&idle, 0.0, 3), 7e6);
     }
 
+    #[test]
+    fn servers_that_say_nothing_differ_by_much_or_not_at_all() {
+        let silent = |ns: f64| psi(&Estimate { floor_ns: 10e6, ..of(1.0, ns) }, 1.0, 3);
+        assert_eq!(silent(4e6), silent(9e6));
+        assert!(silent(11e6) > silent(9e6));
+    }
+
     fn of(expected: f64, service_ns: f64) -> Estimate {
-        Estimate { response_ns: service_ns, queue: expected - 1.0, service_ns }
+        Estimate { response_ns: service_ns, queue: expected - 1.0, service_ns, floor_ns: 0.0 }
     }
 }

@@ -11,7 +11,10 @@
 //!   [`Tuning::sample_window_ns`], and no single slow response makes it shun a server.
 //! - **Old news fades** to that average: after [`Tuning::stale_ns`] half of it is left.
 //! - **A server that says nothing** counts as one with an empty queue that works for as long as its
-//!   responses take: then only a client's own copies and response times rank it.
+//!   responses take: then only a client's own copies and response times rank it. These hold all that goes wrong on
+//!   the way, so they are averaged over [`SILENT_WINDOWS`] times as long, each counts as [`SILENT_BAND`] times
+//!   that average at most, and where none speaks, C3 takes servers for equal that are below so many times the average of
+//!   all. Else one slow response after the other makes a client shun servers in turn, and the load of each swings.
 //! - **A failure is no fast response.** It says nothing of times, and doubles the score for each in a row,
 //!   up to [`MOST_DOUBLINGS`]; that fades, too.
 //! - **A server is believed within reason.** It works no longer than the client waited
@@ -41,6 +44,12 @@ const LEAST_SHARE: f64 = 0.1;
 
 /// A server that has said nothing of itself on so many responses in a row counts as one that does not.
 const SILENT: u8 = 8;
+
+/// For how many times [`Tuning::sample_window_ns`] responses of a server that says nothing are averaged.
+const SILENT_WINDOWS: u64 = 5;
+
+/// Response times of such servers that differ by less than this factor are alike.
+const SILENT_BAND: f32 = 2.0;
 
 /// By so much a server may do better than its queue and its response times suggest.
 const DOUBT: f64 = 8.0;
@@ -95,6 +104,8 @@ pub struct Estimate {
     pub queue: f64,
     /// 1/μ̄: how long it works on a request, in ns; more for one that has failed.
     pub service_ns: f64,
+    /// Times below this are taken for as long, in ns; 0 where servers speak of themselves.
+    pub floor_ns: f64,
 }
 
 /// Of all servers of a cell.
@@ -102,6 +113,8 @@ pub struct Estimate {
 pub struct Seen {
     servers: Vec<OfServer>,
     all: Averages,
+    /// How many servers speak of themselves.
+    speak: u32,
     /// Shared by all clones.
     pub tuning: Arc<Tuning>,
 }
@@ -111,14 +124,16 @@ impl Seen {
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
         let tuning = Arc::new(tuning);
-        Self { servers: vec![NOTHING; servers], all: Averages::default(), tuning }
+        Self { servers: vec![NOTHING; servers], all: Averages::default(), speak: 0, tuning }
     }
 
     /// A server has said something of itself.
     pub fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
         let Feedback { queue, service_ns } = feedback;
-        self.weigh(server, now);
-        self.servers[server.index()].silent = 0;
+        self.weigh(server, now, self.tuning.sample_window_ns);
+        let state = &mut self.servers[server.index()];
+        self.speak += u32::from(state.silent == SILENT);
+        state.silent = 0;
         self.sample(
             server,
             now,
@@ -149,10 +164,16 @@ impl Seen {
         // What the server said on this response has been heard.
         let is_new = state.silent > 0;
         state.silent = (state.silent + 1).min(SILENT);
-        if is_new {
-            self.weigh(server, now);
+        self.speak -= u32::from(state.silent == SILENT && !is_silent);
+        let (mut took, mut window_ns) = (took_ns as f32, self.tuning.sample_window_ns);
+        if is_silent {
+            window_ns = window_ns.saturating_mul(SILENT_WINDOWS);
+            let known = state.averages.response_ns;
+            took = if known > 0.0 { took.min(SILENT_BAND * known) } else { took };
         }
-        let took = took_ns as f32;
+        if is_new {
+            self.weigh(server, now, window_ns);
+        }
         self.sample(server, now, |a| [&mut a.response_ns], [took]);
         if is_silent {
             self.sample(server, now, |a| [&mut a.queue, &mut a.service_ns], [0.0, took]);
@@ -161,20 +182,21 @@ impl Seen {
 
     /// A server is back, and may be another than before.
     pub fn restored(&mut self, server: ServerId) {
-        self.servers[server.index()] = NOTHING;
+        let state = &mut self.servers[server.index()];
+        self.speak -= u32::from(state.silent < SILENT);
+        *state = NOTHING;
     }
 
     /// How much the next sample counts.
-    fn weigh(&mut self, server: ServerId, now: Timestamp) {
-        let tuning = &*self.tuning;
+    fn weigh(&mut self, server: ServerId, now: Timestamp, window_ns: u64) {
         let state = &mut self.servers[server.index()];
         let share = match state.heard {
-            heard if heard != Timestamp::NEVER && tuning.sample_window_ns > 0 => {
-                now.since(heard) as f64 / tuning.sample_window_ns as f64
+            heard if heard != Timestamp::NEVER && window_ns > 0 => {
+                now.since(heard) as f64 / window_ns as f64
             }
             _ => 1.0,
         };
-        let weight = tuning.sample_weight * share.clamp(LEAST_SHARE, 1.0);
+        let weight = self.tuning.sample_weight * share.clamp(LEAST_SHARE, 1.0);
         state.weight = (weight * f64::from(WHOLE)) as u16;
     }
 
@@ -220,7 +242,13 @@ impl Seen {
             0 => 1.0,
             failures => 1.0 + f64::from((1_u32 << failures) - 1) * left(failed),
         };
-        Estimate { response_ns: response_ns * worse, queue, service_ns: service_ns * worse }
+        let floor_ns = match self.speak {
+            0 => f64::from(SILENT_BAND * self.all.response_ns),
+            _ => 0.0,
+        };
+        let [response_ns, service_ns, floor_ns] =
+            [response_ns, service_ns, floor_ns].map(|ns| ns * worse);
+        Estimate { response_ns, queue, service_ns, floor_ns }
     }
 }
 
@@ -326,7 +354,23 @@ mod tests {
     fn one_that_says_nothing_is_ranked_by_its_responses() {
         let mut seen = Seen::new(2, Tuning::default());
         seen.ended(A, Timestamp(0), 3 * MS, Some(Outcome::Good));
-        let Estimate { response_ns, queue, service_ns } = seen.estimate(A, Timestamp(0));
+        let Estimate { response_ns, queue, service_ns, .. } = seen.estimate(A, Timestamp(0));
         assert_eq!((response_ns, queue, service_ns), (3e6, 0.0, 3e6));
+    }
+
+    #[test]
+    fn one_that_says_nothing_is_not_shunned_for_one_slow_response_but_for_many() {
+        let mut seen = Seen::new(1, Tuning::default());
+        let mut after = |at: u64, took: u64| {
+            seen.ended(A, Timestamp(at * 20 * MS), took * MS, Some(Outcome::Good));
+            seen.estimate(A, Timestamp(at * 20 * MS)).response_ns / 1e6
+        };
+        assert!((0..20).all(|at| after(at, 1) == 1.0));
+        let one = after(20, 100);
+        assert!(one > 1.05 && one < 1.2, "{one}");
+        let last = (21..60).map(|at| after(at, 100)).last();
+        assert!(last > Some(20.0), "{last:?}");
+        let Estimate { response_ns, floor_ns, .. } = seen.estimate(A, Timestamp(60 * 20 * MS));
+        assert!(floor_ns > 0.0 && response_ns > floor_ns, "it is worse than others");
     }
 }

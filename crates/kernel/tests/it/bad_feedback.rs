@@ -109,3 +109,19 @@ fn a_server_that_says_nothing_gets_its_share() {
         assert!((0.25..0.42).contains(&fate.share()), "{policy}: {fate:?}");
     }
 }
+
+#[test]
+fn servers_that_all_say_nothing_take_turns_whatever_one_response_takes() {
+    let mut world = World::replicated(named("c3"), 3, Limits::default());
+    let mut sent = Vec::new();
+    for query in 1..300 {
+        let now = query * 5 * MS;
+        world.arrive(now, 0);
+        let server = (0..3).find(|server| !world.on(*server).is_empty()).expect("it is idle");
+        let took = if query % 20 == 7 { 4 * MS } else { MS / 2 };
+        world.finish(now + took, world.on(server)[0], Outcome::Good);
+        sent.push(server);
+    }
+    let turns = sent.windows(3).all(|of| of[0] != of[1] && of[1] != of[2] && of[2] != of[0]);
+    assert!(turns, "{sent:?}");
+}
