@@ -32,9 +32,8 @@ impl Watch {
             sessions.push(SessionBuilder::new().known_node(known).build().await?);
         }
         let start = Instant::now();
-        let task = |(node, session)| {
-            tokio::spawn(watch(session, node, table, start, Arc::clone(&counts)))
-        };
+        let task =
+            |(node, session)| tokio::spawn(watch(session, node, table, start, Arc::clone(&counts)));
         let tasks = sessions.into_iter().enumerate().map(task).collect();
         Ok(Self { counts, tasks })
     }

@@ -300,7 +300,7 @@ fn the_queue_of_a_server_that_clients_share_is_drawn() {
     let printed = curtail_in(out, line);
     assert_eq!(printed.status.code(), Some(0), "{printed:?}");
     let page = std::fs::read_to_string(out.join("drawn/queue.html")).expect("a page");
-    assert!(page.contains("with c3") && page.contains("with random"), "{page}");
+    assert!(page.contains("with c3") && page.contains("with Random"), "{page}");
     assert_eq!(page.matches("<svg class=\"plot").count(), 2, "wide and narrow");
     refused(out, "sim", &[("--requests 2000 --out drawn", "give --servers, too")]);
 }
