@@ -11,6 +11,8 @@ pub enum Error {
     OutOfRange { name: &'static str, value: String, allowed: String },
     #[error("{name} is {value}; give it {allowed}, or fewer requests: {LONGEST}")]
     TooLong { name: &'static str, value: String, allowed: String },
+    #[error("{name}: {why}")]
+    Misplaced { name: &'static str, why: String },
     #[error("{name}: {source}")]
     Distribution { name: &'static str, source: ParseError },
     #[error("{name}: {source}")]

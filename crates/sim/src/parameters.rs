@@ -224,6 +224,7 @@ impl Parameters {
             |name, text: &str| Ok(units.distribution(name, &format!("det:{text}"))?.mean() as u64);
         let Some((servers, shared)) = self.shared(time)? else { return Ok(()) };
         let unusable = [
+            ("shards", self.shards != Self::default().shards),
             ("speeds", !self.speeds.is_empty()),
             ("jitter", experiment.jitter.is_some()),
             ("slowdown", self.slowdown.is_some()),
@@ -233,31 +234,44 @@ impl Parameters {
             ("hint-error", self.hint_error.is_some()),
         ];
         if let Some(&(name, _)) = unusable.iter().find(|(_, is_given)| *is_given) {
-            let allowed =
-                "no value: it is for shards, and not for servers that clients share".to_owned();
-            return Err(Error::OutOfRange { name, value: "set".to_owned(), allowed });
+            let why =
+                "it is for shards, and not for servers that clients share; drop it".to_owned();
+            return Err(Error::Misplaced { name, why });
         }
         // The mean of the speeds is what capacity counts.
         let speed = shared.speed.map_or(1.0, |speed| f64::midpoint(1.0, speed.factor));
         experiment.shards = 1;
         experiment.servers = vec![speed; servers as usize];
+        let turn = shared.turn.map(|turn| turn.at_ns);
         experiment.shared = Some(shared);
-        let Some(surge) = experiment.shared.as_mut().and_then(|shared| shared.surge.as_mut())
-        else {
-            return Ok(());
-        };
+        self.arrivals_before(experiment, "turn", turn)?;
+        let shared = experiment.shared.as_mut();
+        let Some(surge) = shared.and_then(|shared| shared.surge.as_mut()) else { return Ok(()) };
         surge.before = experiment.utilization;
-        let at_ns = surge.at_ns as f64;
-        let at = (at_ns / experiment.gap_ns()) as u64;
+        let at_ns = surge.at_ns;
         experiment.change = Some(Change {
-            at,
+            at: self.arrivals_before(experiment, "surge", Some(at_ns))?,
             texts: self.surge.iter().map(|text| format!("surge={text}")).collect(),
             service: experiment.service.clone(),
             jitter: None,
             servers: experiment.servers.clone(),
-        })
-        .filter(|_| at < experiment.requests);
+        });
         Ok(())
+    }
+
+    /// About how many requests arrive before a time, which has to be before the last of them.
+    fn arrivals_before(
+        &self,
+        experiment: &Experiment,
+        name: &'static str,
+        at_ns: Option<u64>,
+    ) -> Result<u64, Error> {
+        let arrivals = (at_ns.unwrap_or(0) as f64 / experiment.gap_ns()) as u64;
+        if arrivals < self.requests {
+            return Ok(arrivals);
+        }
+        let why = format!("it comes after the last of {} requests; give it more", self.requests);
+        Err(Error::Misplaced { name, why })
     }
 
     fn complete(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {

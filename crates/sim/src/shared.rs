@@ -82,7 +82,10 @@ impl Parameters {
     ) -> Result<Option<(u32, Shared)>, Error> {
         let Some(servers) = self.servers else {
             return match self.first_given() {
-                Some(name) => Err(wrong(name, "set", "servers as well, as --servers 50")),
+                Some(name) => Err(misplaced(
+                    name,
+                    "is for servers that clients share; add them, as --servers 50",
+                )),
                 None => Ok(None),
             };
         };
@@ -106,15 +109,18 @@ impl Parameters {
             let (factor, period) =
                 text.split_once(':').ok_or_else(|| wrong("speed", text, FORM))?;
             let factor = number("speed", text, factor, 1e-3..=1e3, FORM)?;
-            Ok(Fluctuation { factor, period_ns: time("speed", period)?.max(1) })
+            let period_ns = not_below("speed", text, time("speed", period)?)?;
+            Ok(Fluctuation { factor, period_ns })
         });
         let surge = self.surge.as_deref().map(|text| -> Result<_, Error> {
             const FORM: &str = "AT:CLIENTS:UTILIZATION, as 10s:3:0.6";
             let parts: Vec<&str> = text.split(':').collect();
             let &[at, some, load] = &parts[..] else { return Err(wrong("surge", text, FORM)) };
             let most = f64::from(clients);
-            let some = number("surge", text, some, 1.0..=most, FORM)? as u32;
-            let utilization = number("surge", text, load, 1e-6..=1e6, FORM)?;
+            let form = format!("{FORM}, with 1 to {clients} clients");
+            let some = number("surge", text, some, 1.0..=most, &form)? as u32;
+            let form = format!("{FORM}, with a utilization above {}", self.utilization);
+            let utilization = number("surge", text, load, self.utilization..=1e6, &form)?;
             Ok(Surge { at_ns: time("surge", at)?, clients: some, before: 0.0, utilization })
         });
         let turn = self.turn.as_deref().map(|text| -> Result<_, Error> {
@@ -126,13 +132,14 @@ impl Parameters {
             Ok(Turn { at_ns: time("turn", at)?, before, after })
         });
         if self.turn.is_some() && self.speed.is_some() {
-            return Err(wrong(
+            return Err(misplaced(
                 "turn",
-                "set",
-                "no value, or drop speed: both set the speed of the first server",
+                "and speed both set the speed of the first server; drop one",
             ));
         }
-        let window = self.load_window.as_deref().map(|text| time("load-window", text));
+        let window = self.load_window.as_deref().map(|text| -> Result<_, Error> {
+            not_below("load-window", text, time("load-window", text)?)
+        });
         let shared = Shared {
             clients,
             replicas,
@@ -142,7 +149,7 @@ impl Parameters {
             turn: turn.transpose()?,
             repair,
             tuning: self.tuning(clients)?,
-            window_ns: window.transpose()?.unwrap_or(100_000_000).max(1),
+            window_ns: window.transpose()?.unwrap_or(100_000_000),
             series: self.queue_series || self.turn.is_some(),
         };
         Ok(Some((servers, shared)))
@@ -168,14 +175,15 @@ impl Parameters {
     fn tuning(&self, clients: u32) -> Result<Tuning, Error> {
         let mut tuning = Tuning { clients, ..Tuning::default() };
         if let Some(exponent) = self.score_exponent {
-            let bad = |why: String| wrong("score-exponent", &exponent.to_string(), &why);
+            let bad = |why| Error::Misplaced { name: "score-exponent", why };
             tuning.set("score-exponent", exponent.into()).map_err(bad)?;
         }
         for text in &self.tune {
-            let bad = |why: &str| wrong("tune", text, why);
+            let bad = |allowed: &str| wrong("tune", text, allowed);
             let (name, value) = text.split_once('=').ok_or_else(|| bad("NAME=VALUE"))?;
             let value = value.trim().parse().map_err(|_| bad("a number as its value"))?;
-            tuning.set(name.trim(), value).map_err(|why| bad(&why))?;
+            let bad = |why| Error::Misplaced { name: "tune", why };
+            tuning.set(name.trim(), value).map_err(bad)?;
         }
         Ok(tuning)
     }
@@ -186,6 +194,13 @@ fn skew(text: &str) -> Result<Skew, Error> {
     let (clients, demand) = text.split_once(':').ok_or_else(|| wrong("demand", text, FORM))?;
     let share = |of| number("demand", text, of, 1e-6..=1.0 - 1e-6, FORM);
     Ok(Skew { clients: share(clients)?, demand: share(demand)? })
+}
+
+/// The shortest of the times that recur: each costs an event.
+const SHORTEST_NS: u64 = 1_000;
+
+fn not_below(name: &'static str, text: &str, ns: u64) -> Result<u64, Error> {
+    if ns >= SHORTEST_NS { Ok(ns) } else { Err(wrong(name, text, "a time of 1us or more")) }
 }
 
 fn number(
@@ -201,4 +216,8 @@ fn number(
 
 fn wrong(name: &'static str, value: &str, allowed: &str) -> Error {
     Error::OutOfRange { name, value: value.to_owned(), allowed: allowed.to_owned() }
+}
+
+fn misplaced(name: &'static str, why: &str) -> Error {
+    Error::Misplaced { name, why: format!("it {why}") }
 }

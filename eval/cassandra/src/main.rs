@@ -57,11 +57,19 @@ fn main() -> ExitCode {
             Verb::Run(of) => rounds::run(of, &dir, &runtime),
         }
     };
-    match done() {
+    let checked = match &args.verb {
+        Verb::Nodes(_) => Ok(()),
+        Verb::Run(of) => of.check(),
+    };
+    let result = match checked {
+        Ok(()) => done().map_err(|error| (3, error)),
+        Err(error) => Err((2, error)),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err((code, error)) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(3)
+            ExitCode::from(code)
         }
     }
 }

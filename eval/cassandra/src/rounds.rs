@@ -101,14 +101,22 @@ struct Whole {
     turns: Vec<Turn>,
 }
 
+impl Args {
+    /// Is every value in its range?
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(self.rounds > 0 && self.clients > 0, "--rounds and --clients: at least 1");
+        ensure!((0.0..=1.0).contains(&self.reads), "--reads {}: a share from 0 to 1", self.reads);
+        ensure!((1..=1000).contains(&self.keys), "--keys: from 1 to 1000");
+        ensure!(self.records > 0, "--records: at least 1");
+        let sane = |value: f64| (0.0..=1e6).contains(&value);
+        ensure!(sane(self.rate) && sane(self.join), "--rate and --join: from 0 to 1,000,000");
+        ensure!(self.seconds >= 1.0 && self.seconds <= 3600.0, "--seconds: from 1 to 3600");
+        ensure!(sane(self.warmup), "--warmup: from 0 to 1,000,000");
+        Ok(())
+    }
+}
+
 pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
-    ensure!(args.rounds > 0 && args.clients > 0, "--rounds and --clients: at least 1");
-    ensure!((0.0..=1.0).contains(&args.reads), "--reads {}: a share from 0 to 1", args.reads);
-    ensure!(args.keys > 0 && args.records > 0, "--keys and --records: at least 1");
-    let sane = |value: f64| (0.0..=1e6).contains(&value);
-    ensure!(sane(args.rate) && sane(args.join), "--rate and --join: from 0 to 1,000,000");
-    ensure!(args.seconds >= 1.0 && args.seconds <= 3600.0, "--seconds: from 1 to 3600");
-    ensure!(sane(args.warmup), "--warmup: from 0 to 1,000,000");
     let admin = runtime.block_on(admin())?;
     let seeds = 0..u64::from(args.clients);
     let connect = |who: &Contender| -> Result<Vec<Client>> {

@@ -38,10 +38,7 @@ impl fmt::Display for PolicyError {
         match self {
             Self::Unknown { text } => {
                 let forms = Policy::forms().join(", ");
-                write!(
-                    f,
-                    "unknown policy {text:?}; use one of {forms}, or a hedge with a pick or a gate, as in delayed:15ms+two-choices"
-                )
+                write!(f, "unknown policy {text:?}; use one of {forms}, {}", Policy::PARTS)
             }
             Self::Argument { text, why } => write!(f, "policy {text:?}: {why}"),
         }
@@ -149,6 +146,10 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Policy {
+    /// What else than a name a policy may be.
+    pub const PARTS: &'static str =
+        "or parts joined by +, as in delayed:15ms+two-choices and round-robin+cubic";
+
     /// The forms of every name, for help and error texts: of balances, of hedges, and of some of both.
     #[must_use]
     pub fn forms() -> Vec<&'static str> {
@@ -183,8 +184,13 @@ impl Policy {
                 ("aimd", []) => args.set(&mut rate, "rates", Some(RateSpec::Aimd))?,
                 ("bic", []) => args.set(&mut rate, "rates", Some(RateSpec::Bic))?,
                 ("fast", [target]) => {
-                    let target = RateSpec::Fast(args.delay(target)?);
-                    args.set(&mut rate, "rates", Some(target))?;
+                    let target_ns = args.delay(target)?;
+                    if target_ns == 0 {
+                        return Err(
+                            args.wrong("no response takes no time; give it fast:10ms".into())
+                        );
+                    }
+                    args.set(&mut rate, "rates", Some(RateSpec::Fast(target_ns)))?;
                 }
                 (UNPACED, []) => args.set(&mut rate, "rates", None)?,
                 ("psq", []) => args.set(&mut gate, "gates", Gate::Slots)?,
@@ -343,6 +349,7 @@ mod tests {
             "psq+",
             "+random",
             "laedge+pc",
+            "c3+fast:0ms",
         ];
         for bad in names.into_iter().chain(more) {
             let said = Policy::parse(bad, None).expect_err(bad).to_string();

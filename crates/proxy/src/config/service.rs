@@ -73,6 +73,9 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
         let wrong = "ejection_time is longer than max_ejection_time";
         report.warn(&given.span(), wrong, "give max_ejection_time at least ejection_time");
     }
+    if let Some(given) = raw.clients.as_ref().filter(|given| *given.get() > 1) {
+        of_use(("clients", "c3"), given, (policy, policy.pick() == PickSpec::C3), report);
+    }
     let whole = key!(duration, report, raw.timeout, ms(2_000));
     let attempt = key!(duration, report, raw.attempt_timeout, ms(500));
     let silent = key!(at_least, report, raw.cancel_timeout, CANCEL_MIN, ms(10_000));
@@ -174,7 +177,7 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
     let forms = Policy::live_forms();
     let fix = match closest(given.get(), &forms) {
         Some(close) => format!("did you mean {close:?}?"),
-        None => format!("use one of {}", forms.join(", ")),
+        None => format!("use one of {}, {}", forms.join(", "), Policy::PARTS),
     };
     // The simulator has it, and no deployed proxy can.
     let bare = |form: &&&str| form.split_once(':').is_some_and(|(name, _)| name == given.get());
@@ -214,10 +217,7 @@ fn probe(
         return None;
     };
     check::path(report, "probe", given, true);
-    if !probes {
-        let wrong = format!("probe is for the policy prequal, and {policy} sends none");
-        report.warn(&given.span(), &wrong, "leave it out, or use prequal");
-    }
+    of_use(("probe", "prequal"), given, (policy, probes), report);
     Some(given.get().clone()).filter(|_| probes)
 }
 
@@ -303,7 +303,7 @@ fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Ro
 }
 
 fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<Cost> {
-    of_use("cost", given, policy, report);
+    of_use(("cost", "rescue"), given, (policy, policy.rescues().is_some()), report);
     let cost = Cost::new(*given.get());
     if cost.is_none() {
         let fix =
@@ -315,7 +315,7 @@ fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<C
 
 fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report<'_>) -> f64 {
     if let Some(given) = given {
-        of_use("rescue_budget", given, policy, report);
+        of_use(("rescue_budget", "rescue"), given, (policy, policy.rescues().is_some()), report);
     }
     let fix = "0.02 is one rescue in vain per fifty queries";
     let default = Limits::default().rescue_budget;
@@ -333,7 +333,7 @@ fn cost_hint(
     report: &mut Report<'_>,
 ) -> Option<String> {
     let given = given?;
-    of_use("cost_hint", given, policy, report);
+    of_use(("cost_hint", "rescue"), given, (policy, policy.rescues().is_some()), report);
     let Some(header) = &given.get().header else {
         let fix = "write { header = \"x-curtail-cost\" }";
         report.missing(&given.span(), "cost_hint names no header", fix);
@@ -343,10 +343,15 @@ fn cost_hint(
 }
 
 /// What only one policy looks at is probably meant for it.
-fn of_use<T>(key: &str, given: &Given<T>, policy: Policy, report: &mut Report<'_>) {
-    if policy.rescues().is_none() {
-        let wrong = format!("{key} is for the policy rescue, and {policy} does not look at it");
-        report.warn(&given.span(), &wrong, "leave it out, or use rescue");
+fn of_use<T>(
+    (key, of): (&str, &str),
+    given: &Given<T>,
+    (policy, uses): (Policy, bool),
+    report: &mut Report<'_>,
+) {
+    if !uses {
+        let wrong = format!("{key} is for the policy {of}, and {policy} does not look at it");
+        report.warn(&given.span(), &wrong, &format!("leave it out, or use {of}"));
     }
 }
 

@@ -103,7 +103,7 @@ fn a_queue_at_a_server_that_overflows_ends_the_run() {
 #[test]
 fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
     let bad = [
-        ("clients = 3", "clients is set; give it servers as well"),
+        ("clients = 3", "clients: it is for servers that clients share; add them"),
         ("servers = 0", "servers is 0; give it 1 to 10000"),
         ("servers = 2", "replicas is 3; give it 2 or fewer"),
         ("servers = 9, clients = 0", "clients is 0"),
@@ -114,16 +114,23 @@ fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
         ("servers = 9, demand = '0.2:1.5'", "demand is 0.2:1.5"),
         ("servers = 9, surge = '1s:3'", "surge is 1s:3; give it AT:CLIENTS:UTILIZATION"),
         ("servers = 9, turn = '1s:-1:3'", "turn is 1s:-1:3"),
-        (
-            "servers = 9, speed = '3:5ms', turn = '1s:1:3'",
-            "turn is set; give it no value, or drop speed",
-        ),
+        ("servers = 9, speed = '3:5ms', turn = '1s:1:3'", "drop one"),
+        ("servers = 9, speed = '3:0ms'", "speed is 3:0ms; give it a time of 1us or more"),
+        ("servers = 9, load-window = '0ms'", "load-window is 0ms; give it a time of 1us or more"),
+        ("servers = 9, clients = 3, surge = '1s:4:0.6'", "with 1 to 3 clients"),
+        ("servers = 9, surge = '1ms:1:0.1'", "with a utilization above 0.3"),
+        ("servers = 9, surge = '9999s:1:0.5'", "it comes after the last of"),
+        ("servers = 9, turn = '9999s:1:2'", "turn: it comes after the last of"),
+        ("servers = 9, shards = 5", "shards: it is for shards"),
         ("servers = 9, repair = 2.0", "repair is 2"),
         ("servers = 9, score-exponent = 0", "score-exponent"),
         ("servers = 9, tune = ['burst']", "tune is burst; give it NAME=VALUE"),
         ("servers = 9, tune = ['bursts=3']", "use one of clients, score-exponent"),
         ("servers = 9, tune = ['burst=0']", "burst is out of range"),
-        ("servers = 9, jitter = 'bimodal:0.1:5ms'", "jitter is set; give it no value"),
+        (
+            "servers = 9, jitter = 'bimodal:0.1:5ms'",
+            "jitter: it is for shards, and not for servers",
+        ),
     ];
     for (text, said) in bad {
         let error = shared(text).experiment().expect_err(text).to_string();
