@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use curtail_kernel::{GroupId, ServerId, StartReason, StopReason};
 use curtail_runtime::{CopyEnd, CopyInfo, EjectionCause, Observer};
 
 use crate::config::Cell;
-use crate::metrics::{CopyOutcome, EjectionReason, Kind as _, ReplicaMetrics, ServiceMetrics};
+use crate::metrics::{
+    CopyOutcome, EjectionReason, Kind as _, ProbeOutcome, ReplicaMetrics, ServiceMetrics,
+};
 
 /// Watches one cell of a service.
 pub(crate) struct Watcher {
@@ -18,6 +21,8 @@ pub(crate) struct Watcher {
     /// For the log.
     name: String,
     addresses: Vec<SocketAddr>,
+    /// By server: was its last probe for load answered?
+    answers: Vec<AtomicBool>,
 }
 
 impl Watcher {
@@ -28,6 +33,7 @@ impl Watcher {
             servers: cell.servers.clone(),
             name: name.into(),
             addresses: cell.addresses.clone(),
+            answers: cell.addresses.iter().map(|_| AtomicBool::new(true)).collect(),
         }
     }
 
@@ -79,6 +85,19 @@ impl Observer for Watcher {
             EjectionCause::Probes(last) => Some(tracing::field::display(last)),
         };
         tracing::warn!(service, %server, reason, probe, "server ejected");
+    }
+
+    fn load_probed(&self, server: ServerId, answered: bool) {
+        let outcome = if answered { ProbeOutcome::Answered } else { ProbeOutcome::Unanswered };
+        if let Some(probes) = &self.metrics.servers[self.servers[server.index()]].load_probes {
+            probes.inc(outcome);
+        }
+        // Not for each of thousands.
+        let before = self.answers[server.index()].swap(answered, Ordering::Relaxed);
+        if before && !answered {
+            let (service, server) = (&*self.name, self.addresses[server.index()]);
+            tracing::warn!(service, %server, "the path of probe does not say how loaded the server is");
+        }
     }
 
     fn restored(&self, server: ServerId) {

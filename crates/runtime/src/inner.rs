@@ -369,7 +369,9 @@ impl<T: Transport> Inner<T> {
                 return;
             };
             self.runtime.spawn(async move {
-                if let Some((in_flight, latency_ns)) = me.transport.probe(server).await {
+                let answer = me.transport.probe(server).await;
+                me.observer.load_probed(server, answer.is_some());
+                if let Some((in_flight, latency_ns)) = answer {
                     me.feed(&Event::Probed(Probed { server, in_flight, latency_ns }));
                 }
                 drop(permit);

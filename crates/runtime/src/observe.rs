@@ -72,6 +72,9 @@ pub trait Observer: Send + Sync + 'static {
     /// A server gets no new copies from now on. Not called under the lock.
     fn ejected(&self, _server: ServerId, _why: EjectionCause) {}
 
+    /// A server was asked for its load; `answered`: it said so within the time. Not called under the lock.
+    fn load_probed(&self, _server: ServerId, _answered: bool) {}
+
     /// A server gets copies again. Not called under the lock.
     fn restored(&self, _server: ServerId) {}
 }

@@ -227,6 +227,7 @@ impl Parameters {
             ("shards", self.shards != Self::default().shards),
             ("speeds", !self.speeds.is_empty()),
             ("jitter", experiment.jitter.is_some()),
+            ("jitter-of", self.jitter_of != Self::default().jitter_of),
             ("slowdown", self.slowdown.is_some()),
             ("outage", self.outage.is_some()),
             ("cancel-cost", self.cancel_cost.is_some()),
@@ -266,7 +267,7 @@ impl Parameters {
         name: &'static str,
         at_ns: Option<u64>,
     ) -> Result<u64, Error> {
-        let arrivals = (at_ns.unwrap_or(0) as f64 / experiment.gap_ns()) as u64;
+        let arrivals = (at_ns.unwrap_or(0) as f64 / experiment.gap_ns()).round() as u64;
         if arrivals < self.requests {
             return Ok(arrivals);
         }

@@ -72,6 +72,9 @@ pub struct Surge {
     pub utilization: f64,
 }
 
+/// Each pair of a client and a server takes some 300 bytes, in each thread.
+const MOST_PAIRS: u64 = 4_000_000;
+
 const MOST: std::ops::RangeInclusive<u32> = 1..=10_000;
 
 impl Parameters {
@@ -95,6 +98,10 @@ impl Parameters {
                 return Err(wrong(name, &value.to_string(), "1 to 10000"));
             }
         }
+        if u64::from(servers) * u64::from(clients) > MOST_PAIRS {
+            let fewer = format!("fewer, or fewer servers: at most {MOST_PAIRS} pairs of both");
+            return Err(wrong("clients", &clients.to_string(), &fewer));
+        }
         let replicas = self.replicas;
         if replicas > servers {
             let fewer = format!("{servers} or fewer: there are no more servers");
@@ -112,25 +119,8 @@ impl Parameters {
             let period_ns = not_below("speed", text, time("speed", period)?)?;
             Ok(Fluctuation { factor, period_ns })
         });
-        let surge = self.surge.as_deref().map(|text| -> Result<_, Error> {
-            const FORM: &str = "AT:CLIENTS:UTILIZATION, as 10s:3:0.6";
-            let parts: Vec<&str> = text.split(':').collect();
-            let &[at, some, load] = &parts[..] else { return Err(wrong("surge", text, FORM)) };
-            let most = f64::from(clients);
-            let form = format!("{FORM}, with 1 to {clients} clients");
-            let some = number("surge", text, some, 1.0..=most, &form)? as u32;
-            let form = format!("{FORM}, with a utilization above {}", self.utilization);
-            let utilization = number("surge", text, load, self.utilization..=1e6, &form)?;
-            Ok(Surge { at_ns: time("surge", at)?, clients: some, before: 0.0, utilization })
-        });
-        let turn = self.turn.as_deref().map(|text| -> Result<_, Error> {
-            const FORM: &str = "AT:FROM:TO, as 5s:1:3, with speeds up to 1000";
-            let parts: Vec<&str> = text.split(':').collect();
-            let &[at, before, after] = &parts[..] else { return Err(wrong("turn", text, FORM)) };
-            let before = number("turn", text, before, 0.0..=1e3, FORM)?;
-            let after = number("turn", text, after, 1e-3..=1e3, FORM)?;
-            Ok(Turn { at_ns: time("turn", at)?, before, after })
-        });
+        let surge = self.surge.as_deref().map(|text| self.surge(text, clients, &mut time));
+        let turn = self.turn.as_deref().map(|text| turn(text, &mut time));
         if self.turn.is_some() && self.speed.is_some() {
             return Err(misplaced(
                 "turn",
@@ -153,6 +143,23 @@ impl Parameters {
             series: self.queue_series || self.turn.is_some(),
         };
         Ok(Some((servers, shared)))
+    }
+
+    fn surge(
+        &self,
+        text: &str,
+        clients: u32,
+        mut time: impl FnMut(&'static str, &str) -> Result<u64, Error>,
+    ) -> Result<Surge, Error> {
+        const FORM: &str = "AT:CLIENTS:UTILIZATION, as 10s:3:0.6";
+        let parts: Vec<&str> = text.split(':').collect();
+        let &[at, some, load] = &parts[..] else { return Err(wrong("surge", text, FORM)) };
+        let most = f64::from(clients);
+        let form = format!("{FORM}, with 1 to {clients} clients");
+        let some = number("surge", text, some, 1.0..=most, &form)? as u32;
+        let form = format!("{FORM}, with a utilization above {}", self.utilization);
+        let utilization = number("surge", text, load, self.utilization..=1e6, &form)?;
+        Ok(Surge { at_ns: time("surge", at)?, clients: some, before: 0.0, utilization })
     }
 
     /// The first parameter that means nothing without servers.
@@ -187,6 +194,18 @@ impl Parameters {
         }
         Ok(tuning)
     }
+}
+
+fn turn(
+    text: &str,
+    mut time: impl FnMut(&'static str, &str) -> Result<u64, Error>,
+) -> Result<Turn, Error> {
+    const FORM: &str = "AT:FROM:TO, as 5s:1:3, with speeds up to 1000, TO above 0";
+    let parts: Vec<&str> = text.split(':').collect();
+    let &[at, before, after] = &parts[..] else { return Err(wrong("turn", text, FORM)) };
+    let before = number("turn", text, before, 0.0..=1e3, FORM)?;
+    let after = number("turn", text, after, 1e-3..=1e3, FORM)?;
+    Ok(Turn { at_ns: time("turn", at)?, before, after })
 }
 
 fn skew(text: &str) -> Result<Skew, Error> {

@@ -26,7 +26,8 @@ use manual::Manual;
 /// A query's own time P (--service-time) is drawn from its target, so it is the same whenever and
 /// wherever that query is served; /search?q=tail&n=1 and /search?q=tail&n=2 are two queries. Hiccups
 /// (--hiccup) are drawn for every execution anew. One query is served at a time (--slots), and others
-/// wait in line. GET /stats says what was served, and /health that it lives.
+/// wait in line. GET /stats says what was served, /health that it lives, and /load how busy it is (for
+/// prequal's `probe`).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

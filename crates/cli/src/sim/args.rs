@@ -61,7 +61,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) cancel_cost: Option<String>,
     /// A policy, as in the proxy; may be repeated. `idealized` and the bound `o1` exist here only
-    /// [default: psq, laedge, idealized, o1]
+    /// [default: psq, laedge, idealized, o1; with --servers c3, prequal, least-outstanding, oracle]
     #[arg(long = "policy", value_name = "POLICY", help_heading = "Policies")]
     pub(crate) policies: Vec<String>,
     /// Offered utilization of the replicas, a fraction [default: 0.3]

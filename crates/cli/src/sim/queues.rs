@@ -11,13 +11,16 @@ use crate::plot::curves::{Axis, Curve, Curves, draw};
 use crate::plot::format::{escape, policy};
 use crate::plot::palette::{Look, look};
 use crate::plot::{FIGURE_SIZES, Page, html};
+use crate::say;
 
 /// Writes `queue.html`.
 pub(super) fn write(out: &Path, outcomes: &[Outcome]) -> Result<(), Stop> {
     let path = out.join("queue.html");
-    fs::create_dir_all(out)
-        .and_then(|()| fs::write(&path, render(outcomes)))
-        .map_err(|error| Stop::Lacking(format!("{}: {error}; give another --out", path.display())))
+    fs::create_dir_all(out).and_then(|()| fs::write(&path, render(outcomes))).map_err(|error| {
+        Stop::Lacking(format!("{}: {error}; give another --out", path.display()))
+    })?;
+    say::aside(format_args!("the queue is drawn in {}", path.display()));
+    Ok(())
 }
 
 fn render(outcomes: &[Outcome]) -> String {

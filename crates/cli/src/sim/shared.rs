@@ -16,7 +16,7 @@ pub(crate) struct SharedArgs {
     /// Clients, each of which chooses for itself [default: 1]
     #[arg(long, value_name = "N", help_heading = HEADING)]
     pub(crate) clients: Option<u32>,
-    /// Every T, each server draws its speed: 1 or D [default: all 1]
+    /// Every T, each server draws its speed: 1, or D times as fast; the mean counts for utilization [default: all 1]
     #[arg(long, value_name = "D:T", help_heading = HEADING)]
     pub(crate) speed: Option<String>,
     /// The share A of the clients makes the share B of the demand [default: all alike]
@@ -25,13 +25,13 @@ pub(crate) struct SharedArgs {
     /// At a time, so many clients ask for more, up to a utilization
     #[arg(long, value_name = "AT:N:U", help_heading = HEADING)]
     pub(crate) surge: Option<String>,
-    /// The speed of the first server until a time, and from then on; 0 is down
+    /// The speed of the first server until a time, where 0 is down, and from then on
     #[arg(long, value_name = "AT:FROM:TO", help_heading = HEADING)]
     pub(crate) turn: Option<String>,
     /// The share of requests that all servers of the group serve, for read repair [default: 0]
     #[arg(long, value_name = "SHARE", help_heading = HEADING)]
     pub(crate) repair: Option<f64>,
-    /// b, by which C3 makes long queues worse than slow servers [default: 3]
+    /// b, 1 to 8, by which C3 makes long queues worse than slow servers [default: 3]
     #[arg(long, value_name = "B", help_heading = HEADING)]
     pub(crate) score_exponent: Option<u32>,
     /// Another parameter of policies that adapt, as initial-rate=5; may be repeated
@@ -41,7 +41,7 @@ pub(crate) struct SharedArgs {
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     pub(crate) load_window: Option<String>,
     /// With --json: report the queue and the load of the first server, window by window
-    #[arg(long, help_heading = HEADING)]
+    #[arg(long, requires = "json", help_heading = HEADING)]
     pub(crate) queue_series: bool,
 }
 
@@ -95,10 +95,10 @@ pub(super) fn table(outcomes: &[Outcome]) -> String {
         return String::new();
     }
     let width = outcomes.iter().map(|outcome| outcome.policy.chars().count()).max().unwrap_or(0);
-    let columns = [-(width.max("policy".len()) as isize + 2), 10, 10, 12, 12, 12];
-    let heads = ["policy", "load cv", "busiest", "most there", "p99 busy", "p99 others"];
+    let columns = [-(width.max("policy".len()) as isize + 2), 10, 12, 12, 12, 12];
+    let heads = ["policy", "mean cv", "busiest cv", "most there", "p99 of busy", "of others"];
     let mut text = String::from(
-        "\nRequests per server and window: their coefficient of variation, and by kind of client\n\n",
+        "\nHow much the load of servers varies, window by window (coefficient of variation), and the most requests at one\n\n",
     );
     text += &row(&columns, heads);
     for (outcome, load) in loads() {

@@ -113,6 +113,12 @@ kinds! {
         Rescuing => "rescuing",
     }
 
+    pub(crate) enum ProbeOutcome {
+        Answered => "answered",
+        /// No response in time, or none that says how loaded the server is.
+        Unanswered => "unanswered",
+    }
+
     pub(crate) enum EjectionReason {
         ConnectFailed => "connect_failed",
         Reset => "reset",

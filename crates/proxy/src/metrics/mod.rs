@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::config::{Config, Service};
 pub(crate) use kinds::{
-    CopyOutcome, EjectionReason, ExplorationOutcome, Kind, Rejection, RequestOutcome,
+    CopyOutcome, EjectionReason, ExplorationOutcome, Kind, ProbeOutcome, Rejection, RequestOutcome,
     RescueOutcome, RescueState, StatusClass,
 };
 use series::{Age, ByKind, Durations, Families, Labels, Level, Seconds};
@@ -95,6 +95,8 @@ pub(crate) struct ServerMetrics {
     pub(crate) rate: Option<Level>,
     /// Where the policy keeps scores.
     pub(crate) score: Option<Level>,
+    /// Where the policy sends them.
+    pub(crate) load_probes: Option<ByKind<ProbeOutcome, Counter>>,
     pub(crate) ejections: ByKind<EjectionReason, Counter>,
 }
 
@@ -164,6 +166,8 @@ impl ServiceMetrics {
                 slots,
                 rate: spec.policy.rate().map(|_| families.add("server_rate", &labels)),
                 score: spec.policy.reads_feedback().then(|| families.add("server_score", &labels)),
+                load_probes: (spec.probe.as_ref())
+                    .map(|_| families.each("load_probes", &labels, "outcome")),
                 ejections: families.each("ejections", &labels, "reason"),
             }
         };

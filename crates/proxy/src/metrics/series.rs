@@ -21,7 +21,7 @@ use super::kinds::Kind;
 
 /// Every metric and what it is about, in the order in which they are written. Names are without the
 /// prefix, the unit and `_total`.
-const METRICS: [(&str, &str); 27] = [
+const METRICS: [(&str, &str); 28] = [
     ("requests", "Requests that reached the service and ended"),
     ("responses", "Whole responses to requests that reached the service, the proxy's own included"),
     ("request_duration", "From the end of a request to the end of its response, however it ended"),
@@ -51,6 +51,7 @@ const METRICS: [(&str, &str); 27] = [
     ("server_slots", "Copies that the server may hold"),
     ("server_rate", "Copies per second that the server may be sent, as its rate adapts"),
     ("server_score", "By what the policy ranks the server; less is better"),
+    ("load_probes", "Probes that asked the server for its load"),
     ("ejections", "Times that the server was ejected"),
     ("connections", "Client connections that are open"),
     ("connections_accepted", "Client connections so far"),

@@ -70,7 +70,19 @@ async fn prequal_sends_probes_and_goes_by_their_answers() {
             .count()
     };
     assert!(count(&slow, "/load") > 10 && count(&fast, "/load") > 10);
+    let probes = proxy.count("curtail_load_probes_total", &[("outcome", "answered")]).await;
+    assert!(probes > 20, "{probes}");
     let (few, many) = (count(&slow, "/"), count(&fast, "/"));
     assert!(few + many == 60 && many > 2 * few, "{few} and {many}");
     assert_eq!(proxy.count("curtail_requests_total", &[]).await, 60, "probes are no requests");
+}
+
+#[tokio::test]
+async fn probes_without_an_answer_are_counted_and_harm_nothing() {
+    let replica = Backend::new(|_| vec![say(crate::harness::HELLO)]).await;
+    let proxy = Proxy::serving("policy = \"prequal\"\nprobe = \"/nothing\"", &[&replica]).await;
+    asked_of(&proxy, 60).await;
+    let unanswered = [("outcome", "unanswered")];
+    assert!(proxy.count("curtail_load_probes_total", &unanswered).await > 10);
+    assert_eq!(proxy.count("curtail_load_probes_total", &[("outcome", "answered")]).await, 0);
 }

@@ -106,6 +106,8 @@ fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
         ("clients = 3", "clients: it is for servers that clients share; add them"),
         ("servers = 0", "servers is 0; give it 1 to 10000"),
         ("servers = 2", "replicas is 3; give it 2 or fewer"),
+        ("servers = 10000, clients = 401", "at most 4000000 pairs"),
+        ("servers = 9, jitter-of = 'query'", "jitter-of: it is for shards"),
         ("servers = 9, clients = 0", "clients is 0"),
         ("servers = 9, speed = '3'", "speed is 3; give it D:T, as 3:500ms"),
         ("servers = 9, speed = '0:1ms'", "speed is 0:1ms"),
