@@ -21,8 +21,8 @@ pub(crate) struct Watcher {
     /// For the log.
     name: String,
     addresses: Vec<SocketAddr>,
-    /// By server: was its last probe for load answered?
-    answers: Vec<AtomicBool>,
+    /// By server: does the log say that a probe for its load was not answered?
+    warned: Vec<AtomicBool>,
 }
 
 impl Watcher {
@@ -33,7 +33,7 @@ impl Watcher {
             servers: cell.servers.clone(),
             name: name.into(),
             addresses: cell.addresses.clone(),
-            answers: cell.addresses.iter().map(|_| AtomicBool::new(true)).collect(),
+            warned: cell.addresses.iter().map(|_| AtomicBool::new(false)).collect(),
         }
     }
 
@@ -92,11 +92,10 @@ impl Observer for Watcher {
         if let Some(probes) = &self.metrics.servers[self.servers[server.index()]].load_probes {
             probes.inc(outcome);
         }
-        // Not for each of thousands.
-        let before = self.answers[server.index()].swap(answered, Ordering::Relaxed);
-        if before && !answered {
+        // Once: there may be thousands per second, and the rest is in the metrics.
+        if !answered && !self.warned[server.index()].swap(true, Ordering::Relaxed) {
             let (service, server) = (&*self.name, self.addresses[server.index()]);
-            tracing::warn!(service, %server, "the path of probe does not say how loaded the server is");
+            tracing::warn!(service, %server, "probe gave no load report");
         }
     }
 

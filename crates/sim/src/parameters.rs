@@ -222,7 +222,7 @@ impl Parameters {
     fn share(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
         let time =
             |name, text: &str| Ok(units.distribution(name, &format!("det:{text}"))?.mean() as u64);
-        let Some((servers, shared)) = self.shared(time)? else { return Ok(()) };
+        let Some((servers, mut shared)) = self.shared(time)? else { return Ok(()) };
         let unusable = [
             ("shards", self.shards != Self::default().shards),
             ("speeds", !self.speeds.is_empty()),
@@ -243,36 +243,21 @@ impl Parameters {
         let speed = shared.speed.map_or(1.0, |speed| f64::midpoint(1.0, speed.factor));
         experiment.shards = 1;
         experiment.servers = vec![speed; servers as usize];
-        let turn = shared.turn.map(|turn| turn.at_ns);
-        experiment.shared = Some(shared);
-        self.arrivals_before(experiment, "turn", turn)?;
-        let shared = experiment.shared.as_mut();
-        let Some(surge) = shared.and_then(|shared| shared.surge.as_mut()) else { return Ok(()) };
-        surge.before = experiment.utilization;
-        let at_ns = surge.at_ns;
-        experiment.change = Some(Change {
-            at: self.arrivals_before(experiment, "surge", Some(at_ns))?,
-            texts: self.surge.iter().map(|text| format!("surge={text}")).collect(),
-            service: experiment.service.clone(),
-            jitter: None,
-            servers: experiment.servers.clone(),
-        });
-        Ok(())
-    }
-
-    /// About how many requests arrive before a time, which has to be before the last of them.
-    fn arrivals_before(
-        &self,
-        experiment: &Experiment,
-        name: &'static str,
-        at_ns: Option<u64>,
-    ) -> Result<u64, Error> {
-        let arrivals = (at_ns.unwrap_or(0) as f64 / experiment.gap_ns()).round() as u64;
-        if arrivals < self.requests {
-            return Ok(arrivals);
+        if let Some(turn) = shared.turn {
+            arrivals_before("turn", turn.at_ns, experiment)?;
         }
-        let why = format!("it comes after the last of {} requests; give it more", self.requests);
-        Err(Error::Misplaced { name, why })
+        if let Some(surge) = &mut shared.surge {
+            surge.before = experiment.utilization;
+            experiment.change = Some(Change {
+                at: arrivals_before("surge", surge.at_ns, experiment)?,
+                texts: self.surge.iter().map(|text| format!("surge={text}")).collect(),
+                service: experiment.service.clone(),
+                jitter: None,
+                servers: experiment.servers.clone(),
+            });
+        }
+        experiment.shared = Some(shared);
+        Ok(())
     }
 
     fn complete(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
@@ -539,6 +524,16 @@ pub(crate) fn split_changes(text: &str) -> Vec<String> {
         }
     }
     changes
+}
+
+/// About how many requests arrive before a time, which has to be before the last of them.
+fn arrivals_before(name: &'static str, at_ns: u64, of: &Experiment) -> Result<u64, Error> {
+    let (arrivals, requests) = ((at_ns as f64 / of.gap_ns()).round() as u64, of.requests);
+    if arrivals < requests {
+        return Ok(arrivals);
+    }
+    let why = format!("it comes after the last of {requests} requests; give it more");
+    Err(Error::Misplaced { name, why })
 }
 
 #[cfg(test)]

@@ -61,11 +61,7 @@ fn main() -> ExitCode {
         Verb::Nodes(_) => Ok(()),
         Verb::Run(of) => of.check(),
     };
-    let result = match checked {
-        Ok(()) => done().map_err(|error| (3, error)),
-        Err(error) => Err((2, error)),
-    };
-    match result {
+    match checked.map_err(|error| (2, error)).and_then(|()| done().map_err(|error| (3, error))) {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, error)) => {
             eprintln!("error: {error:#}");

@@ -302,5 +302,8 @@ fn the_queue_of_a_server_that_clients_share_is_drawn() {
     let page = std::fs::read_to_string(out.join("drawn/queue.html")).expect("a page");
     assert!(page.contains("with c3") && page.contains("with Random"), "{page}");
     assert_eq!(page.matches("<svg class=\"plot").count(), 2, "wide and narrow");
-    refused(out, "sim", &[("--requests 2000 --out drawn", "give --servers, too")]);
+    let said = String::from_utf8_lossy(&printed.stderr);
+    assert!(said.contains("drawn/queue.html"), "{said}");
+    let alone = ("--servers 3 --queue-series", "--json");
+    refused(out, "sim", &[("--requests 2000 --out drawn", "give --servers, too"), alone]);
 }
