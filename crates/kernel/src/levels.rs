@@ -190,10 +190,10 @@ impl Levels<'_> {
         self.now
     }
 
-    /// How many copies a server holds.
+    /// How many copies a server holds that one more may have to wait for.
     #[must_use]
     pub fn outstanding(&self, server: ServerId) -> u32 {
-        self.states[server.index()].outstanding()
+        self.states[server.index()].ahead()
     }
 
     /// Two different servers that can take a copy, uniformly at random; the same one twice where there
@@ -216,7 +216,7 @@ impl Levels<'_> {
         self.level(server) != FULL
     }
 
-    /// How loaded a server is: the copies it holds, and how many slots fewer it has than the server
+    /// How loaded a server is: the copies it holds that one more may have to wait for, and how many slots fewer it has than the server
     /// with the most. The largest number when it can take none.
     #[inline(always)]
     #[must_use]

@@ -161,6 +161,12 @@ pub fn policy(name: &str) -> PolicyName {
         ("clone", "") => {
             of("Clone", "cloning", "every query to all replicas at once; the first answer counts")
         }
+        ("das", variant) => of(
+            format!("DAS {}", variant.replace('-', " ")).trim_end(),
+            "DAS",
+            "every query to two replicas at once, the second copy at low priority; the first answer purges the \
+             other copy",
+        ),
         ("probabilistic", args) if args.contains(':') => {
             let (delay, probability) = args.split_once(':').unwrap_or((args, ""));
             let delay = spaced(delay);

@@ -55,7 +55,7 @@ fn usual(policy: &str) -> usize {
     match policy.split(':').next() {
         Some("random" | "round-robin" | "least-outstanding" | "two-choices") => 2,
         Some("naive" | "clone") => 3,
-        Some("delayed" | "probabilistic" | "tied") => 4,
+        Some("delayed" | "probabilistic" | "tied" | "das") => 4,
         _ => 5,
     }
 }

@@ -3,14 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use curtail_kernel::stage::Priority;
 use curtail_kernel::{Core, GroupId, ServerId, rng};
-use curtail_runtime::http::{Http, Settings};
-use curtail_runtime::{Cell, Learning, Timers};
+use curtail_runtime::http::{Http, Response, Settings};
+use curtail_runtime::stage::{Permit, Stage};
+use curtail_runtime::{Cell, Learning, QueryError, Timers};
+use tokio::time::{Instant, timeout_at};
 
 use crate::config::{self, Config};
 use crate::metrics::{Metrics, ServiceMetrics};
 use crate::observe::Watcher;
 use crate::route::Router;
+
+/// The most that a replica gets at once where that is found.
+const MOST_SLOTS: u32 = 256;
 
 /// The proxy while it runs.
 pub(crate) struct Proxy {
@@ -27,11 +33,25 @@ pub(crate) struct Service {
     /// By shard: its cell, and its group there.
     shards: Vec<(usize, GroupId)>,
     pub(crate) metrics: Arc<ServiceMetrics>,
+    /// Before its replica: duplicates wait here for all others, and leave when their client does.
+    pub(crate) stage: Option<Stage>,
     /// With a policy that learns.
     pub(crate) learning: Option<Arc<Learning>>,
 }
 
 impl Service {
+    /// Takes a slot of the stage before the replica, where there is one.
+    pub(crate) async fn enter(
+        &self,
+        priority: Priority,
+        deadline: Instant,
+    ) -> Result<Option<Permit>, QueryError<Response>> {
+        let Some(stage) = &self.stage else { return Ok(None) };
+        let entered = timeout_at(deadline, stage.enter_as(priority)).await;
+        let permit = entered.map_err(|_| QueryError::Expired)?;
+        permit.map(Some).map_err(|_| QueryError::QueueFull)
+    }
+
     pub(crate) fn shard(&self, shard: usize) -> (&Cell<Http>, GroupId) {
         let (cell, group) = self.shards[shard];
         (&self.cells[cell].0, group)
@@ -69,6 +89,11 @@ impl Proxy {
             let refused = service.cells.iter().map(|(cell, _)| cell.look(Core::hedges_refused));
             let hedges_refused = service.metrics.hedges_refused.inner();
             hedges_refused.store(refused.sum(), Ordering::Relaxed);
+            if let (Some(stage), Some([slots, waiting])) = (&service.stage, &service.metrics.stage)
+            {
+                slots.set(stage.slots().into());
+                waiting.set(stage.waiting().into());
+            }
             for (cell, layout) in &service.cells {
                 cell.look(|core| {
                     for (group, &shard) in layout.shards.iter().enumerate() {
@@ -110,6 +135,7 @@ fn start(
     let settings = Settings {
         read_timeout: service.cancel_timeout,
         unwanted_timeout: service.cancel_timeout,
+        priorities: service.policy.has_priorities(),
         load_reports: service.policy.reads_feedback(),
         ..Settings::default()
     };
@@ -129,6 +155,13 @@ fn start(
         cells,
         shards: layout.shards,
         metrics: Arc::clone(metrics),
+        stage: service.throttle.map(|throttle| {
+            let queue = service.limits.queue;
+            match throttle {
+                config::Throttle::Auto => Stage::throttled(MOST_SLOTS, queue),
+                config::Throttle::Slots(slots) => Stage::new(slots, queue),
+            }
+        }),
         learning: service.policy.learner(&service.limits).map(Learning::new).map(Arc::new),
     })
 }

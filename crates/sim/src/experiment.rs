@@ -2,7 +2,7 @@
 
 use curtail_dist::{Distribution, seed};
 use curtail_kernel::hedge::Learner;
-use curtail_kernel::hedge::{Cancellation, Laedge, Oracle};
+use curtail_kernel::hedge::{Cancellation, Das, Laedge, Oracle};
 use curtail_kernel::{
     Driver, HedgeSpec, Limits, NEVER_NS, Rng, Scheduler, Server, ServerId, Topology, Tuning,
 };
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{Calendar, Disturbance};
 use crate::candidate::Candidate;
 use crate::error::Error;
-use crate::shared::Shared;
+use crate::shared::{Mechanism, Shared};
 use curtail_dist::arrivals::Arrivals;
 use curtail_dist::arrivals::Clock;
 
@@ -272,6 +272,15 @@ impl Setup<'_> {
         self.candidate.policy().learner(&self.limits())
     }
 
+    /// How stages of servers that clients share work.
+    pub(crate) fn mechanism(&self, shared: &Shared) -> Mechanism {
+        let chunk_ns = match self.candidate.policy().hedge() {
+            Some(HedgeSpec::Das(Das { preempts: false, .. })) => NEVER_NS,
+            _ => shared.chunk_ns,
+        };
+        Mechanism { chunk_ns, stop_ns: self.experiment.cancel_ns }
+    }
+
     pub(crate) fn wants_starts(&self) -> bool {
         matches!(self.candidate.policy().hedge(), Some(HedgeSpec::Tied(_)))
     }
@@ -287,14 +296,39 @@ impl Setup<'_> {
             // One client says it for all.
             Some(shared) => {
                 let one = Shared { clients: 1, ..shared.clone() };
-                self.shared_cells(&one, None).map(|_| ())
+                self.shared_cells(&one, None, 0).map(|_| ())
             }
             None if self.is_oracle() => Err(Error::Unfit {
                 policy: self.candidate.to_string(),
                 why: "it chooses among servers that clients share; add --servers".to_owned(),
             }),
+            None if self.has_priorities() => self.check_priorities(),
             None => self.drive(Probe),
         }
+    }
+
+    /// Do its servers tell copies apart? Then each shard is a world of its own, whose servers run the stage.
+    pub(crate) fn has_priorities(&self) -> bool {
+        self.candidate.policy().has_priorities()
+    }
+
+    fn check_priorities(&self) -> Result<(), Error> {
+        let Experiment { slowdown, outages, change, hint_error, servers, .. } = self.experiment;
+        let unusable = [
+            ("slowdown", slowdown.is_some()),
+            ("outage", outages.is_some()),
+            ("change", change.is_some()),
+            ("hint-error", hint_error.is_some()),
+            ("speeds", servers.iter().any(|&speed| speed != servers[0])),
+        ];
+        if let Some((name, _)) = unusable.iter().find(|(_, is_given)| *is_given) {
+            return Err(Error::Unfit {
+                policy: self.candidate.to_string(),
+                why: format!("servers with priorities are all alike and never fail; drop {name}"),
+            });
+        }
+        let shared = Shared::shard(servers.len() as u32);
+        self.shared_cells(&shared, None, 0).map(|_| ())
     }
 
     pub(crate) fn is_oracle(&self) -> bool {

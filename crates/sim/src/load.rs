@@ -21,6 +21,8 @@ pub(crate) struct LoadTally {
     turn_ns: Option<u64>,
     window_ns: u64,
     most: u32,
+    /// Further stages: their names, and how long their slots were busy, of how long there were, in ns.
+    pub(crate) stages: Vec<(String, u128, u128)>,
 }
 
 /// A window of the first server.
@@ -45,6 +47,9 @@ impl LoadTally {
             *to += from;
         }
         self.most = self.most.max(other.most);
+        for (sum, other) in self.stages.iter_mut().zip(&other.stages) {
+            (sum.1, sum.2) = (sum.1 + other.1, sum.2 + other.2);
+        }
     }
 
     pub(crate) fn figures(&self, percentiles: &[f64]) -> ServerLoad {
@@ -68,6 +73,7 @@ impl LoadTally {
             turn: self.turn(),
             busy_clients: figures(0),
             other_clients: figures(1),
+            stages: self.stages.iter().map(StageLoad::of).collect(),
             queue: self.series.iter().map(|point| point.most).collect(),
             load: self.series.iter().map(|point| point.requests).collect(),
         }
@@ -86,6 +92,21 @@ impl LoadTally {
         let after = self.series.get(first..self.series.len().saturating_sub(1))?;
         let most = after.iter().map(|point| share(&[*point])).fold(0.0, f64::max);
         Some(Turned { most, next: share(after.get(second..2 * second)?) })
+    }
+}
+
+/// How busy a stage behind the servers' own was.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageLoad {
+    /// Its name.
+    pub name: String,
+    /// The share of the time in which its slots were busy, with whatever copies.
+    pub busy: f64,
+}
+
+impl StageLoad {
+    fn of((name, busy, capacity): &(String, u128, u128)) -> Self {
+        Self { name: name.clone(), busy: *busy as f64 / (*capacity).max(1) as f64 }
     }
 }
 
@@ -109,6 +130,9 @@ pub struct ServerLoad {
     pub busy_clients: Option<Figures>,
     /// Latencies of the other clients; none where all are alike.
     pub other_clients: Option<Figures>,
+    /// The stages behind the servers' own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageLoad>,
     /// Of the first server in the first replication, by window from the beginning on: the most requests that
     /// were there at once. Empty unless asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -152,6 +176,7 @@ impl Meter {
             turn_ns,
             window_ns,
             most: 0,
+            stages: Vec::new(),
         };
         let counts = vec![0; servers as usize];
         Self { clients, busy, series, window: 0, counts, measures: false, tally }

@@ -103,6 +103,12 @@ pub struct Parameters {
     pub score_exponent: Option<u32>,
     /// `NAME=VALUE`: parameters of the policies that adapt.
     pub tune: Vec<String>,
+    /// `NAME[@client][/legacy]:DISTRIBUTION`: stages that copies pass behind the server's own.
+    pub stage: Vec<String>,
+    /// By how much each response is late, on top of the network, which is no work of its server's.
+    pub noise: Option<String>,
+    /// How much of a duplicate is done between two times at which it can be pre-empted; none: at any time.
+    pub chunk: Option<String>,
     /// The length of the windows in which the load of servers is counted.
     pub load_window: Option<String>,
     /// Report the queue of a server, window by window?
@@ -146,13 +152,16 @@ impl Default for Parameters {
             repair: None,
             score_exponent: None,
             tune: Vec::new(),
+            stage: Vec::new(),
+            noise: None,
+            chunk: None,
             load_window: None,
             queue_series: false,
         }
     }
 }
 
-const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 const SLOWDOWN: &str = "EVERY/LASTS/SPEED, as exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
 const OUTAGE: &str = "EVERY/LASTS, as exp:100000/det:500";
 
@@ -220,17 +229,13 @@ impl Parameters {
 
     /// Servers that clients share take the place of shards.
     fn share(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
-        let time =
-            |name, text: &str| Ok(units.distribution(name, &format!("det:{text}"))?.mean() as u64);
-        let Some((servers, mut shared)) = self.shared(time)? else { return Ok(()) };
+        let read = |name, text: &str| units.distribution(name, text);
+        let Some((servers, mut shared)) = self.shared(read)? else { return Ok(()) };
         let unusable = [
             ("shards", self.shards != Self::default().shards),
             ("speeds", !self.speeds.is_empty()),
-            ("jitter", experiment.jitter.is_some()),
-            ("jitter-of", self.jitter_of != Self::default().jitter_of),
             ("slowdown", self.slowdown.is_some()),
             ("outage", self.outage.is_some()),
-            ("cancel-cost", self.cancel_cost.is_some()),
             ("change", !self.change.is_empty()),
             ("hint-error", self.hint_error.is_some()),
         ];
@@ -252,7 +257,7 @@ impl Parameters {
                 at: arrivals_before("surge", surge.at_ns, experiment)?,
                 texts: self.surge.iter().map(|text| format!("surge={text}")).collect(),
                 service: experiment.service.clone(),
-                jitter: None,
+                jitter: experiment.jitter.clone(),
                 servers: experiment.servers.clone(),
             });
         }

@@ -13,6 +13,7 @@ use crate::experiment::Setup;
 use crate::net::World;
 use crate::part::Part;
 use crate::shard::Shard;
+use crate::shared::Shared;
 use crate::sink::Sink;
 use crate::tally::{Tally, Windowed};
 use crate::train::Log;
@@ -43,8 +44,16 @@ pub(crate) fn replicate(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Option<(Tally, Vec<Log>)> {
     if let Some(shared) = &setup.experiment.shared {
-        let world = World::new(setup, shared).expect("checked before the run");
+        let world = World::new(setup, shared, 0).expect("checked before the run");
         return Some((through(setup, &mut [world], progress)?, logs));
+    }
+    if setup.has_priorities() {
+        let shared = Shared::shard(setup.experiment.servers.len() as u32);
+        let world = |index| World::new(setup, &shared, index).expect("checked before the run");
+        let mut worlds: Vec<World> = (0..setup.experiment.shards).map(world).collect();
+        let mut tally = through(setup, &mut worlds, progress)?;
+        tally.load = None;
+        return Some((tally, logs));
     }
     setup.drive(Replication { setup, logs, progress }).expect("checked before the run")
 }

@@ -1,9 +1,10 @@
 //! Servers that clients share, as people write them, and checked.
 
+use curtail_dist::Distribution;
 use curtail_kernel::Tuning;
 
 use crate::error::Error;
-use crate::parameters::Parameters;
+use crate::parameters::{NONE, Parameters};
 
 /// Servers that clients share, checked.
 #[derive(Clone, Debug)]
@@ -24,10 +25,65 @@ pub struct Shared {
     pub repair: f64,
     /// Of the policies that adapt.
     pub tuning: Tuning,
+    /// The stages that copies pass behind the server's own: those of servers, then those of clients.
+    pub hops: Vec<Hop>,
+    /// What a response takes, where some are late by more than the network; none: what the network does.
+    pub noise: Option<Distribution>,
+    /// A job of low priority can be interrupted whenever it was served for a multiple of this, in ns; 0: at
+    /// any time.
+    pub chunk_ns: u64,
     /// The length of the windows in which the load of servers is counted, in ns.
     pub window_ns: u64,
     /// Is the queue of a server reported, window by window?
     pub series: bool,
+}
+
+impl Shared {
+    /// Servers that are not shared: those of one shard.
+    pub(crate) fn shard(replicas: u32) -> Self {
+        Self {
+            clients: 1,
+            replicas,
+            speed: None,
+            demand: None,
+            surge: None,
+            turn: None,
+            repair: 0.0,
+            tuning: Tuning::default(),
+            hops: Vec::new(),
+            noise: None,
+            chunk_ns: 0,
+            window_ns: u64::MAX,
+            series: false,
+        }
+    }
+
+    /// How many groups so many servers make: where each has all of them, they are one.
+    pub fn rings(&self, servers: u32) -> u32 {
+        if self.replicas == servers { 1 } else { servers }
+    }
+}
+
+/// How stages deal with jobs of low priority, and with those that are stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mechanism {
+    /// A job can be interrupted whenever it was served for a multiple of this, in ns; 0: at any time.
+    pub(crate) chunk_ns: u64,
+    /// How long it takes to stop a job that runs, in ns.
+    pub(crate) stop_ns: u64,
+}
+
+/// A further stage of the path of copies.
+#[derive(Clone, Debug)]
+pub struct Hop {
+    /// What to call it.
+    pub name: String,
+    /// Each client has one, rather than each server.
+    pub at_client: bool,
+    /// Does it know priorities and purges? A legacy layer does not.
+    pub prioritizes: bool,
+    /// The work that a request brings it, by both of its copies the same.
+    pub work: Distribution,
 }
 
 /// Speeds that change: every `period_ns`, each server draws 1 or `factor` by a fair coin.
@@ -75,13 +131,15 @@ pub struct Surge {
 /// Each pair of a client and a server takes some 300 bytes, in each thread.
 const MOST_PAIRS: u64 = 4_000_000;
 
+const MOST_STAGES: usize = 16;
+
 const MOST: std::ops::RangeInclusive<u32> = 1..=10_000;
 
 impl Parameters {
-    /// Reads it; `time` reads times.
+    /// Reads it; `read` reads distributions.
     pub(crate) fn shared(
         &self,
-        mut time: impl FnMut(&'static str, &str) -> Result<u64, Error>,
+        mut read: impl FnMut(&'static str, &str) -> Result<Distribution, Error>,
     ) -> Result<Option<(u32, Shared)>, Error> {
         let Some(servers) = self.servers else {
             return match self.first_given() {
@@ -107,6 +165,9 @@ impl Parameters {
             let fewer = format!("{servers} or fewer: there are no more servers");
             return Err(wrong("replicas", &replicas.to_string(), &fewer));
         }
+        let hops = self.hops(&mut read)?;
+        let noise = self.noise(&mut read)?;
+        let mut time = |name, text: &str| Ok(read(name, &format!("det:{text}"))?.mean() as u64);
         let repair = self.repair.unwrap_or(0.0);
         if !(0.0..=1.0).contains(&repair) {
             return Err(wrong("repair", &repair.to_string(), "a share from 0 to 1"));
@@ -130,7 +191,14 @@ impl Parameters {
         let window = self.load_window.as_deref().map(|text| -> Result<_, Error> {
             not_below("load-window", text, time("load-window", text)?)
         });
+        let chunk = self
+            .chunk
+            .as_deref()
+            .map(|text| -> Result<_, Error> { not_below("chunk", text, time("chunk", text)?) });
         let shared = Shared {
+            hops,
+            noise,
+            chunk_ns: chunk.transpose()?.unwrap_or(0),
             clients,
             replicas,
             speed: speed.transpose()?,
@@ -143,6 +211,52 @@ impl Parameters {
             series: self.queue_series || self.turn.is_some(),
         };
         Ok(Some((servers, shared)))
+    }
+
+    /// What responses take, with the network; none where they take no more than that.
+    fn noise(
+        &self,
+        read: &mut impl FnMut(&'static str, &str) -> Result<Distribution, Error>,
+    ) -> Result<Option<Distribution>, Error> {
+        let network = self.network.as_deref().filter(|_| self.noise.is_some());
+        let both = self.noise.iter().map(String::as_str).chain(network);
+        let both = both.filter(|text| *text != NONE).collect::<Vec<_>>().join("+");
+        (!both.is_empty()).then(|| read("noise", &both)).transpose()
+    }
+
+    /// The stages behind the server's own, in the order in which copies come to them.
+    fn hops(
+        &self,
+        read: &mut impl FnMut(&'static str, &str) -> Result<Distribution, Error>,
+    ) -> Result<Vec<Hop>, Error> {
+        const FORM: &str =
+            "NAME[@client][/legacy]:DISTRIBUTION, as network:exp:2ms or disk/legacy:exp:4ms";
+        let mut hops: Vec<Hop> = Vec::new();
+        for text in &self.stage {
+            let (name, work) = text.split_once(':').ok_or_else(|| wrong("stage", text, FORM))?;
+            let (name, legacy) =
+                name.strip_suffix("/legacy").map_or((name, false), |of| (of, true));
+            let (name, client) =
+                name.strip_suffix("@client").map_or((name, false), |of| (of, true));
+            if name.is_empty() || name.contains(['@', '/']) {
+                return Err(wrong("stage", text, FORM));
+            }
+            let known = hops.iter().any(|hop| hop.name == name && hop.at_client == client);
+            if known || (!client && hops.last().is_some_and(|hop| hop.at_client)) {
+                let why = "each stage once, and those of clients behind those of servers";
+                return Err(wrong("stage", text, why));
+            }
+            let work = read("stage", work)?;
+            if !(work.mean() > 0.0 && work.mean().is_finite()) {
+                return Err(wrong("stage", text, "a distribution with a mean above 0"));
+            }
+            hops.push(Hop { name: name.to_owned(), at_client: client, prioritizes: !legacy, work });
+        }
+        if hops.len() > MOST_STAGES {
+            let value = format!("given {} times", hops.len());
+            return Err(wrong("stage", &value, &format!("{MOST_STAGES} stages or fewer")));
+        }
+        Ok(hops)
     }
 
     fn surge(
@@ -173,6 +287,9 @@ impl Parameters {
             ("repair", self.repair.is_some()),
             ("score-exponent", self.score_exponent.is_some()),
             ("tune", !self.tune.is_empty()),
+            ("stage", !self.stage.is_empty()),
+            ("chunk", self.chunk.is_some()),
+            ("noise", self.noise.is_some()),
             ("load-window", self.load_window.is_some()),
             ("queue-series", self.queue_series),
         ];

@@ -35,6 +35,8 @@ pub(crate) enum Capability {
     Rescue,
     /// The load generator and IQ-jitter
     Measure,
+    /// Duplicates that cannot hurt
+    Das,
 }
 
 impl Capability {
@@ -194,8 +196,8 @@ fn tally(verdicts: &[Verdict]) -> String {
 mod tests {
     use super::*;
 
-    const FILES: [&str; 8] =
-        ["main", "decide", "rescue", "measure", "papers", "bench", "worlds", "cassandra"];
+    const FILES: [&str; 9] =
+        ["main", "decide", "rescue", "measure", "das", "papers", "bench", "worlds", "cassandra"];
 
     #[test]
     fn skipped_lines_are_counted() {

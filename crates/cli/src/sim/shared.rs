@@ -37,6 +37,16 @@ pub(crate) struct SharedArgs {
     /// Another parameter of policies that adapt, as initial-rate=5; may be repeated
     #[arg(long, value_name = "NAME=VALUE", help_heading = HEADING)]
     pub(crate) tune: Option<Vec<String>>,
+    /// A stage that copies pass behind their server's own, at every server or client, with strict priority and
+    /// purges or as a legacy layer without; may be repeated, in order
+    #[arg(long, value_name = "NAME[@client][/legacy]:DIST", help_heading = HEADING)]
+    pub(crate) stage: Option<Vec<String>>,
+    /// By how much each response is late, as bimodal:0.1:5ms, which is no work of its server's [default: none]
+    #[arg(long, value_name = "DIST", help_heading = HEADING)]
+    pub(crate) noise: Option<String>,
+    /// Duplicates of das are pre-empted between pieces of this length [default: at any time]
+    #[arg(long, value_name = "TIME", help_heading = HEADING)]
+    pub(crate) chunk: Option<String>,
     /// Count the load of each server in windows of this length [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     pub(crate) load_window: Option<String>,
@@ -64,8 +74,11 @@ impl SharedArgs {
             turn,
             repair,
             score_exponent,
+            noise,
+            chunk,
             load_window
         );
+        to.stage.extend(self.stage.iter().flatten().cloned());
         to.tune.extend(self.tune.iter().flatten().cloned());
         to.queue_series |= self.queue_series;
     }
@@ -82,7 +95,20 @@ impl SharedArgs {
                 }
             )*};
         }
-        given!(servers, clients, speed, demand, surge, turn, repair, score_exponent, load_window);
+        given!(
+            servers,
+            clients,
+            speed,
+            demand,
+            surge,
+            turn,
+            repair,
+            score_exponent,
+            noise,
+            chunk,
+            load_window
+        );
+        given.extend(self.stage.iter().flatten().map(|text| ("stage".to_owned(), text.clone())));
         given.extend(self.tune.iter().flatten().map(|text| ("tune".to_owned(), text.clone())));
         given
     }

@@ -288,7 +288,7 @@ fn an_interrupted_simulation_says_so() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_manual_shows_what_is_printed() {
-    crate::harness::words::manual_shows_what_is_printed(include_str!("../../../../docs/sim.md"), 4);
+    crate::harness::words::manual_shows_what_is_printed(include_str!("../../../../docs/sim.md"), 3);
 }
 
 #[test]

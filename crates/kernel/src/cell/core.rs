@@ -93,18 +93,20 @@ impl Core {
     /// Copies that a query may have at once, at most.
     pub const MOST_COPIES: u8 = u8::MAX;
 
-    /// `biases`: are there to be biased servers? The order of large groups pays for them.
+    /// `biases`: are there to be biased servers? The order of large groups pays for them, as it does for
+    /// `light` copies.
     /// `budgeted`: does the hedge budget apply?
     pub(crate) fn new(
         topology: &Topology,
         gates: &[u32],
         limits: Limits,
-        (biases, budgeted, rng): (bool, bool, Rng),
+        (biases, light, budgeted, rng): (bool, bool, bool, Rng),
     ) -> Self {
         let most = topology.servers.iter().map(|server| server.slots).max().unwrap_or(1);
         let top = topology.servers.iter().zip(gates).map(|(s, gate)| most - s.slots + gate);
         let bias = if biases { most } else { 0 };
-        let full = bias + top.max().unwrap_or(1);
+        let lift = if light { gates.iter().copied().max().unwrap_or(0) } else { 0 };
+        let full = bias + lift + top.max().unwrap_or(1);
         let limited = budgeted && limits.hedge_budget < 1.0;
         let mut memberships = Vec::new();
         for (group, members) in topology.groups.iter().enumerate() {
@@ -116,7 +118,7 @@ impl Core {
         let mut servers = Vec::with_capacity(topology.servers.len());
         let mut from = 0;
         for (at, server) in topology.servers.iter().enumerate() {
-            let mut state = ServerState::new(server.slots, gates[at], most - server.slots);
+            let mut state = ServerState::new(server.slots, gates[at], most - server.slots + lift);
             let mine = memberships[from..].iter().take_while(|of| of.0.index() == at).count();
             state.groups = (from as u32, (from + mine) as u32);
             from += mine;

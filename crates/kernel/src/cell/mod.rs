@@ -101,7 +101,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             )));
         }
         Ok(Self {
-            core: Core::new(topology, gates, limits, (H::BIASES, H::BUDGETED, rng)),
+            core: Core::new(topology, gates, limits, (H::BIASES, H::LIGHT, H::BUDGETED, rng)),
             pick,
             hedge,
         })

@@ -28,6 +28,8 @@ pub(crate) struct ServerState {
     open: bool,
     /// Others are preferred to it.
     biased: bool,
+    /// How many of its copies do not count as load: its stage lets them wait for all others.
+    light: u32,
     /// One of its groups is large, or its rate is limited: the cell keeps books on its copies.
     pub(crate) tracked: bool,
     pub(crate) failures: Streak,
@@ -47,6 +49,7 @@ impl ServerState {
             level: load_bias,
             open: true,
             biased: false,
+            light: 0,
             tracked: false,
             failures: Streak::NEW,
             groups: (0, 0),
@@ -76,7 +79,7 @@ impl ServerState {
     /// Returns the load at which it is full.
     pub(crate) fn set_limit(&mut self, limit: u32) -> u32 {
         self.limit = limit;
-        self.load_bias + limit
+        self.load_bias + self.light + limit
     }
 
     #[inline(always)]
@@ -89,6 +92,24 @@ impl ServerState {
     pub(crate) fn dec_outstanding(&mut self) {
         debug_assert!(self.load > self.load_bias, "every slot is freed once");
         self.set_load(self.load - 1);
+    }
+
+    /// How many copies it holds that others may have to wait for.
+    pub(crate) fn ahead(&self) -> u32 {
+        self.outstanding().saturating_sub(self.light)
+    }
+
+    /// One copy more that it holds does not count as load, or one less.
+    fn lighten(&mut self, more: bool) {
+        let change = if more { -1 } else { 1 };
+        let moved =
+            |x: u32| x.checked_add_signed(change).expect("there is a lift for each of them");
+        self.light = self.light.checked_add_signed(-change).expect("each ends once");
+        self.load_bias = moved(self.load_bias);
+        if self.full_at > 0 {
+            self.full_at = moved(self.full_at);
+        }
+        self.set_load(moved(self.load));
     }
 
     /// From now on it counts as if it held so many copies more, or no more.
@@ -216,6 +237,21 @@ impl Core {
             state.bias(self.bias, biased);
             self.sort(server);
         }
+    }
+
+    /// Does it take one more copy that is not to count as load? Up to half of what its gate allows, so that
+    /// such copies never keep others out.
+    #[must_use]
+    pub fn takes_light(&self, server: ServerId) -> bool {
+        let state = &self.servers[server.index()];
+        state.load_bias > 0 && state.light < state.limit / 2 && state.has_room()
+    }
+
+    /// A copy that a server holds does not count as load for picks; or, once it has ended, is not there any
+    /// more.
+    pub(crate) fn lighten(&mut self, server: ServerId, more: bool) {
+        self.servers[server.index()].lighten(more);
+        self.sort(server);
     }
 
     /// How many copies a server holds beyond its slots: they wait there.

@@ -2,6 +2,7 @@
 
 mod app_timeout;
 mod cloning;
+mod das;
 mod delayed;
 mod laedge;
 mod naive;
@@ -13,6 +14,7 @@ mod tied;
 
 pub use app_timeout::AppTimeout;
 pub use cloning::Cloning;
+pub use das::Das;
 pub use delayed::Delayed;
 pub use laedge::{Cancellation, Laedge};
 pub use naive::Naive;
@@ -45,6 +47,9 @@ pub trait Hedge {
 
     /// Does it tell the cell which servers to bias ([`Core::bias`])?
     const BIASES: bool = false;
+
+    /// Are its duplicates no load for picks, because servers let them wait for all others?
+    const LIGHT: bool = false;
 
     /// Does it set timers ([`Core::set_timer`])? Where not, a query's end looks for none.
     const SETS_TIMERS: bool = true;

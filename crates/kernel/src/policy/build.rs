@@ -80,6 +80,12 @@ impl Policy {
                 "policy {self} stops queries, but the servers cannot (cancel = \"none\"); set cancel = \"reset\" if they stop when a connection closes, or use a policy without cancellation"
             )));
         }
+        if self.has_priorities() && self.pulls() {
+            return Err(ConfigError(format!(
+                "policy {self}: duplicates of low priority wait at their servers, where primaries overtake them; behind a gate of slots or a bound they would keep primaries out. Drop {}",
+                self.gate
+            )));
+        }
         let gates = self.gates(topology, &limits)?;
         let Self { pick, rate, .. } = *self;
         let maker = Maker { topology, gates: &gates, pick, rate, limits, driver };

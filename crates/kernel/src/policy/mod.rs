@@ -11,9 +11,11 @@ pub use registry::{AnyPick, HedgeSpec, PickSpec};
 
 use core::fmt;
 
+use crate::action::Role;
 use crate::config::{Limits, Topology};
 use crate::hedge::{Hedge, Learner, Version};
 use crate::rate::RateSpec;
+use crate::stage::Priority;
 
 /// How many copies a server may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,9 @@ pub trait Named: Copy + fmt::Debug + PartialEq {
 
     /// What keeps it from real servers: a clause that goes on from its name.
     const SIMULATOR_ONLY: Option<&'static str> = None;
+
+    /// Are its duplicates of low priority at the servers ([`crate::stage::Priority`])?
+    const LOW_PRIORITY: bool = false;
 
     /// Reads what follows the name.
     ///
@@ -164,6 +169,19 @@ impl Policy {
     #[must_use]
     pub fn is_budgeted(&self) -> bool {
         self.hedge.is_none_or(|hedge| hedge.is_budgeted())
+    }
+
+    /// The priority of its copies at a stage, which a driver says to their servers.
+    #[must_use]
+    pub fn priority(&self, role: Role) -> Priority {
+        let is_low = role == Role::Duplicate && self.has_priorities();
+        if is_low { Priority::Low } else { Priority::High }
+    }
+
+    /// Are its duplicates of low priority? Then its servers have to run a stage ([`crate::stage`]).
+    #[must_use]
+    pub fn has_priorities(&self) -> bool {
+        self.hedge.is_some_and(|hedge| hedge.has_priorities())
     }
 
     /// Does it order servers to stop copies?

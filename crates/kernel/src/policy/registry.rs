@@ -14,7 +14,7 @@ use crate::balance::{
 use crate::config::{ConfigError, Limits, Topology};
 use crate::event::{Feedback, Outcome, Probed};
 use crate::hedge::{
-    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Naive, Probabilistic, Tied, Version,
+    AppTimeout, Cancellation, Cloning, Das, Delayed, Hedge, Naive, Probabilistic, Tied, Version,
 };
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
@@ -181,6 +181,10 @@ macro_rules! hedges {
                 match self { $(Self::$variant(_) => <$spec as Named>::Hedge::BUDGETED,)+ }
             }
 
+            pub(super) const fn has_priorities(&self) -> bool {
+                match self { $(Self::$variant(_) => <$spec as Named>::LOW_PRIORITY,)+ }
+            }
+
             pub(super) fn needs_cancellation(&self) -> bool {
                 match self { $(Self::$variant(spec) => spec.needs_cancellation(),)+ }
             }
@@ -220,6 +224,7 @@ hedges! {
     AppTimeout AppTimeout;
     Laedge Cancellation;
     Rescue Version;
+    Das Das;
 }
 
 impl<T: Into<HedgeSpec>> From<T> for Policy {

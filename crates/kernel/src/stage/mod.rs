@@ -1,27 +1,56 @@
-//! The server side: the queue before a server's slots, sans I/O, as a state machine that meters itself.
+//! The D-Stage: two queues of strict priority before the slots of a server, sans I/O, as a state machine that
+//! meters itself.
 //!
-//! Simulated servers and the search leaf run this code, so what a client hears from either means the same.
-//! Jobs are named by the caller, densely, and free to be used again when they have left. First come, first
-//! served. Cost: O(1) per call; memory: O(jobs at once).
+//! Source: document 003 §3, Tables 2 and 3. Simulated servers, the search leaf and `curtail stage` run this
+//! code, so what a client hears from any of them means the same. Jobs are named by the caller, densely, and
+//! free to be used again when they have left; a receiver of jobs over a network maps names that are
+//! consistent across stages to these. Where no job has low priority it is first come, first served.
+//!
+//! **Feed one call that changes something, then call [`Stage::schedule`] until it is none.**
+//!
+//! | Table 2 | here |
+//! |---|---|
+//! | `dispatch(job, metadata)` | [`Stage::dispatch`]: a queue by priority, or the delay queue until `sched_time` |
+//! | `schedule()` | [`Stage::schedule`]: the job that begins, or goes on, and the one that it pre-empts |
+//! | `purge(jobs, cascade)` | [`Stage::purge`]: it says whether the job waited, runs, or is not here; only then does a purge go on to the next stage |
+//! | `atStart()`, `atEnd()` | what the caller does when `schedule` names a job, and when it calls [`Stage::finish`] |
+//!
+//! A job that is pre-empted is first in line of its queue. What is left of its work is the caller's to keep, as
+//! its work is; the stage keeps how long it was served.
+//!
+//! Cost: O(1) per call, O(log delayed jobs) for one that is delayed, O(jobs that wait) for a purge of one that
+//! waits. Memory: O(jobs at once), bounded by the room of each queue.
 //!
 //! ```
 //! use curtail_kernel::Timestamp;
-//! use curtail_kernel::stage::{Admission, JobId, Stage};
+//! use curtail_kernel::stage::{JobId, Metadata, Purged, Scheduled, Stage};
 //!
-//! let mut stage = Stage::new(1, 1); // one slot, and room for one that waits
-//! assert_eq!(stage.arrive(Timestamp(0), JobId(0)), Admission::Starts);
-//! assert_eq!(stage.arrive(Timestamp(5), JobId(1)), Admission::Waits);
-//! assert_eq!(stage.arrive(Timestamp(5), JobId(2)), Admission::Refused);
-//! let left = stage.finish(Timestamp(8), JobId(0)).expect("it ran");
-//! assert_eq!((left.feedback.service_ns, left.feedback.queue), (8, 1));
-//! assert_eq!(left.next, Some(JobId(1)), "it starts now");
+//! let mut stage = Stage::new(1, 1).preemptive(); // one slot, and room for one of each priority that waits
+//! let (copy, primary) = (JobId(0), JobId(1));
+//! stage.dispatch(Timestamp(0), copy, Metadata::LOW).expect("there is room");
+//! let begins = |job| Scheduled { job, resumes: false, preempts: None };
+//! assert_eq!(stage.schedule(Timestamp(0)), Some(begins(copy)));
+//! stage.dispatch(Timestamp(5), primary, Metadata::HIGH).expect("there is room");
+//! let in_its_place = Scheduled { preempts: Some(copy), ..begins(primary) };
+//! assert_eq!(stage.schedule(Timestamp(5)), Some(in_its_place));
+//! let feedback = stage.finish(Timestamp(8), primary).expect("it ran");
+//! assert_eq!((feedback.service_ns, feedback.queue), (3, 0));
+//! assert_eq!(stage.schedule(Timestamp(8)), Some(Scheduled { resumes: true, ..begins(copy) }));
+//! assert_eq!(stage.purge(copy), Purged::Runs, "stop it, and it has finished");
 //! ```
+
+mod latencies;
+mod throttler;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::event::Feedback;
+use crate::heap::Heaps;
 use crate::time::Timestamp;
+use latencies::Latencies;
+
+pub use throttler::Throttler;
 
 /// A job at a stage: a dense index that the caller chooses, unique among those that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,29 +62,71 @@ impl JobId {
     }
 }
 
-/// What became of a job that arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// It runs.
-    Starts,
-    /// It waits, and starts as the `next` of a job that leaves.
-    Waits,
-    /// As many wait as may; it is not there.
-    Refused,
+/// Which jobs come first: strictly, whatever waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Priority {
+    /// Of primaries, and of whatever has none.
+    #[default]
+    High,
+    /// Of duplicates: they are served when nothing else is there.
+    Low,
 }
 
-/// A job has left.
+/// What a stage has to know of a job (document 003, Table 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// What its response may say of the stage.
-    pub feedback: Feedback,
-    /// The job that starts in its place.
-    pub next: Option<JobId>,
+pub struct Metadata {
+    /// Which queue it waits in.
+    pub priority: Priority,
+    /// When it arrived in the system, of which this stage may be a part.
+    pub start_time: Timestamp,
+    /// It does not start before that: a hedged request is a duplicate that is delayed.
+    pub sched_time: Timestamp,
+}
+
+impl Metadata {
+    /// A primary, which may start at once.
+    pub const HIGH: Self = Self::of(Priority::High);
+    /// A duplicate, which may start at once.
+    pub const LOW: Self = Self::of(Priority::Low);
+
+    /// A job of such a priority that may start at once.
+    #[must_use]
+    pub const fn of(priority: Priority) -> Self {
+        Self { priority, start_time: Timestamp(0), sched_time: Timestamp(0) }
+    }
+}
+
+/// As many jobs of its priority wait as may: the job is not there. A duplicate that is refused costs nothing,
+/// for its primary is at another stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused;
+
+/// A job that takes a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// It runs from now on.
+    pub job: JobId,
+    /// It ran before, and goes on.
+    pub resumes: bool,
+    /// The job that runs no more: its slot is taken, and it is first in line.
+    pub preempts: Option<JobId>,
+}
+
+/// What a purge found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purged {
+    /// It waited, and has left.
+    Waited,
+    /// It runs: stop it, and then report [`Stage::finish`].
+    Runs,
+    /// It is not here: done, and maybe at the next stage, or never seen. A purge that cascades goes on.
+    NotHere,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Gone,
+    Delayed,
     Waiting,
     Running,
 }
@@ -63,212 +134,299 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Job {
     state: State,
+    meta: Metadata,
     arrived: Timestamp,
+    /// When it last took a slot; never, yet, where that is [`Timestamp::NEVER`].
     began: Timestamp,
+    /// How long it had one before.
+    served_ns: u64,
     /// Those that were there when it arrived, itself included.
     in_flight: u32,
 }
 
-/// The queue and the slots of a server.
+impl Job {
+    const GONE: Self = Self {
+        state: State::Gone,
+        meta: Metadata::HIGH,
+        arrived: Timestamp::NEVER,
+        began: Timestamp::NEVER,
+        served_ns: 0,
+        in_flight: 0,
+    };
+}
+
+/// The queues and the slots of a server.
 #[derive(Clone, Debug)]
 pub struct Stage {
     slots: u32,
-    /// So many may wait.
-    room: u32,
-    running: u32,
-    /// Those that wait, oldest first.
-    queue: VecDeque<JobId>,
-    waiting: u32,
+    /// By priority: so many may wait.
+    room: [u32; 2],
+    preempts: bool,
+    /// By priority.
+    running: [u32; 2],
+    /// By priority: those that wait, in order.
+    queues: [VecDeque<JobId>; 2],
+    /// By priority: how many are in the delay queue.
+    held: [u32; 2],
+    delayed: Heaps<Timestamp>,
+    /// Those of low priority that run, the last that began at the end. Only where they can be pre-empted.
+    preemptible: Vec<JobId>,
     jobs: Vec<Job>,
     latencies: Latencies,
 }
 
-/// What jobs take from arrival to end, by how many were there: averages over the last few, by powers of two.
-#[derive(Clone, Copy, Debug, Default)]
-struct Latencies([f64; 24]);
-
-impl Latencies {
-    const WEIGHT: f64 = 0.2;
-
-    fn class(in_flight: u32) -> usize {
-        (in_flight.max(1).ilog2() as usize).min(23)
-    }
-
-    fn add(&mut self, in_flight: u32, took_ns: u64) {
-        let (of, took) = (&mut self.0[Self::class(in_flight)], took_ns as f64);
-        *of = if *of == 0.0 { took } else { *of + Self::WEIGHT * (took - *of) };
-    }
-
-    /// Of the class, or of the nearest that is known; 0 where none is.
-    fn at(&self, in_flight: u32) -> u64 {
-        let class = Self::class(in_flight);
-        let known = (0..self.0.len()).filter(|&other| self.0[other] > 0.0);
-        known.min_by_key(|other| other.abs_diff(class)).map_or(0, |at| self.0[at] as u64)
-    }
-}
-
 impl Stage {
-    /// With so many slots, at least one, and room for so many that wait.
+    /// With so many slots, at least one, and room for so many jobs of each priority that wait.
     #[must_use]
     pub fn new(slots: u32, room: u32) -> Self {
-        let (queue, jobs) = (VecDeque::new(), Vec::new());
-        let latencies = Latencies::default();
-        Self { slots: slots.max(1), room, running: 0, queue, waiting: 0, jobs, latencies }
+        Self {
+            slots: slots.max(1),
+            room: [room; 2],
+            preempts: false,
+            running: [0; 2],
+            queues: [VecDeque::new(), VecDeque::new()],
+            held: [0; 2],
+            delayed: Heaps::new(1),
+            preemptible: Vec::new(),
+            jobs: Vec::new(),
+            latencies: Latencies::default(),
+        }
+    }
+
+    /// The same, where a job of low priority gives its slot at once to one of high priority.
+    #[must_use]
+    pub fn preemptive(self) -> Self {
+        Self { preempts: true, ..self }
+    }
+
+    /// The same, with room for so many jobs of low priority: under overload, further ones are refused, which
+    /// stops duplication. They never take the room of the others.
+    #[must_use]
+    pub fn low_room(mut self, room: u32) -> Self {
+        self.room[1] = room;
+        self
     }
 
     /// How many jobs wait.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        self.waiting
+        self.waits(0) + self.waits(1)
     }
 
     /// How many jobs run.
     #[must_use]
     pub fn running(&self) -> u32 {
-        self.running
+        self.running[0] + self.running[1]
     }
 
     /// How many jobs are there.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
-        self.running + self.waiting
+        self.running() + self.waiting()
     }
 
-    /// What a probe is answered: how many jobs are there, and what jobs of late took from arrival to end,
-    /// in ns, where about as many were there; 0 before the first.
+    /// How many jobs of high priority are there: those that one more of them may wait for.
+    #[must_use]
+    pub fn ahead(&self) -> u32 {
+        self.running[0] + self.waits(0)
+    }
+
+    /// How many jobs may run at once.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// From now on so many may run, at least one. Those that run beyond it run on.
+    pub fn set_slots(&mut self, slots: u32) {
+        self.slots = slots.max(1);
+    }
+
+    /// When a delayed job is due next; [`Timestamp::NEVER`] where none is. [`Self::schedule`] then, at the latest.
+    #[must_use]
+    pub fn next_deadline(&self) -> Timestamp {
+        self.delayed.first(0).map_or(Timestamp::NEVER, |(at, _)| at)
+    }
+
+    /// What a probe is answered: how many jobs are there that one more may wait for, and what jobs of late took
+    /// from arrival to end, in ns, where about as many were there; 0 before the first.
     #[must_use]
     pub fn probe(&self) -> (u32, u64) {
-        let in_flight = self.outstanding();
+        let in_flight = self.ahead();
         (in_flight, self.latencies.at(in_flight + 1))
     }
 
-    /// A job arrives.
+    fn waits(&self, class: usize) -> u32 {
+        self.queues[class].len() as u32 + self.held[class]
+    }
+
+    /// A job arrives. It takes a slot when [`Self::schedule`] names it.
+    ///
+    /// # Errors
+    /// Its queue is full.
     ///
     /// # Panics
     /// When a job of this name is there: a bug of the caller's.
-    pub fn arrive(&mut self, now: Timestamp, id: JobId) -> Admission {
-        const GONE: Job = Job {
-            state: State::Gone,
-            arrived: Timestamp::NEVER,
-            began: Timestamp::NEVER,
-            in_flight: 0,
-        };
-        let in_flight = self.outstanding() + 1;
+    pub fn dispatch(&mut self, now: Timestamp, id: JobId, meta: Metadata) -> Result<(), Refused> {
+        let class = meta.priority as usize;
         if id.index() >= self.jobs.len() {
-            self.jobs.resize(id.index() + 1, GONE);
+            self.jobs.resize(id.index() + 1, Job::GONE);
         }
+        assert!(self.jobs[id.index()].state == State::Gone, "job {} is there already", id.0);
+        let is_due = meta.sched_time <= now;
+        if !(is_due && self.takes(class)) && self.waits(class) >= self.room[class] {
+            return Err(Refused);
+        }
+        let in_flight = self.ahead() + 1;
+        let state = if is_due { State::Waiting } else { State::Delayed };
+        self.jobs[id.index()] = Job { state, meta, arrived: now, in_flight, ..Job::GONE };
+        if is_due {
+            self.queues[class].push_back(id);
+        } else {
+            self.held[class] += 1;
+            self.delayed.insert(0, meta.sched_time, id.0);
+        }
+        Ok(())
+    }
+
+    /// Would one more of this priority run at once?
+    fn takes(&self, class: usize) -> bool {
+        let takes_slot =
+            self.running() < self.slots || (class == 0 && !self.preemptible.is_empty());
+        takes_slot && self.queues[class].is_empty() && (class == 0 || self.queues[0].is_empty())
+    }
+
+    /// The next job that takes a slot; none where every slot is taken or nothing waits that may take one.
+    pub fn schedule(&mut self, now: Timestamp) -> Option<Scheduled> {
+        if !self.delayed.are_empty() {
+            self.release(now);
+        }
+        let mut preempts = None;
+        if self.running() >= self.slots {
+            // At the most slots that there were: a stage with fewer has no place for another.
+            if self.preemptible.is_empty() || self.queues[0].is_empty() {
+                return None;
+            }
+            preempts = self.preemptible.last().copied();
+            preempts.into_iter().for_each(|low| self.suspend(now, low));
+        }
+        let id = self.queues[0].pop_front().or_else(|| self.queues[1].pop_front())?;
         let job = &mut self.jobs[id.index()];
-        assert!(job.state == State::Gone, "job {} is there already", id.0);
-        let starts = self.running < self.slots;
-        if !starts && self.waiting >= self.room {
-            return Admission::Refused;
-        }
-        let state = if starts { State::Running } else { State::Waiting };
-        *job = Job { state, arrived: now, began: now, in_flight };
-        if starts {
-            self.running += 1;
-            return Admission::Starts;
-        }
-        self.waiting += 1;
-        self.queue.push_back(id);
-        Admission::Waits
-    }
-
-    /// A job that ran is done, or was stopped; none where no such job runs.
-    pub fn finish(&mut self, now: Timestamp, id: JobId) -> Option<Left> {
-        let job = self.jobs.get_mut(id.index()).filter(|job| job.state == State::Running)?;
-        job.state = State::Gone;
-        let service_ns = now.since(job.began);
-        self.latencies.add(job.in_flight, now.since(job.arrived));
-        self.running -= 1;
-        let feedback = Feedback { queue: self.outstanding(), service_ns };
-        Some(Left { feedback, next: self.start_next(now) })
-    }
-
-    /// A job that waits leaves unserved; false where no such job waits. O(jobs that wait).
-    pub fn withdraw(&mut self, id: JobId) -> bool {
-        let job = self.jobs.get_mut(id.index()).filter(|job| job.state == State::Waiting);
-        let Some(job) = job else { return false };
-        job.state = State::Gone;
-        self.waiting -= 1;
-        // Its name may be another's before its turn comes.
-        self.queue.retain(|&other| other != id);
-        true
-    }
-
-    fn start_next(&mut self, now: Timestamp) -> Option<JobId> {
-        let next = self.queue.pop_front()?;
-        let job = &mut self.jobs[next.index()];
+        let resumes = job.began != Timestamp::NEVER;
         (job.state, job.began) = (State::Running, now);
-        self.waiting -= 1;
-        self.running += 1;
-        Some(next)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: Timestamp = Timestamp(0);
-
-    #[test]
-    fn jobs_are_served_in_order_and_names_may_be_used_again() {
-        let mut stage = Stage::new(2, 10);
-        for id in 0..5 {
-            let starts = stage.arrive(Timestamp(id.into()), JobId(id)) == Admission::Starts;
-            assert_eq!(starts, id < 2);
+        let priority = job.meta.priority;
+        self.running[priority as usize] += 1;
+        if priority == Priority::Low && self.preempts {
+            self.preemptible.push(id);
         }
-        assert!(stage.withdraw(JobId(3)) && !stage.withdraw(JobId(3)), "it leaves once");
-        assert!(!stage.withdraw(JobId(0)), "it runs");
-        assert_eq!(stage.arrive(NOW, JobId(3)), Admission::Waits);
-        let mut order = Vec::new();
-        let mut ends = Vec::from([JobId(1), JobId(0)]);
-        while let Some(id) = ends.pop() {
-            let left = stage.finish(Timestamp(10), id).expect("it runs");
-            assert_eq!(
-                left.feedback.queue,
-                stage.outstanding(),
-                "with those that it makes room for"
-            );
-            order.extend(left.next);
-            ends.extend(left.next);
-        }
-        assert_eq!(order, [JobId(2), JobId(4), JobId(3)]);
-        assert_eq!(stage.outstanding(), 0);
-        assert_eq!(stage.finish(NOW, JobId(0)), None, "a late report changes nothing");
+        Some(Scheduled { job: id, resumes, preempts })
     }
 
-    #[test]
-    fn a_probe_says_what_jobs_took_at_that_load() {
-        let mut stage = Stage::new(1, 10);
-        assert_eq!(stage.probe(), (0, 0));
-        stage.arrive(Timestamp(0), JobId(0));
-        stage.finish(Timestamp(100), JobId(0)).expect("it runs");
-        assert_eq!(stage.probe(), (0, 100));
-        for id in 0..8 {
-            stage.arrive(Timestamp(100), JobId(id));
+    /// Delayed jobs whose time has come wait from now on.
+    fn release(&mut self, now: Timestamp) {
+        while let Some((at, id)) = self.delayed.first(0)
+            && at <= now
+        {
+            self.delayed.remove(0, id);
+            let job = &mut self.jobs[id as usize];
+            job.state = State::Waiting;
+            self.held[job.meta.priority as usize] -= 1;
+            self.queues[job.meta.priority as usize].push_back(JobId(id));
         }
-        for id in 0..8 {
-            stage.finish(Timestamp(200 + 100 * u64::from(id)), JobId(id)).expect("it runs");
-        }
-        assert_eq!(stage.probe(), (0, 100), "alone");
-        for id in 0..7 {
-            stage.arrive(Timestamp(1_000), JobId(id));
-        }
-        let (in_flight, latency_ns) = stage.probe();
-        assert!(in_flight == 7 && latency_ns > 700, "{latency_ns}: in line");
     }
 
-    #[test]
-    fn feedback_leaves_the_wait_out() {
-        let mut stage = Stage::new(1, 10);
-        stage.arrive(Timestamp(0), JobId(0));
-        stage.arrive(Timestamp(1), JobId(1));
-        stage.arrive(Timestamp(2), JobId(2));
-        let left = stage.finish(Timestamp(100), JobId(0)).expect("it runs");
-        assert_eq!(left.feedback, Feedback { queue: 2, service_ns: 100 });
-        let left = stage.finish(Timestamp(130), JobId(1)).expect("it runs");
-        assert_eq!(left.feedback, Feedback { queue: 1, service_ns: 30 });
+    /// A job that runs has come to where it can be interrupted, between two chunks: is it to be? Then it has
+    /// given its slot to a job of high priority that waits, and is first in line.
+    pub fn yields(&mut self, now: Timestamp, id: JobId) -> bool {
+        let runs = |job: &&Job| job.state == State::Running && job.meta.priority == Priority::Low;
+        let yields = self.jobs.get(id.index()).filter(runs).is_some() && !self.queues[0].is_empty();
+        if yields {
+            self.suspend(now, id);
+        }
+        yields
+    }
+
+    /// Does a job of high priority wait that one of low priority could make room for?
+    #[must_use]
+    pub fn could_yield(&self) -> bool {
+        self.running[1] > 0 && !self.queues[0].is_empty()
+    }
+
+    /// The priority of a job that is there.
+    #[must_use]
+    pub fn priority(&self, id: JobId) -> Priority {
+        self.jobs[id.index()].meta.priority
+    }
+
+    /// How long a job that is there has had a slot, in ns.
+    #[must_use]
+    pub fn served_ns(&self, now: Timestamp, id: JobId) -> u64 {
+        let job = &self.jobs[id.index()];
+        job.served_ns + if job.state == State::Running { now.since(job.began) } else { 0 }
+    }
+
+    fn suspend(&mut self, now: Timestamp, id: JobId) {
+        let job = &mut self.jobs[id.index()];
+        job.state = State::Waiting;
+        job.served_ns += now.since(job.began);
+        let class = job.meta.priority as usize;
+        self.queues[class].push_front(id);
+        self.vacate(class, id);
+    }
+
+    fn vacate(&mut self, class: usize, id: JobId) {
+        self.running[class] -= 1;
+        if class == 1 && self.preempts {
+            self.preemptible.retain(|&other| other != id);
+        }
+    }
+
+    /// A job that ran is done, or was stopped: what its response may say of the stage. None where no such job
+    /// has run. One that is pre-empted when it has just come to its end is done as well.
+    pub fn finish(&mut self, now: Timestamp, id: JobId) -> Option<Feedback> {
+        let job = self.jobs.get_mut(id.index())?;
+        let class = job.meta.priority as usize;
+        let has_slot = match job.state {
+            State::Running => true,
+            State::Waiting if job.began != Timestamp::NEVER => false,
+            State::Waiting | State::Delayed | State::Gone => return None,
+        };
+        job.state = State::Gone;
+        let service_ns = job.served_ns + if has_slot { now.since(job.began) } else { 0 };
+        if class == 0 {
+            self.latencies.add(job.in_flight, now.since(job.arrived));
+        }
+        if has_slot {
+            self.vacate(class, id);
+        } else {
+            self.queues[class].retain(|&other| other != id);
+        }
+        Some(Feedback { queue: self.ahead(), service_ns })
+    }
+
+    /// A job is needed no more. Purging it again changes nothing.
+    pub fn purge(&mut self, id: JobId) -> Purged {
+        let Some(job) = self.jobs.get_mut(id.index()) else { return Purged::NotHere };
+        let class = job.meta.priority as usize;
+        match job.state {
+            State::Gone => return Purged::NotHere,
+            State::Running => return Purged::Runs,
+            State::Delayed => {
+                self.delayed.remove(0, id.0);
+                self.held[class] -= 1;
+            }
+            // Its name may be another's before its turn comes.
+            State::Waiting => self.queues[class].retain(|&other| other != id),
+        }
+        self.jobs[id.index()].state = State::Gone;
+        Purged::Waited
+    }
+
+    /// The jobs that are there for which a predicate on their metadata holds, to purge them. O(jobs at once).
+    pub fn matching(&self, holds: impl Fn(&Metadata) -> bool) -> impl Iterator<Item = JobId> {
+        let there = self.jobs.iter().enumerate();
+        there
+            .filter(move |(_, job)| job.state != State::Gone && holds(&job.meta))
+            .map(|(id, _)| JobId(id as u32))
     }
 }

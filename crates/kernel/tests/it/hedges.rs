@@ -17,7 +17,9 @@ fn world(policy: Policy, servers: u32) -> World {
 
 #[test]
 fn policies_that_stop_copies_refuse_servers_that_cannot() {
-    for text in ["app-timeout:100ns", "tied", "laedge:cc", "delayed:1ms:cc", "rescue:preempt"] {
+    for text in
+        ["app-timeout:100ns", "tied", "das", "laedge:cc", "delayed:1ms:cc", "rescue:preempt"]
+    {
         let built = named(text).build(&Topology::replicated(2, 1), Limits::default(), rng(1));
         let error = built.err().expect(text).to_string();
         assert!(error.contains(&format!("policy {text}")) && error.contains("cancel"), "{error}");
@@ -244,4 +246,33 @@ fn baselines_are_not_limited() {
     for policy in [named("naive"), named("clone")] {
         assert_eq!(copies(policy, 0.0), (2_000, 0), "{policy}");
     }
+}
+
+#[test]
+fn duplicates_of_das_are_no_load_and_leave_half_of_a_gate_to_others() {
+    let limits = Limits { cancel: true, max_outstanding: 4, eject_after: 0, ..Limits::default() };
+    let attempt_timeout_ns = 1_000;
+    let limits = Limits { attempt_timeout_ns, ..limits };
+    let mut w = World::replicated(named("das+least-outstanding"), 2, limits);
+    let held = |w: &World, s| w.cell.core().server(ServerId(s)).outstanding;
+    let queries: Vec<QueryId> = (0..4).map(|at| w.arrive(at, 0)).collect();
+    assert_eq!(
+        (held(&w, 0), held(&w, 1)),
+        (4, 4),
+        "a primary and a duplicate of each pair at both"
+    );
+    let copies = |w: &World, query| w.model.attached(query).count();
+    assert!(queries.iter().all(|&query| copies(&w, query) == 2));
+    // Every primary has left, so that only duplicates are there: 2 of each, which fill half of the gate.
+    for &query in &queries {
+        let primary = w.model.attached(query).find(|(_, copy)| copy.role == Role::Primary);
+        let primary = *primary.expect("it runs").0;
+        w.finish(10, primary, Outcome::Reset);
+    }
+    let next: Vec<QueryId> = (11..15).map(|at| w.arrive(at, 0)).collect();
+    assert!(next.iter().all(|&query| copies(&w, query) == 1), "no further duplicates");
+    assert_eq!((held(&w, 0), held(&w, 1)), (4, 4), "in turn, as if no duplicates were there");
+    // The attempts of primaries time out, and are sent again; those of duplicates may wait.
+    w.feed(1_100, Event::Tick);
+    assert!(queries.iter().all(|&query| copies(&w, query) == 1), "they wait for their turn");
 }

@@ -15,3 +15,5 @@ mod rescue_learner;
 mod rescue_prefetch;
 mod retries;
 mod small_worlds;
+mod stage;
+mod throttler;

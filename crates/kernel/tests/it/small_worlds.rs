@@ -264,7 +264,14 @@ fn gates_that_move() {
 
 #[test]
 fn push_policies_behind_a_gate() {
-    let policies = ["random", "least-outstanding", "naive", "round-robin", "peak-ewma"];
+    let policies = [
+        "random",
+        "least-outstanding",
+        "naive",
+        "round-robin",
+        "peak-ewma",
+        "das+least-outstanding",
+    ];
     let states = walk_behind_a_gate(2, 3, &policies);
     assert!(states > 1_000, "only {states} states: the walk stopped early");
 }

@@ -46,7 +46,7 @@ use serde_json::Value;
 
 pub(crate) use cells::Cell;
 pub use model::{Config, Log, LogFormat, LogLevel};
-pub(crate) use model::{Key, Service, ShardBy};
+pub(crate) use model::{Key, Service, ShardBy, Throttle};
 pub use report::{ConfigError, ConfigErrors};
 pub use values::parse_size;
 

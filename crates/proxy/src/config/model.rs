@@ -97,6 +97,8 @@ pub(crate) struct Service {
     pub(crate) max_request_body: usize,
     /// Where replicas answer probes, with a policy that sends them.
     pub(crate) probe: Option<String>,
+    /// A stage before the replica, which cannot have one itself.
+    pub(crate) throttle: Option<Throttle>,
     /// The distinct addresses of all shards, in the order of the file. A *server index* points here.
     pub(crate) servers: Vec<SocketAddr>,
     /// At least one, in the order of the file.
@@ -109,6 +111,14 @@ impl Service {
         let unnamed = if self.policy.pulls() { self.slots } else { self.limits.max_outstanding };
         self.policy.bound().unwrap_or(unnamed)
     }
+}
+
+/// How many requests a replica gets at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Throttle {
+    /// As many as it needs to do as much as it can.
+    Auto,
+    Slots(u32),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::values::{Given, OneOrMany, OrFalse, Size, Span};
+use super::values::{AutoOr, Given, OneOrMany, OrFalse, Size, Span};
 
 type Maybe<T> = Option<Given<T>>;
 
@@ -158,6 +158,13 @@ pub(super) struct Service {
     /// Allows the policies `naive` and `clone`, which double every query and have no budget.
     #[schemars(extend("default" = false))]
     pub(super) unsafe_baseline: Maybe<bool>,
+    /// Do the replicas run a stage, which serves requests that say `priority: u=7` when no other is there? For the
+    /// policy das.
+    #[schemars(extend("default" = false))]
+    pub(super) stage: Maybe<bool>,
+    /// Requests that the one replica gets at once, `"auto"`: as many as it needs to do as much as it can. Others
+    /// wait here, those that say `priority: u=7` behind all others.
+    pub(super) throttle: Maybe<AutoOr>,
     /// Queries that may be rescued in vain, as a fraction of all of them; with the policy rescue.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.02))]
     pub(super) rescue_budget: Maybe<f64>,

@@ -7,10 +7,10 @@ use curtail_kernel::{HedgeSpec, Limits, PickSpec, Policy, PolicyError, Topology,
 use curtail_runtime::http::Health;
 
 use super::check::key;
-use super::model::{Cancel, Route, Service};
+use super::model::{Cancel, Route, Service, Throttle};
 use super::report::Report;
 use super::shape::closest;
-use super::values::{Given, OrFalse, Span, each};
+use super::values::{AutoOr, Given, OrFalse, Span, each};
 use super::{check, raw, shards};
 use crate::cost::Cost;
 
@@ -35,7 +35,9 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
     let max_request_body = key!(size, report, raw.max_request_body, body, 1_000_000);
     let (servers, shards) = shards::resolve(raw, at, report);
+    let throttle = throttle(raw.throttle.as_ref(), servers.len(), report);
     Service {
+        throttle,
         name,
         policy,
         slots,
@@ -53,6 +55,34 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         probe: probe(raw, policy, at, report),
         servers,
         shards,
+    }
+}
+
+/// How many requests a replica gets at once from the stage before it.
+fn throttle(
+    given: Option<&Given<AutoOr>>,
+    servers: usize,
+    report: &mut Report<'_>,
+) -> Option<Throttle> {
+    let given = given?;
+    if servers > 1 {
+        let wrong = "throttle is for a proxy beside one replica, and there are several";
+        report.error(&given.span(), wrong, "put a proxy with throttle before each of them");
+    }
+    match *given.get() {
+        AutoOr::Auto => Some(Throttle::Auto),
+        AutoOr::Number(slots) => {
+            let fits = u32::try_from(slots).ok().filter(|n| (1..=Topology::MAX_GATE).contains(n));
+            if fits.is_none() {
+                let most = Topology::MAX_GATE;
+                report.error(
+                    &given.span(),
+                    "throttle is out of range",
+                    &format!("give it 1 to {most}, or \"auto\""),
+                );
+            }
+            fits.map(Throttle::Slots)
+        }
     }
 }
 
@@ -150,7 +180,21 @@ fn policy(
         );
         report.error(&at, wrong, &fix);
     }
-    if !policy.is_budgeted() && !raw.unsafe_baseline.as_ref().is_some_and(|given| *given.get()) {
+    if policy.has_priorities() {
+        if !raw.stage.as_ref().is_some_and(|given| *given.get()) {
+            let wrong = "policy sends every query twice, which is safe only where replicas serve requests that say \
+                         \"priority: u=7\" last";
+            let fix = "put a stage before them and say stage = true, or use rescue";
+            report.error(&at, wrong, fix);
+        }
+        if policy.pulls() {
+            let wrong = "policy lets duplicates wait at their replicas, and a gate of slots or a bound would be full \
+                         of them";
+            report.error(&at, wrong, &format!("drop {}", policy.gate()));
+        }
+    }
+    let is_unsafe = !policy.is_budgeted() && !policy.has_priorities();
+    if is_unsafe && !raw.unsafe_baseline.as_ref().is_some_and(|given| *given.get()) {
         let wrong = "policy doubles the load of every query, without a budget";
         let fix = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
         report.error(&at, wrong, fix);

@@ -219,6 +219,56 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrFalse<T> {
     }
 }
 
+/// A number, or `"auto"` for one that is found.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AutoOr {
+    Auto,
+    Number(u64),
+}
+
+impl<'de> Deserialize<'de> for AutoOr {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl Visitor<'_> for Reader {
+            type Value = AutoOr;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or \"auto\"")
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<AutoOr, E> {
+                u64::try_from(number)
+                    .map(AutoOr::Number)
+                    .map_err(|_| E::custom("is below zero; give it a number from 1, or \"auto\""))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<AutoOr, E> {
+                match text {
+                    "auto" => Ok(AutoOr::Auto),
+                    _ => Err(E::custom("is no number; write it without quotes, or \"auto\"")),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for AutoOr {
+    fn schema_name() -> Cow<'static, str> {
+        "AutoOr".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1 }] })
+    }
+}
+
 impl<T: JsonSchema> JsonSchema for Given<T> {
     fn schema_name() -> Cow<'static, str> {
         T::schema_name()

@@ -21,7 +21,7 @@ use super::kinds::Kind;
 
 /// Every metric and what it is about, in the order in which they are written. Names are without the
 /// prefix, the unit and `_total`.
-const METRICS: [(&str, &str); 28] = [
+const METRICS: [(&str, &str); 30] = [
     ("requests", "Requests that reached the service and ended"),
     ("responses", "Whole responses to requests that reached the service, the proxy's own included"),
     ("request_duration", "From the end of a request to the end of its response, however it ended"),
@@ -33,6 +33,8 @@ const METRICS: [(&str, &str); 28] = [
     ("copy_duration", "From the start of a copy to its end"),
     ("wasted", "Run time of copies that did not win"),
     ("hedges_refused", "Queries to which the hedge budget refused a duplicate"),
+    ("stage_slots", "Requests that the replica behind the throttle gets at once"),
+    ("stage_waiting", "Requests that wait before it"),
     (
         "rescue_threshold",
         "Age from which on a query is taken for stuck; none as long as rescues are not known to pay",

@@ -3,8 +3,12 @@
 //! A client that closes its sending half is taken to have left: on the wire nothing tells it from
 //! one that is gone, and what is worked on for those who are gone is taken from those who wait.
 
+use std::sync::atomic::AtomicU64;
+
 use curtail_http1::server::{Connection, Request, ServerError};
 use curtail_http1::{RequestHead, Version};
+use curtail_runtime::Query;
+use curtail_runtime::http::{PRIORITY, priority};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -98,23 +102,34 @@ async fn handle(
         }
     };
     let (is_head, version) = (request.head.is_head(), request.head.version());
+    let urgency = priority(request.head.values(PRIORITY));
     // Bodies wait in the rendered request from here on.
     drop(request);
     let now = Instant::now();
     let (cell, group) = service.shard(target.shard);
     let running = service.metrics.started(now);
-    let mut asked = cell.query(query.to_group(group));
-    let outcome = tokio::select! {
-        outcome = &mut asked => outcome,
-        // Dropping the query abandons it.
+    let deadline = now + service.config.timeout;
+    let query = Query { deadline: Some(deadline), ..query.to_group(group) };
+    let asked = async {
+        let permit = service.enter(urgency, deadline).await?;
+        Ok((permit, cell.query(query).await))
+    };
+    let (permit, outcome) = tokio::select! {
+        asked = asked => asked.map_or_else(|shed| (None, Err(shed)), |(permit, outcome)| (permit, outcome)),
+        // Dropping the query abandons it, and its place.
         () = client.peer_closed() => return Err(Cut::PeerClosed),
     };
     if *draining.borrow() {
         client.close_after_response();
     }
-    let (shard, deadline) = (target.shard, now + service.config.timeout);
-    let context = ResponseContext { service, cell, shard, is_head, deadline };
-    match respond::outcome(client, &context, outcome).await {
+    let (shard, sent) = (target.shard, AtomicU64::new(0));
+    let context = ResponseContext { service, cell, shard, is_head, deadline, sent };
+    let responded = respond::outcome(client, &context, outcome).await;
+    if let Some(mut permit) = permit {
+        // One at least, as responses may be empty.
+        permit.did(1 + context.sent.into_inner());
+    }
+    match responded {
         Ok((status, outcome)) => {
             service.metrics.responded(status);
             running.ended(outcome);

@@ -1,5 +1,6 @@
 //! The response to the client.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use curtail_http1::server::{Connection, ServerError};
@@ -26,6 +27,8 @@ pub(super) struct ResponseContext<'a> {
     pub(super) is_head: bool,
     /// When the whole response must have been relayed.
     pub(super) deadline: Instant,
+    /// Bytes of its body that were.
+    pub(super) sent: AtomicU64,
 }
 
 impl ResponseContext<'_> {
@@ -159,18 +162,21 @@ async fn respond(
             client.start_response(status, headers, length(&head))?;
             client.finish_body().await?;
         }
-        Body::Whole(body) => client.respond(status, headers, &body).await?,
+        Body::Whole(body) => {
+            context.sent.fetch_add(body.len() as u64, Ordering::Relaxed);
+            client.respond(status, headers, &body).await?;
+        }
         Body::Stream(body) => {
             client.start_response(status, headers, length(&head))?;
             // A client that does not read holds the replica's slot no longer than that.
-            let relaying = relay(client, body);
+            let relaying = relay(client, body, &context.sent);
             timeout_at(context.deadline, relaying).await.map_err(|_| Cut::Timeout)??;
         }
     }
     Ok(status)
 }
 
-async fn relay(client: &mut Client, mut body: BodyReceiver) -> Result<(), Cut> {
+async fn relay(client: &mut Client, mut body: BodyReceiver, sent: &AtomicU64) -> Result<(), Cut> {
     client.flush().await?;
     loop {
         let piece = tokio::select! {
@@ -180,7 +186,10 @@ async fn relay(client: &mut Client, mut body: BodyReceiver) -> Result<(), Cut> {
         };
         // Dropping the connection inside of a body is how the client learns that it is not whole.
         match piece.map_err(|_| Cut::Replica)? {
-            Some(piece) => client.write_body(&piece).await?,
+            Some(piece) => {
+                client.write_body(&piece).await?;
+                sent.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            }
             None => break,
         }
     }

@@ -13,3 +13,4 @@ mod requests;
 mod shards;
 mod slow_clients;
 mod streams;
+mod throttle;

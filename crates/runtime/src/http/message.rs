@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use curtail_http1::{BodyLength, Persistence, ResponseHead, WriteError, write_request};
 use tokio::sync::mpsc;
 
+use super::priority::lowest;
 use crate::transport::Failure;
 
 /// A request, rendered once for all of its copies.
@@ -32,6 +33,11 @@ impl Request {
         write_request(&mut wire, method, target, headers, length, Persistence::Default)?;
         wire.extend_from_slice(body);
         Ok(Self { wire: wire.freeze(), is_head: method == "HEAD", may_repeat })
+    }
+
+    /// The same, at the lowest priority.
+    pub(super) fn lowest(self) -> Self {
+        Self { wire: lowest(&self.wire), ..self }
     }
 }
 

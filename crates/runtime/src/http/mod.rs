@@ -8,19 +8,21 @@ mod health;
 mod load_report;
 mod message;
 mod pool;
+mod priority;
 mod relay;
 
 pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, BodyReceiver, Request, Response};
 pub use pool::Pool;
+pub use priority::{PRIORITY, priority};
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use curtail_http1::client::ClientError;
 use curtail_http1::{Framing, Limits};
-use curtail_kernel::ServerId;
+use curtail_kernel::{Role, ServerId};
 
 use crate::transport::{CopyHandle, Failure, Head, Tail, Transport};
 use pool::Stream;
@@ -48,6 +50,8 @@ pub struct Settings {
     pub body_buffer: usize,
     /// Read what servers say of themselves? For policies that listen.
     pub load_reports: bool,
+    /// Do duplicates say that they are ([`PRIORITY`])? For policies with priorities, and servers that run a stage.
+    pub priorities: bool,
 }
 
 /// An older answer would be thrown away by the policy.
@@ -68,6 +72,7 @@ impl Default for Settings {
             whole_bytes: 64 * 1024,
             body_buffer: 16,
             load_reports: true,
+            priorities: false,
         }
     }
 }
@@ -139,6 +144,10 @@ impl Transport for Http {
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
         let pool = &self.pools[server.index()];
+        let request = match copy.role() {
+            Role::Duplicate if self.settings.priorities => request.lowest(),
+            Role::Primary | Role::Duplicate => request,
+        };
         let (mut stream, head) = self.exchange(pool, &request).await?;
         let good = !is_failure(head.status());
         let reports = self.settings.load_reports;

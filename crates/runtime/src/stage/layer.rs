@@ -5,12 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use ::http::Response;
 use ::http::header::{HeaderName, HeaderValue};
+use ::http::{Request, Response};
+use curtail_kernel::stage::Priority;
 use tower::{Layer, Service, ServiceExt as _};
 
 use super::{Overloaded, Stage};
-use crate::http::{LoadReport, ORCA, SERVER_TIMING};
+use crate::http::{LoadReport, ORCA, PRIORITY, SERVER_TIMING, priority};
 
 /// Puts a [`Stage`] around services; all of them share its slots. `attach` puts the load report on a response:
 /// [`orca`], [`server_timing`], or a function of one's own for another protocol.
@@ -18,9 +19,10 @@ use crate::http::{LoadReport, ORCA, SERVER_TIMING};
 /// Give the layer a place inside of those that reject requests, so that only real work takes a slot, and outside
 /// of those whose time is a part of it.
 #[derive(Clone, Debug)]
-pub struct StageLayer<F> {
+pub struct StageLayer<F, P = Alike> {
     stage: Stage,
     attach: F,
+    priority: P,
 }
 
 impl<F> StageLayer<F> {
@@ -29,15 +31,43 @@ impl<F> StageLayer<F> {
     where
         F: Fn(&mut R, &LoadReport) + Clone,
     {
-        Self { stage, attach }
+        Self { stage, attach, priority: Alike }
+    }
+
+    /// The same, where requests say their priority: [`urgency`], or a function of one's own.
+    pub fn prioritized<R, P: Prioritize<R>>(self, priority: P) -> StageLayer<F, P> {
+        StageLayer { stage: self.stage, attach: self.attach, priority }
     }
 }
 
-impl<S, F: Clone> Layer<S> for StageLayer<F> {
-    type Service = Staged<S, F>;
+/// Which priority a request has.
+pub trait Prioritize<R>: Clone + Send + 'static {
+    /// That of a request.
+    fn priority(&self, request: &R) -> Priority;
+}
+
+/// All requests are alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Alike;
+
+impl<R> Prioritize<R> for Alike {
+    fn priority(&self, _: &R) -> Priority {
+        Priority::High
+    }
+}
+
+impl<R, P: Fn(&R) -> Priority + Clone + Send + 'static> Prioritize<R> for P {
+    fn priority(&self, request: &R) -> Priority {
+        self(request)
+    }
+}
+
+impl<S, F: Clone, P: Clone> Layer<S> for StageLayer<F, P> {
+    type Service = Staged<S, F, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Staged { inner, stage: self.stage.clone(), attach: self.attach.clone() }
+        let Self { stage, attach, priority } = self.clone();
+        Staged { inner, stage, attach, priority }
     }
 }
 
@@ -49,10 +79,11 @@ impl<S, F: Clone> Layer<S> for StageLayer<F> {
 /// that holds nothing. The report is made when the response leaves (document 002 §4.2.1), so that it is as
 /// young as it can be.
 #[derive(Clone, Debug)]
-pub struct Staged<S, F> {
+pub struct Staged<S, F, P = Alike> {
     inner: S,
     stage: Stage,
     attach: F,
+    priority: P,
 }
 
 /// Why a staged service has no response.
@@ -88,11 +119,12 @@ impl<E: std::error::Error> std::error::Error for StageError<E> {
     }
 }
 
-impl<S, F, R> Service<R> for Staged<S, F>
+impl<S, F, P, R> Service<R> for Staged<S, F, P>
 where
     S: Service<R> + Clone + Send + 'static,
     S::Future: Send,
     F: Fn(&mut S::Response, &LoadReport) + Clone + Send + 'static,
+    P: Prioritize<R>,
     R: Send + 'static,
 {
     type Response = S::Response;
@@ -104,14 +136,20 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let Self { inner, stage, attach } = self.clone();
+        let Self { inner, stage, attach, priority } = self.clone();
+        let priority = priority.priority(&request);
         Box::pin(async move {
-            let permit = stage.enter().await?;
+            let permit = stage.enter_as(priority).await?;
             let mut response = inner.oneshot(request).await.map_err(StageError::Service)?;
             attach(&mut response, &permit.finish());
             Ok(response)
         })
     }
+}
+
+/// The priority that a request says ([`PRIORITY`]): low for duplicates.
+pub fn urgency<B>(request: &Request<B>) -> Priority {
+    priority(request.headers().get_all(PRIORITY).iter().map(HeaderValue::as_bytes))
 }
 
 /// Puts a report on a response as ORCA, in `endpoint-load-metrics`; in place of one that is there.

@@ -22,23 +22,28 @@
 //! ```
 //!
 //! A service without tower takes its slots by hand: [`Stage::enter`] before the work, [`Permit::finish`] after it.
+//!
+//! Duplicates enter with [`Stage::enter_as`] at low priority and are served when no other request is there. One that
+//! has its slot gives it up where it can be interrupted: between two pieces of work ([`Permit::step_aside`]), or at
+//! any time while it only waits ([`Permit::spend`]), where the stage is [`Stage::preemptive`].
 
 mod layer;
 
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curtail_kernel::Timestamp;
-use curtail_kernel::stage::{self, Admission, JobId};
-use tokio::sync::oneshot;
+use curtail_kernel::stage::{self, JobId, Metadata, Priority, Scheduled, Throttler};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::http::LoadReport;
 
-pub use layer::{StageError, StageLayer, Staged, orca, server_timing};
+pub use layer::{Alike, Prioritize, StageError, StageLayer, Staged, orca, server_timing, urgency};
 
-/// Slots, and the bounded queue before them: first come, first served, and no newcomer gets in between.
-/// Clones share them.
+/// Slots, and a bounded queue of each priority before them: first come, first served, and no newcomer gets in
+/// between. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Stage(Arc<Shared>);
 
@@ -51,8 +56,10 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     stage: stage::Stage,
-    /// By job: the sender that says that it starts.
-    waiting: Vec<Option<oneshot::Sender<()>>>,
+    /// Where the slots are found, and not given.
+    throttler: Option<Throttler>,
+    /// By job: whether it runs, for those that have to know. High ones that run at once do so until they leave.
+    turns: Vec<Option<watch::Sender<bool>>>,
     /// Names of jobs that may be used again.
     free: Vec<u32>,
 }
@@ -64,22 +71,48 @@ pub struct Overloaded;
 
 /// A slot, taken until it is dropped.
 #[derive(Debug)]
-pub struct Permit(Place);
+pub struct Permit {
+    place: Place,
+    turns: Option<watch::Receiver<bool>>,
+}
 
 /// A job at the stage, until it is dropped.
 #[derive(Debug)]
 struct Place {
     shared: Arc<Shared>,
     job: u32,
+    /// What was done for it, in whatever the throttler is to count.
+    done: u64,
     has_left: bool,
 }
 
 impl Stage {
-    /// With so many slots, at least one, and room for so many requests that wait.
+    /// With so many slots, at least one, and room for so many requests of each priority that wait.
     #[must_use]
     pub fn new(slots: u32, queue: u32) -> Self {
-        let stage = stage::Stage::new(slots, queue);
-        let state = State { stage, waiting: Vec::new(), free: Vec::new() };
+        Self::of(stage::Stage::new(slots, queue))
+    }
+
+    /// The same, where a request of low priority gives its slot at once to one of high priority.
+    #[must_use]
+    pub fn preemptive(slots: u32, queue: u32) -> Self {
+        Self::of(stage::Stage::new(slots, queue).preemptive())
+    }
+
+    /// Before a server that cannot be changed: with as many slots as it needs to do as much as it can, one to
+    /// `most`, which are found by [`Throttler`] and follow what the server can do.
+    #[must_use]
+    pub fn throttled(most: u32, queue: u32) -> Self {
+        let stage = stage::Stage::new(1, queue);
+        Self::with(stage, Some(Throttler::new(most)))
+    }
+
+    fn of(stage: stage::Stage) -> Self {
+        Self::with(stage, None)
+    }
+
+    fn with(stage: stage::Stage, throttler: Option<Throttler>) -> Self {
+        let state = State { stage, throttler, turns: Vec::new(), free: Vec::new() };
         Self(Arc::new(Shared { state: Mutex::new(state), since: Instant::now() }))
     }
 
@@ -88,34 +121,53 @@ impl Stage {
     /// # Errors
     /// The queue is full.
     pub async fn enter(&self) -> Result<Permit, Overloaded> {
-        let (place, starts) = self.arrive()?;
-        if let Some(starts) = starts {
-            // It is sent under the lock, before its sender is dropped.
-            let _ = starts.await;
-        }
-        Ok(Permit(place))
+        self.enter_as(Priority::High).await
     }
 
-    fn arrive(&self) -> Result<(Place, Option<oneshot::Receiver<()>>), Overloaded> {
+    /// As [`Self::enter`], at a priority: behind all of a higher one, whenever they came.
+    ///
+    /// # Errors
+    /// The queue of this priority is full.
+    pub async fn enter_as(&self, priority: Priority) -> Result<Permit, Overloaded> {
+        let (place, turns) = self.arrive(priority)?;
+        let mut permit = Permit { place, turns };
+        permit.turn(true).await;
+        Ok(permit)
+    }
+
+    fn arrive(
+        &self,
+        priority: Priority,
+    ) -> Result<(Place, Option<watch::Receiver<bool>>), Overloaded> {
         let now = self.0.now();
         let mut state = self.0.lock();
-        let job = state.free.pop().unwrap_or(state.waiting.len() as u32);
-        if job as usize == state.waiting.len() {
-            state.waiting.push(None);
+        let job = state.free.pop().unwrap_or(state.turns.len() as u32);
+        if job as usize == state.turns.len() {
+            state.turns.push(None);
         }
-        let starts = match state.stage.arrive(now, JobId(job)) {
-            Admission::Starts => None,
-            Admission::Waits => {
-                let (sender, receiver) = oneshot::channel();
-                state.waiting[job as usize] = Some(sender);
-                Some(receiver)
-            }
-            Admission::Refused => {
-                state.free.push(job);
-                return Err(Overloaded);
-            }
-        };
-        Ok((Place { shared: Arc::clone(&self.0), job, has_left: false }, starts))
+        if state.stage.dispatch(now, JobId(job), Metadata::of(priority)).is_err() {
+            state.free.push(job);
+            return Err(Overloaded);
+        }
+        let starts = state.schedule(now, Some(JobId(job)));
+        let turns = (!starts || priority == Priority::Low).then(|| {
+            let (sender, receiver) = watch::channel(starts);
+            state.turns[job as usize] = Some(sender);
+            receiver
+        });
+        Ok((Place { shared: Arc::clone(&self.0), job, done: 0, has_left: false }, turns))
+    }
+
+    /// How many requests may run at once.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.0.lock().stage.slots()
+    }
+
+    /// The slots that a throttled stage has found; none while it looks for them, and where they are given.
+    #[must_use]
+    pub fn knee(&self) -> Option<u32> {
+        self.0.lock().throttler.as_ref()?.knee()
     }
 
     /// How many requests run.
@@ -139,24 +191,56 @@ impl Stage {
     }
 }
 
+impl State {
+    /// Whatever may run runs, and hears of it. Does a newcomer, who has no ears yet?
+    fn schedule(&mut self, now: Timestamp, newcomer: Option<JobId>) -> bool {
+        let mut starts = false;
+        while let Some(Scheduled { job, preempts, .. }) = self.stage.schedule(now) {
+            starts |= newcomer == Some(job);
+            for (job, runs) in preempts.map(|low| (low, false)).into_iter().chain([(job, true)]) {
+                if let Some(turns) = &self.turns[job.0 as usize] {
+                    turns.send_replace(runs);
+                }
+            }
+        }
+        let binds = self.stage.waiting() > 0 && self.stage.running() >= self.stage.slots();
+        self.throttler.iter_mut().for_each(|throttler| throttler.binds(now, binds));
+        starts
+    }
+}
+
 impl Shared {
-    fn leave(&self, job: u32) -> Option<LoadReport> {
+    /// A request leaves, for which so much was done.
+    fn leave(&self, job: u32, done: u64) -> Option<LoadReport> {
         let now = self.now();
         let mut state = self.lock();
-        let left = state.stage.finish(now, JobId(job));
-        if left.is_none() {
-            state.stage.withdraw(JobId(job));
-            state.waiting[job as usize] = None;
-        }
-        state.free.push(job);
-        let left = left?;
-        if let Some(next) = left.next
-            && let Some(starts) = state.waiting[next.0 as usize].take()
+        let feedback = state.stage.finish(now, JobId(job));
+        let State { stage, throttler, .. } = &mut *state;
+        if let (Some(_), Some(throttler)) = (feedback, throttler)
+            && throttler.left(now, done)
         {
-            // One that is gone by now leaves as soon as its place is dropped.
-            let _ = starts.send(());
+            stage.set_slots(throttler.level());
         }
-        Some(left.feedback.into())
+        if feedback.is_none() {
+            state.stage.purge(JobId(job));
+        }
+        state.turns[job as usize] = None;
+        state.free.push(job);
+        state.schedule(now, None);
+        Some(feedback?.into())
+    }
+
+    fn yields(&self, job: u32) -> bool {
+        let now = self.now();
+        let mut state = self.lock();
+        let yields = state.stage.yields(now, JobId(job));
+        if yields {
+            if let Some(turns) = &state.turns[job as usize] {
+                turns.send_replace(false);
+            }
+            state.schedule(now, None);
+        }
+        yields
     }
 
     fn now(&self) -> Timestamp {
@@ -170,20 +254,73 @@ impl Shared {
 }
 
 impl Permit {
+    /// Waits until the request has its slot, or has not.
+    async fn turn(&mut self, has_slot: bool) {
+        match &mut self.turns {
+            // It is said under the lock, before its sender is dropped.
+            Some(turns) => drop(turns.wait_for(|runs| *runs == has_slot).await),
+            None if has_slot => {}
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Between two pieces of work: a request of low priority gives its slot to one of high priority that waits,
+    /// and waits for its next turn.
+    pub async fn step_aside(&mut self) {
+        if self.turns.is_some() {
+            self.place.shared.yields(self.place.job);
+            self.turn(true).await;
+        }
+    }
+
+    /// Waits until the request has had its slot for so long in all; `sleep` sleeps until an instant. While the slot
+    /// is another request's, the time stands still.
+    pub async fn spend<S: Future<Output = ()>>(
+        &mut self,
+        time: Duration,
+        sleep: impl Fn(Instant) -> S,
+    ) {
+        loop {
+            let left = time.saturating_sub(self.held());
+            if left.is_zero() {
+                return;
+            }
+            let Some(end) = Instant::now().checked_add(left) else {
+                return std::future::pending().await;
+            };
+            tokio::select! {
+                () = sleep(end) => {}
+                () = self.turn(false) => self.turn(true).await,
+            }
+        }
+    }
+
+    /// How long the request has had a slot.
+    fn held(&self) -> Duration {
+        let Place { shared, job, .. } = &self.place;
+        let now = shared.now();
+        Duration::from_nanos(shared.lock().stage.served_ns(now, JobId(*job)))
+    }
+
+    /// So much more was done for the request, in jobs or bytes: what a throttled stage maximizes per time.
+    pub fn did(&mut self, amount: u64) {
+        self.place.done += amount;
+    }
+
     /// Gives the slot back, to the request that waits longest; what the response may say: how many are left
     /// there, waiting or running, and how long this one had its slot.
     #[must_use]
     pub fn finish(mut self) -> LoadReport {
-        self.0.has_left = true;
-        // It runs, so it has a report.
-        self.0.shared.leave(self.0.job).unwrap_or_default()
+        self.place.has_left = true;
+        // One that has lost its slot has no report.
+        self.place.shared.leave(self.place.job, self.place.done).unwrap_or_default()
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.has_left {
-            self.shared.leave(self.job);
+            self.shared.leave(self.job, self.done);
         }
     }
 }

@@ -10,9 +10,10 @@ use ::http::Response;
 use bytes::BytesMut;
 use curtail_http1::{Limits, parse_response};
 use curtail_kernel::Feedback;
+use curtail_kernel::stage::Priority;
 use curtail_runtime::http::LoadReport;
 use curtail_runtime::stage::{
-    Overloaded, Permit, Stage, StageError, StageLayer, orca, server_timing,
+    Overloaded, Permit, Stage, StageError, StageLayer, orca, server_timing, urgency,
 };
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
@@ -215,4 +216,132 @@ async fn what_a_server_attaches_the_proxy_reads() {
     let timing = response.headers().get_all("server-timing").iter().next_back().unwrap();
     alone.read_server_timing(timing.as_bytes());
     assert_eq!(alone, written);
+}
+
+#[tokio::test(start_paused = true)]
+async fn duplicates_are_served_when_no_other_request_is_there() {
+    let stage = Stage::new(1, 10);
+    let runs = stage.enter().await.expect("a slot is free");
+    let mut low = Box::pin(stage.enter_as(Priority::Low));
+    let mut high = Box::pin(stage.enter());
+    assert!(poll(&mut low).is_pending() && poll(&mut high).is_pending());
+    assert_eq!(stage.waiting(), 2);
+    drop(runs);
+    let later = ready(&mut high).expect("it overtakes");
+    assert!(poll(&mut low).is_pending());
+    let report = later.finish();
+    assert_eq!(report.feedback().expect("whole").queue, 0, "it does not count duplicates");
+    let low = ready(&mut low).expect("its turn");
+    assert_eq!(load(&stage), (1, 0));
+    drop(low);
+    assert_eq!(load(&stage), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_gives_its_slot_at_once_and_spends_what_is_left_when_it_is_back() {
+    let stage = Stage::preemptive(1, 10);
+    let start = Instant::now();
+    let mut low = stage.enter_as(Priority::Low).await.expect("a slot is free");
+    let low = tokio::spawn(async move {
+        low.spend(10 * MS, tokio::time::sleep_until).await;
+        (Instant::now(), low.finish())
+    });
+    sleep(4 * MS).await;
+    let mut high = stage.enter().await.expect("it takes the slot");
+    assert_eq!((start.elapsed(), load(&stage)), (4 * MS, (1, 1)));
+    high.spend(20 * MS, tokio::time::sleep_until).await;
+    assert_eq!(start.elapsed(), 24 * MS);
+    let _ = high.finish();
+    let (ended, report) = low.await.expect("it ends");
+    assert_eq!(ended - start, 30 * MS, "6 of 10 were left");
+    let took = Duration::from_nanos(report.feedback().expect("whole").service_ns);
+    assert_eq!(took, 10 * MS, "without the time in which it stood aside");
+}
+
+#[tokio::test(start_paused = true)]
+async fn between_two_pieces_a_duplicate_steps_aside_for_one_that_waits() {
+    let stage = Stage::new(1, 10);
+    let mut low = stage.enter_as(Priority::Low).await.expect("a slot is free");
+    low.step_aside().await;
+    let mut high = Box::pin(stage.enter());
+    assert!(poll(&mut high).is_pending(), "not in the middle of a piece");
+    let aside = tokio::spawn(async move {
+        low.step_aside().await;
+        low.finish()
+    });
+    let mut high = high.await.expect("the piece has ended");
+    high.step_aside().await;
+    assert_eq!(load(&stage), (1, 1), "a primary does not step aside");
+    drop(high);
+    aside.await.expect("its next turn");
+    assert_eq!(load(&stage), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_stands_aside_may_be_given_up() {
+    let stage = Stage::preemptive(1, 10);
+    let mut low = stage.enter_as(Priority::Low).await.expect("a slot is free");
+    let mut spends = Box::pin(async move {
+        low.spend(10 * MS, tokio::time::sleep_until).await;
+        low.finish()
+    });
+    assert!(poll(&mut spends).is_pending());
+    let high = stage.enter().await.expect("it takes the slot");
+    assert!(poll(&mut spends).is_pending());
+    drop(spends);
+    assert_eq!(load(&stage), (1, 0), "it has left");
+    drop(high);
+    assert_eq!(load(&stage), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_reads_the_priority_of_requests() {
+    let stage = Stage::new(1, 10);
+    let inner = tower::service_fn(|_: http::Request<()>| async {
+        sleep(10 * MS).await;
+        Ok::<_, Infallible>(Response::new(()))
+    });
+    let service = StageLayer::new(stage, orca).prioritized(urgency).layer(inner);
+    let start = Instant::now();
+    let mut all = JoinSet::new();
+    for urgency in ["u=3", "u=7", "u=0"] {
+        let request = http::Request::builder().header("priority", urgency).body(()).unwrap();
+        let service = service.clone();
+        all.spawn(async move {
+            service.oneshot(request).await.expect("there is room");
+            (start.elapsed().as_millis(), urgency)
+        });
+        yield_now().await;
+    }
+    let mut ends = all.join_all().await;
+    ends.sort_unstable();
+    assert_eq!(ends, [(10, "u=3"), (20, "u=0"), (30, "u=7")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_stage_finds_how_many_a_server_can_serve_at_once() {
+    // Three at a time take 4 ms each; more share what there is.
+    let (stage, there) = (Stage::throttled(64, 1_000), Arc::new(Mutex::new(0_u32)));
+    let mut clients = JoinSet::new();
+    for _ in 0..40 {
+        let (stage, there) = (stage.clone(), Arc::clone(&there));
+        clients.spawn(async move {
+            loop {
+                let mut permit = stage.enter().await.expect("there is room");
+                let share = {
+                    let mut there = there.lock().unwrap();
+                    *there += 1;
+                    f64::from(*there).max(3.0) / 3.0
+                };
+                sleep((4 * MS).mul_f64(share)).await;
+                *there.lock().unwrap() -= 1;
+                permit.did(1_000);
+                let _ = permit.finish();
+            }
+        });
+    }
+    assert_eq!((stage.slots(), stage.knee()), (1, None));
+    sleep(5_000 * MS).await;
+    let knee = stage.knee().expect("it is found within 5 s");
+    assert!((2..=4).contains(&knee), "{knee}");
 }

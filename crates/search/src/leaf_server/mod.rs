@@ -11,7 +11,8 @@
 //!
 //! Queries are served first come, first served, in [`LeafConfig::slots`] slots; at most
 //! [`LeafConfig::queue`] wait, and beyond it a query gets 503. A query holds its slot from the start
-//! of its service to the end.
+//! of its service to the end, but that a query with `priority: u=7` (RFC 9218), a duplicate, is served when no other
+//! is there, and gives its slot to one that comes while it is stretched.
 //!
 //! # Stretched time
 //!

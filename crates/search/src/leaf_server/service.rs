@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curtail_http1::server::Request;
+use curtail_kernel::stage::Priority;
 use curtail_runtime::Timers;
-use curtail_runtime::http::ORCA;
+use curtail_runtime::http::{ORCA, PRIORITY, priority};
 use curtail_runtime::stage::{Permit, Stage};
 use tokio::time::Instant;
 
@@ -55,7 +56,7 @@ impl LeafService {
             name: format!("{}.{}", config.shard, config.replica),
             draws: Draws::new(config),
             speed: Speed::new(config.slow),
-            stage: Stage::new(config.slots, config.queue),
+            stage: Stage::preemptive(config.slots, config.queue),
             counters: Counters::new(config),
             // Tokio's own turn in milliseconds, and a service time may be a fraction of one.
             timers: Timers::precise(),
@@ -71,7 +72,8 @@ impl LeafService {
         let key = request.head.header(QUERY_KEY);
         let key = key.unwrap_or(request.head.path_and_query().as_bytes());
         let drawn = self.shared.draws.draw(key);
-        let work = Arc::clone(&self.shared).serve(ask, drawn);
+        let priority = priority(request.head.values(PRIORITY));
+        let work = Arc::clone(&self.shared).serve(ask, drawn, priority);
         match self.cancel {
             Cancel::Honor => work.await,
             // In a task of its own, it goes on when it is not awaited. The slots and the queue bound
@@ -105,10 +107,10 @@ impl Service for LeafService {
 
 impl Shared {
     /// Serves a query. Dropping the future gives it up.
-    async fn serve(self: Arc<Self>, ask: Ask, drawn: Drawn) -> Reply {
+    async fn serve(self: Arc<Self>, ask: Ask, drawn: Drawn, priority: Priority) -> Reply {
         let pending = self.counters.arrived();
         let arrived = Instant::now();
-        let Ok(slot) = self.stage.enter().await else {
+        let Ok(slot) = self.stage.enter_as(priority).await else {
             pending.refused();
             return self.refusal();
         };
@@ -117,7 +119,7 @@ impl Shared {
         if hiccup {
             self.counters.hiccup();
         }
-        let (slot, body) = match self.execute(slot, ask).await {
+        let (mut slot, body) = match self.execute(slot, ask).await {
             Ok(done) => done,
             Err(failed) => {
                 pending.failed();
@@ -134,13 +136,16 @@ impl Shared {
         let service = own.saturating_add(drawn.hiccup);
         let stretched = service > real;
         if stretched {
-            self.wait_until(started, service).await;
+            slot.spend(service, |end| self.timers.sleep_until(end)).await;
         }
-        let stretch = if stretched { done.elapsed() } else { Duration::ZERO };
+        let report = slot.finish();
+        // Without the time in which the slot was another query's.
+        let held = report.service.unwrap_or_default();
+        let stretch = if stretched { held.saturating_sub(real) } else { Duration::ZERO };
         let beyond = (real + stretch).saturating_sub(own);
         pending.served(&Took { real, stretch, beyond, hiccup });
-        let report = slot.finish();
-        let times = Times { queue: started - arrived, real, stretch };
+        let times =
+            Times { queue: arrived.elapsed().saturating_sub(real + stretch), real, stretch };
         let reply = Reply::json_bytes(200, body)
             .with(timing::HEADER, server_timing(&times, drawn))
             .with(ORCA, report.to_orca())
@@ -167,14 +172,6 @@ impl Shared {
             Ok((slot, body))
         };
         tokio::task::spawn_blocking(search).await.unwrap_or(Err(Failed::Broken))
-    }
-
-    async fn wait_until(&self, started: Instant, service: Duration) {
-        match started.checked_add(service) {
-            Some(end) => self.timers.sleep_until(end).await,
-            // Beyond what the clock can tell, centuries from now.
-            None => std::future::pending().await,
-        }
     }
 }
 

@@ -115,7 +115,8 @@ fn cell(
         .policy
         .build(&topology, config.limits, rng(seed))
         .map_err(|source| RootServerError::Shard { shard, source })?;
-    let settings = Settings { whole_bytes: WHOLE_BYTES, ..Settings::default() };
+    let priorities = config.policy.has_priorities();
+    let settings = Settings { whole_bytes: WHOLE_BYTES, priorities, ..Settings::default() };
     Ok(Cell::new(kernel, Http::new(replicas.iter().copied(), settings), timers.clone()))
 }
 

@@ -16,7 +16,7 @@ const SHARDS_MAX: usize = 64;
 pub struct ShardTiming {
     /// From the query's arrival in the shard's cell to its answer.
     pub took: Duration,
-    /// From the start of the copy that won.
+    /// From the start of the copy that won, without its wait for a slot of the leaf.
     pub ran: Duration,
     /// For how long that copy held its slot in the leaf, by what the leaf says.
     pub served: Option<Duration>,
@@ -28,9 +28,10 @@ impl ShardTiming {
     /// `leaf`: the `server-timing` of the leaf's answer.
     pub(super) fn new(took_ns: u64, ran_ns: u64, leaf: Option<&[u8]>) -> Self {
         let (mut real, mut own) = (None, None);
-        let (mut stretch, mut hiccup) = (Duration::ZERO, Duration::ZERO);
+        let (mut queue, mut stretch, mut hiccup) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         for (name, time) in timing::read(leaf.unwrap_or_default()) {
             match name {
+                "queue" => queue = time,
                 "real" => real = Some(time),
                 "stretch" => stretch = time,
                 "own" => own = Some(time),
@@ -40,7 +41,7 @@ impl ShardTiming {
         }
         Self {
             took: Duration::from_nanos(took_ns),
-            ran: Duration::from_nanos(ran_ns),
+            ran: Duration::from_nanos(ran_ns).saturating_sub(queue),
             served: real.map(|real| real.saturating_add(stretch)),
             drawn: own.map(|own| own.saturating_add(hiccup)),
         }
@@ -88,10 +89,10 @@ mod tests {
 
     #[test]
     fn what_a_leaf_says_is_summed_up() {
-        let leaf = b"queue;dur=9, real;dur=1, stretch;dur=4.5, own;dur=2, hiccup;dur=3".as_slice();
+        let leaf = b"queue;dur=1, real;dur=1, stretch;dur=4.5, own;dur=2, hiccup;dur=3".as_slice();
         let ms = Duration::from_millis;
         let timing = ShardTiming::new(8_000_000, 7_000_000, Some(leaf));
-        assert_eq!((timing.took, timing.ran), (ms(8), ms(7)));
+        assert_eq!((timing.took, timing.ran), (ms(8), ms(6)), "without the leaf's queue");
         assert_eq!(timing.served, Some(Duration::from_micros(5_500)));
         assert_eq!(timing.drawn, Some(ms(5)));
         let unknown = ShardTiming::new(8, 7, Some(b"real;dur=1, hiccup;dur=2"));

@@ -1,7 +1,9 @@
 //! The cells of clients that share servers.
 
-use curtail_kernel::hedge::NoHedge;
-use curtail_kernel::{Cell, ConfigError, Driver, Rng, Scheduler, Server, ServerId, Topology};
+use curtail_kernel::hedge::{Cancellation, Laedge, NoHedge, Oracle};
+use curtail_kernel::{
+    Cell, ConfigError, Driver, Policy, Rng, Scheduler, Server, ServerId, Topology,
+};
 
 use super::oracle::Scores;
 use crate::candidate::Candidate;
@@ -15,6 +17,7 @@ impl Setup<'_> {
         &self,
         shared: &Shared,
         scores: Option<&Scores>,
+        shard: u32,
     ) -> Result<Vec<Box<dyn Scheduler>>, Error> {
         let Experiment { servers, slots, .. } = self.experiment;
         let count = servers.len() as u32;
@@ -23,14 +26,19 @@ impl Setup<'_> {
         let single = (0..count).filter(|_| shared.repair > 0.0).map(|one| vec![ServerId(one)]);
         let topology = Topology {
             servers: vec![Server { slots: *slots }; servers.len()],
-            groups: (0..count).map(ring).chain(single).collect(),
+            groups: (0..shared.rings(count)).map(ring).chain(single).collect(),
         };
         let limits = self.limits();
         let unfit = |why: String| Error::Unfit { policy: self.candidate.to_string(), why };
-        let rng = |client| curtail_kernel::rng(self.stream(b"cell", client));
+        let rng = |client| curtail_kernel::rng(self.stream(b"cell", client + shard));
         let clients = (0..shared.clients).map(rng).collect();
         let built = match (self.candidate, scores) {
             (Candidate::Policy(policy), _) => policy.drive(&topology, limits, Cells(clients)),
+            (Candidate::O1, _) => Policy::PSQ.drive(&topology, limits, Cells(clients)),
+            (Candidate::Idealized, _) => {
+                let hedge = Laedge::new(topology.groups.len(), Cancellation::Preemptive, Oracle);
+                self.candidate.policy().drive_with(hedge, &topology, limits, Cells(clients))
+            }
             (Candidate::Oracle, Some(scores)) => {
                 let gates = vec![limits.max_outstanding; servers.len()];
                 let cell = |rng| -> Result<Box<dyn Scheduler>, ConfigError> {

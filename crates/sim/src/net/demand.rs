@@ -2,18 +2,21 @@
 //!
 //! Every draw comes in the order of arrivals from a stream of its own, whatever the policy.
 
-use curtail_dist::Distribution;
-use curtail_dist::seed;
+use curtail_dist::{Distribution, seed};
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
-use crate::shared::Skew;
+use crate::experiment::Setup;
+use crate::shared::{Shared, Skew};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) client: u32,
     pub(super) group: u32,
+    /// P.
     pub(super) work_ns: f64,
+    /// J of the first two copies.
+    pub(super) jitter_ns: [f64; 2],
     /// Is it to be read from all servers of its group?
     pub(super) repairs: bool,
 }
@@ -21,27 +24,37 @@ pub(super) struct Asked {
 pub(super) struct Demand {
     clients: u32,
     groups: u32,
+    servers: u32,
     /// The first so many clients make this share of the demand.
     busy: (u32, f64),
     repair: f64,
     service: Distribution,
     rng: Pcg64Mcg,
     service_rng: Pcg64Mcg,
+    jitter: Option<(Distribution, [Pcg64Mcg; 2])>,
 }
 
 impl Demand {
     pub(super) fn new(
-        (clients, groups): (u32, u32),
-        skew: Option<Skew>,
-        repair: f64,
-        service: &Distribution,
-        stream: impl Fn(&[u8]) -> u64,
+        (clients, servers): (u32, u32),
+        setup: &Setup<'_>,
+        (shared, shard): (&Shared, u32),
     ) -> Self {
-        let busy = skew.map_or((clients, 1.0), |Skew { clients: share, demand }| {
+        let busy = shared.demand.map_or((clients, 1.0), |Skew { clients: share, demand }| {
             ((f64::from(clients) * share).round().clamp(1.0, f64::from(clients)) as u32, demand)
         });
-        let (rng, service_rng) = (seed::rng(stream(b"demand")), seed::rng(stream(b"P")));
-        Self { clients, groups, busy, repair, service: service.clone(), rng, service_rng }
+        let stream = |what: &[u8]| seed::rng(setup.stream(what, shard));
+        Self {
+            clients,
+            groups: shared.rings(servers),
+            servers,
+            busy,
+            repair: shared.repair,
+            service: setup.experiment.service.clone(),
+            rng: stream(b"demand"),
+            service_rng: stream(b"P"),
+            jitter: setup.jitter().map(|of| (of.clone(), [stream(b"J1"), stream(b"J2")])),
+        }
     }
 
     /// The first so many clients make this share of the demand from now on.
@@ -61,10 +74,12 @@ impl Demand {
         } else {
             busy + self.below(self.clients - busy)
         };
-        let group = self.below(self.groups);
+        let group = self.below(self.servers).min(self.groups - 1);
         let repairs = self.repair > 0.0 && seed::unit(&mut self.rng) < self.repair;
         let work_ns = self.service.sample(&mut self.service_rng).max(1.0);
-        Asked { client, group, work_ns, repairs }
+        let jitter =
+            self.jitter.as_mut().map(|(of, rngs)| rngs.each_mut().map(|rng| of.sample(rng)));
+        Asked { client, group, work_ns, jitter_ns: jitter.unwrap_or_default(), repairs }
     }
 
     /// From 0 to n − 1.

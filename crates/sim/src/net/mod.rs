@@ -13,28 +13,34 @@
 //! Cost per request: three messages or ends, O(1) each but for the heap of the slots, and three events of the
 //! kernel. Memory: O(clients · servers + open requests).
 
+mod books;
 mod cells;
+#[cfg(test)]
+mod classes;
 mod demand;
 mod oracle;
+mod path;
 mod servers;
 
 use curtail_kernel::hedge::{Record, Snapshot};
-use curtail_kernel::stage::Admission;
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, Feedback, GroupId, Heaps, Outcome, Probed, QueryId, Role,
-    Scheduler, ServerId, ShedReason, Timestamp,
+    Arrive, CopyId, Event, GroupId, Heaps, Outcome, Policy, Probed, QueryId, Scheduler, ServerId,
+    Timestamp,
 };
 
 use crate::agenda::NEVER;
+use crate::draws::Draws;
 use crate::error::Error;
-use crate::experiment::Setup;
+use crate::experiment::{JitterOf, Setup};
 use crate::load::{LoadTally, Meter};
 use crate::mail::Lane;
 use crate::part::Part;
 use crate::shared::{Shared, Turn};
-use crate::sink::{Answered, Sink};
+use crate::sink::Sink;
+use books::{Client, Copy, Query, REPAIR};
 use demand::{Asked, Demand};
 use oracle::Scores;
+use path::Path;
 use servers::Servers;
 
 /// The clients, the servers, and what is on its way between them.
@@ -45,13 +51,21 @@ pub(crate) struct World {
     demand: Demand,
     /// What is still to happen to the first server.
     turn: Option<Turn>,
+    /// The last arrival.
+    now: u64,
     rest: Rest,
 }
 
 /// All but the cells: what their actions change.
 struct Rest {
+    policy: Policy,
     clients: Vec<Client>,
+    /// The stages of servers, then those of the path behind them.
     servers: Servers,
+    stages: u32,
+    path: Path,
+    /// Draws J of third and further copies.
+    jitter: Option<(Draws, JitterOf)>,
     /// Copies that have not ended, by a number that is their job's name, too.
     copies: Vec<Copy>,
     free: Vec<u32>,
@@ -60,7 +74,11 @@ struct Rest {
     wants: Wants,
     /// Reads for repair that are to begin: the query's group, the server that it has, and its work.
     repairs: Vec<(u32, ServerId, f64)>,
-    groups: u32,
+    /// Copies that have stopped at their client, which their cells are yet to hear.
+    stopped: Vec<u32>,
+    /// How many servers there are, and how many groups they make.
+    count: u32,
+    rings: u32,
     replicas: u32,
     open: u64,
     /// More waited at a server than may.
@@ -74,47 +92,10 @@ struct Rest {
 #[derive(Clone, Copy)]
 struct Wants {
     starts: bool,
+    forecasts: bool,
     feedback: bool,
     /// Copies may be cancelled, so that they have to be found by their ids.
     stops: bool,
-}
-
-#[derive(Default)]
-struct Client {
-    queries: Vec<Query>,
-    free: Vec<u32>,
-    /// By slot of a copy: its number.
-    copies: Vec<u32>,
-    deadline_ns: u64,
-}
-
-/// The request of a query that repairs another.
-const REPAIR: u64 = u64::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct Query {
-    request: u64,
-    arrived_ns: u64,
-    work_ns: f64,
-    group: u32,
-    repairs: bool,
-    copies: u32,
-    served_ns: u64,
-}
-
-/// All about it that servers ask for: a client's tables are as good as never in a cache when another client's
-/// turn comes.
-#[derive(Clone, Copy, Debug)]
-struct Copy {
-    id: CopyId,
-    client: u32,
-    query: u32,
-    request: u64,
-    server: u32,
-    /// Its name there.
-    job: u32,
-    work_ns: f64,
-    began_ns: u64,
 }
 
 enum ToServer {
@@ -124,60 +105,79 @@ enum ToServer {
 }
 
 enum ToClient {
-    Finished(u32, Feedback),
+    Finished(u32),
     Stopped(u32),
-    Started(u32),
-    Probed { client: u32, probed: Probed },
+    /// By its id: when this arrives, the number may be another's.
+    Started {
+        client: u32,
+        copy: CopyId,
+    },
+    Forecast {
+        client: u32,
+        copy: CopyId,
+        ends: Timestamp,
+    },
+    Probed {
+        client: u32,
+        probed: Probed,
+    },
 }
 
 impl World {
-    pub(crate) fn new(setup: &Setup<'_>, shared: &Shared) -> Result<Self, Error> {
+    /// Servers that clients share, or those of a shard of this index.
+    pub(crate) fn new(setup: &Setup<'_>, shared: &Shared, shard: u32) -> Result<Self, Error> {
         let experiment = setup.experiment;
         let (servers, clients) = (experiment.servers.len() as u32, shared.clients);
-        let stream = |what: &[u8]| setup.stream(what, 0);
+        let stream = |what: &[u8]| setup.stream(what, shard);
         let scores = setup.is_oracle().then(|| Scores::new(servers as usize));
-        let cells = setup.shared_cells(shared, scores.as_ref())?;
+        let cells = setup.shared_cells(shared, scores.as_ref(), shard)?;
         let base = if shared.speed.is_some() { 1.0 } else { experiment.servers[0] };
-        let shape = (servers, experiment.slots, experiment.queue);
         let lane_rng = |name: &[u8]| curtail_dist::seed::rng(stream(name));
         let network = experiment.network.as_ref();
-        let demand = Demand::new(
-            (clients, servers),
-            shared.demand,
-            shared.repair,
-            &experiment.service,
-            stream,
-        );
+        let demand = Demand::new((clients, servers), setup, (shared, shard));
         let busy = shared.surge.map_or(demand.busy(), |surge| surge.clients);
+        let (path, stages) = Path::new(&shared.hops, (servers, clients), stream);
+        let shape = (stages, experiment.slots, experiment.queue);
+        let speeds = (base, shared.speed.map(|speed| (speed, servers)));
+        let meter = Meter::new(
+            servers,
+            shared.window_ns,
+            (busy, clients),
+            (shared.series, shared.turn.map(|turn| turn.at_ns)),
+        );
+        let jitter_of = experiment.jitter_of;
         let rest = Rest {
+            policy: setup.candidate.policy(),
             clients: (0..clients)
                 .map(|_| Client { deadline_ns: NEVER, ..Client::default() })
                 .collect(),
-            servers: Servers::new(shape, base, shared.speed, stream(b"speed")),
+            servers: Servers::new(shape, speeds, setup.mechanism(shared), stream(b"speed")),
+            stages,
+            path,
+            jitter: setup.jitter().map(|_| (Draws::new(setup, shard), jitter_of)),
             copies: Vec::new(),
             free: Vec::new(),
             requests: Lane::new(network, lane_rng(b"to servers")),
-            responses: Lane::new(network, lane_rng(b"to clients")),
+            responses: Lane::new(shared.noise.as_ref().or(network), lane_rng(b"to clients")),
             wants: Wants {
                 starts: setup.wants_starts(),
+                forecasts: setup.wants_forecasts(),
                 stops: setup.candidate.policy().hedges(),
                 feedback: cells.iter().any(Scheduler::reads_feedback),
             },
             repairs: Vec::new(),
-            groups: servers,
+            stopped: Vec::new(),
+            count: servers,
+            rings: shared.rings(servers),
             replicas: shared.replicas,
             open: 0,
             overflowed: false,
             service_ns: 0,
-            meter: Meter::new(
-                servers,
-                shared.window_ns,
-                (busy, clients),
-                (shared.series, shared.turn.map(|turn| turn.at_ns)),
-            ),
+            meter,
             scores,
         };
-        let mut world = Self { cells, timers: Heaps::new(1), demand, turn: shared.turn, rest };
+        let (timers, turn) = (Heaps::new(1), shared.turn);
+        let mut world = Self { cells, timers, demand, turn, now: 0, rest };
         if let Some(Turn { before, .. }) = shared.turn {
             let down = Event::ServerDown { server: ServerId(0) };
             for cell in world.cells.iter_mut().filter(|_| before == 0.0) {
@@ -203,9 +203,10 @@ impl World {
                 self.turn_first(now, sink);
             } else if change == now {
                 self.rest.servers.change(now);
-                (0..self.rest.groups).for_each(|server| self.rest.score(server));
+                (0..self.rest.count).for_each(|server| self.rest.score(server));
             } else if end == now {
-                self.rest.end_first(now);
+                let home = self.rest.end_first(now);
+                self.come_home(now, home, sink);
             } else if request == now {
                 self.rest.receive(now);
             } else if response == now {
@@ -226,9 +227,8 @@ impl World {
     }
 
     fn arrive(&mut self, now: u64, request: u64, asked: Asked, sink: &mut Sink) {
-        let Asked { client, group, work_ns, repairs } = asked;
-        let (arrived_ns, copies, served_ns) = (now, 0, NEVER);
-        let query = Query { request, arrived_ns, work_ns, group, repairs, copies, served_ns };
+        let Asked { client, group, work_ns, jitter_ns, repairs } = asked;
+        let query = Query { jitter_ns, repairs, ..Query::new(request, now, work_ns, group) };
         self.ask(now, client, query, sink);
     }
 
@@ -261,6 +261,9 @@ impl World {
         while let Some((group, taken, work_ns)) = self.rest.repairs.pop() {
             self.repair(now, client, group, (taken, work_ns), sink);
         }
+        while let Some(number) = self.rest.stopped.pop() {
+            self.come_home(now, Some((number, false)), sink);
+        }
     }
 
     /// The other servers of a group are read, too: each is a group of its own, behind those of several.
@@ -272,15 +275,12 @@ impl World {
         (taken, work_ns): (ServerId, f64),
         sink: &mut Sink,
     ) {
-        let Rest { groups, replicas, .. } = self.rest;
-        for server in (0..replicas).map(|member| (group + member) % groups) {
+        let Rest { count, rings, replicas, .. } = self.rest;
+        for server in (0..replicas).map(|member| (group + member) % count) {
             // One that is down is not read: no client would wait for it.
             let up = self.cells[client as usize].core().server(ServerId(server)).up;
             if server != taken.0 && up {
-                let (request, arrived_ns, copies, served_ns) = (REPAIR, now, 0, NEVER);
-                let (group, repairs) = (groups + server, false);
-                let query =
-                    Query { request, arrived_ns, work_ns, group, repairs, copies, served_ns };
+                let query = Query::new(REPAIR, now, work_ns, rings + server);
                 self.ask(now, client, query, sink);
             }
         }
@@ -288,200 +288,40 @@ impl World {
 
     /// A message arrives at a client.
     fn respond(&mut self, now: u64, sink: &mut Sink) {
-        let Some(message) = self.rest.responses.take() else { return };
-        let number = match message {
-            ToClient::Probed { client, probed } => {
-                return self.feed(now, client, &Event::Probed(probed), sink);
+        let (client, event) = match self.rest.responses.take() {
+            None => return,
+            Some(ToClient::Finished(number)) => {
+                let home = self.rest.come_in(now, number);
+                return self.come_home(now, home, sink);
             }
-            ToClient::Finished(number, _)
-            | ToClient::Stopped(number)
-            | ToClient::Started(number) => number,
+            Some(ToClient::Stopped(number)) => {
+                return self.come_home(now, Some((number, false)), sink);
+            }
+            Some(ToClient::Started { client, copy }) => (client, Event::Started { copy }),
+            Some(ToClient::Forecast { client, copy, ends }) => {
+                (client, Event::Forecast { copy, ends })
+            }
+            Some(ToClient::Probed { client, probed }) => (client, Event::Probed(probed)),
         };
+        self.feed(now, client, &event, sink);
+    }
+
+    /// A copy has come home, done or not, and has ended.
+    fn come_home(&mut self, now: u64, home: Option<(u32, bool)>, sink: &mut Sink) {
+        let Some((number, is_done)) = home else { return };
         let Copy { id: copy, client, .. } = self.rest.copies[number as usize];
-        match message {
-            ToClient::Probed { .. } => {}
-            ToClient::Started(_) => return self.feed(now, client, &Event::Started { copy }, sink),
-            ToClient::Stopped(_) => self.feed(now, client, &Event::Stopped { copy }, sink),
-            ToClient::Finished(_, feedback) => {
-                self.rest.heard(number, feedback);
-                if self.rest.wants.feedback {
-                    let cell = &mut self.cells[client as usize];
-                    let actions = cell.handle(Timestamp(now), &Event::Feedback { copy, feedback });
-                    debug_assert!(actions.is_empty(), "it starts and ends nothing");
-                }
-                self.feed(now, client, &Event::Finished { copy, outcome: Outcome::Good }, sink);
+        if is_done {
+            let feedback = self.rest.heard(number);
+            if self.rest.wants.feedback {
+                let cell = &mut self.cells[client as usize];
+                let actions = cell.handle(Timestamp(now), &Event::Feedback { copy, feedback });
+                debug_assert!(actions.is_empty(), "it starts and ends nothing");
             }
+            self.feed(now, client, &Event::Finished { copy, outcome: Outcome::Good }, sink);
+        } else {
+            self.feed(now, client, &Event::Stopped { copy }, sink);
         }
         self.rest.free.push(number);
-    }
-}
-
-impl Rest {
-    fn act(&mut self, now: u64, client: u32, action: &Action, sink: &mut Sink) {
-        match *action {
-            Action::Start { copy, query, server, role, .. } => {
-                self.start(now, client, copy, query, server, role);
-            }
-            Action::Answer { query, .. } => self.answer(now, client, query, sink),
-            Action::Stop { copy: id, .. } => {
-                let copy = self.clients[client as usize].copies[id.slot as usize];
-                self.requests.send(now, ToServer::Stop { copy, client, id });
-            }
-            Action::Fail { query, .. } => self.fail(client, query, sink),
-            Action::Shed { query, why } => {
-                let repairs =
-                    self.clients[client as usize].queries[query.index()].request == REPAIR;
-                let is_full = why == ShedReason::QueueFull && !repairs;
-                sink.tally.queue_full |= is_full;
-                sink.tally.overflowed |= is_full;
-                self.fail(client, query, sink);
-            }
-            Action::Probe { server } => {
-                self.requests.send(now, ToServer::Probe { client, server });
-            }
-            // Nothing fails here, so nothing is lost or ejected.
-            Action::Lose { .. } | Action::Eject { .. } | Action::Restore { .. } => {}
-        }
-    }
-
-    fn start(
-        &mut self,
-        now: u64,
-        client: u32,
-        id: CopyId,
-        query: QueryId,
-        server: ServerId,
-        role: Role,
-    ) {
-        let of = &mut self.clients[client as usize];
-        let state = &mut of.queries[query.index()];
-        state.copies += 1;
-        if state.repairs && role == Role::Primary {
-            state.repairs = false;
-            self.repairs.push((state.group, server, state.work_ns));
-        }
-        let (request, server) = (state.request, server.0);
-        let (job, work_ns, began_ns) = (0, state.work_ns, NEVER);
-        let query = query.0;
-        let copy = Copy { id, client, query, request, server, job, work_ns, began_ns };
-        let number = self.free.pop().unwrap_or(self.copies.len() as u32);
-        if number as usize == self.copies.len() {
-            self.copies.push(copy);
-        }
-        self.copies[number as usize] = copy;
-        if self.wants.stops {
-            if of.copies.len() <= id.slot as usize {
-                of.copies.resize(id.slot as usize + 1, 0);
-            }
-            of.copies[id.slot as usize] = number;
-        }
-        self.requests.send(now, ToServer::Deliver(number));
-    }
-
-    fn answer(&mut self, now: u64, client: u32, query: QueryId, sink: &mut Sink) {
-        let of = &mut self.clients[client as usize];
-        of.free.push(query.0);
-        self.open -= 1;
-        let Query { request, arrived_ns, copies, served_ns, .. } = of.queries[query.index()];
-        if request == REPAIR {
-            return;
-        }
-        // The response at hand is the one that answers.
-        let useful_ns = self.service_ns;
-        let latency_ns = now - arrived_ns;
-        let waited_ns = served_ns - arrived_ns;
-        if sink.measures(request) {
-            self.meter.answered(client, latency_ns);
-        }
-        sink.answered(Answered { request, latency_ns, waited_ns, useful_ns, copies });
-    }
-
-    fn fail(&mut self, client: u32, query: QueryId, sink: &mut Sink) {
-        let of = &mut self.clients[client as usize];
-        of.free.push(query.0);
-        self.open -= 1;
-        let request = of.queries[query.index()].request;
-        if request != REPAIR {
-            sink.failed(request);
-        }
-    }
-
-    /// A message arrives at a server.
-    fn receive(&mut self, now: u64) {
-        match self.requests.take() {
-            None => {}
-            Some(ToServer::Deliver(number)) => {
-                let Copy { server, work_ns, .. } = self.copies[number as usize];
-                let (job, admission) = self.servers.arrive(now, server, number, work_ns);
-                self.copies[number as usize].job = job;
-                self.meter.received(now, server, self.servers.outstanding(server));
-                self.score(server);
-                match admission {
-                    Admission::Starts => self.begun(now, number),
-                    Admission::Waits => {}
-                    // Its queue is as long as that of all clients: the run ends for that.
-                    Admission::Refused => {
-                        self.overflowed = true;
-                        self.responses.send(now, ToClient::Stopped(number));
-                    }
-                }
-            }
-            Some(ToServer::Probe { client, server }) => {
-                let (in_flight, latency_ns) = self.servers.probe(server.0);
-                let probed = Probed { server, in_flight, latency_ns };
-                self.responses.send(now, ToClient::Probed { client, probed });
-            }
-            Some(ToServer::Stop { copy: number, client, id }) => {
-                let copy = self.copies[number as usize];
-                if (copy.client, copy.id) != (client, id) {
-                    return; // it has ended, and its number is another's
-                }
-                if self.servers.withdraw(copy.server, copy.job, number) {
-                    self.responses.send(now, ToClient::Stopped(number));
-                } else if let Some((_, next)) = self.servers.stop(now, copy.server, number) {
-                    self.responses.send(now, ToClient::Stopped(number));
-                    self.next(now, next);
-                }
-                self.score(copy.server);
-            }
-        }
-    }
-
-    fn end_first(&mut self, now: u64) {
-        let Some((number, feedback, next)) = self.servers.end_first(now) else { return };
-        self.responses.send(now, ToClient::Finished(number, feedback));
-        self.score(self.copies[number as usize].server);
-        self.next(now, next);
-    }
-
-    fn next(&mut self, now: u64, next: Option<u32>) {
-        if let Some(next) = next {
-            self.begun(now, next);
-        }
-    }
-
-    /// A response has arrived: its query was served from then on, if it has not ended.
-    fn heard(&mut self, number: u32, feedback: Feedback) {
-        self.service_ns = feedback.service_ns;
-        let Copy { client, query, request, began_ns, .. } = self.copies[number as usize];
-        let query = &mut self.clients[client as usize].queries[query as usize];
-        // The query's id may be another's already.
-        if query.request == request {
-            query.served_ns = query.served_ns.min(began_ns);
-        }
-    }
-
-    fn begun(&mut self, now: u64, number: u32) {
-        self.copies[number as usize].began_ns = now;
-        if self.wants.starts {
-            self.responses.send(now, ToClient::Started(number));
-        }
-    }
-
-    fn score(&self, server: u32) {
-        if let Some(scores) = &self.scores {
-            scores.set(server, self.servers.outstanding(server), self.servers.speed(server));
-        }
     }
 }
 
@@ -493,6 +333,7 @@ impl Part for World {
             self.arrive(time, request, asked, sink);
         }
         if let Some(&last) = times.last() {
+            self.now = last;
             self.rest.meter.block(last, sink.measures(first));
         }
         sink.tally.queue_full |= self.rest.overflowed;
@@ -516,11 +357,18 @@ impl Part for World {
     }
 
     fn load(&self) -> Option<LoadTally> {
-        Some(self.rest.meter.tally().clone())
+        let Rest { servers, path, stages, meter, .. } = &self.rest;
+        let mut tally = meter.tally().clone();
+        for (name, range) in path.stages(*stages) {
+            let slots = range.len() as u128 * servers.slots();
+            let (ended, running) = servers.busy_ns(self.now, range);
+            tally.stages.push((name.to_owned(), ended + running, slots * u128::from(self.now)));
+        }
+        Some(tally)
     }
 
     fn executed(&self, now: u64) -> (u128, u128) {
-        (self.rest.servers.busy_ns, self.rest.servers.running_ns(now))
+        self.rest.servers.busy_ns(now, 0..self.rest.count as usize)
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {

@@ -1,16 +1,17 @@
-//! The servers that clients share: the kernel's stage in front of slots whose speed changes with time.
+//! The stages that copies pass: the kernel's stage in front of slots whose speed changes with time.
 //!
-//! A job has work; on a server of speed s it is done after work / s. When the speed changes, what is left of a
-//! job that runs is done at the new one. Cost: O(log jobs that run) per job, and O(slots) per change.
+//! A job has work; at a stage of speed s it is done after work / s. When the speed changes, what is left of a
+//! job that runs is done at the new one; what is left of a job that is pre-empted is done when it goes on. Cost:
+//! O(log jobs that run) per job, and O(slots) per change.
 
 use curtail_dist::seed;
-use curtail_kernel::stage::{Admission, JobId, Stage};
+use curtail_kernel::stage::{JobId, Metadata, Priority, Purged, Refused, Stage};
 use curtail_kernel::{Feedback, Timestamp};
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
 use crate::agenda::{Agenda, NEVER};
-use crate::shared::Fluctuation;
+use crate::shared::{Fluctuation, Mechanism};
 
 /// A job in a slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,60 +22,81 @@ struct Running {
     left: f64,
     since: u64,
     begun: u64,
+    /// When it is done; it may be interrupted before.
+    end: u64,
+    is_low: bool,
+    /// It was stopped, and its end is that of stopping.
+    stopping: bool,
 }
 
 struct Server {
     stage: Stage,
     speed: f64,
-    /// By job: the copy that it is, and its work.
+    /// By job: the copy that it is, and its work that is left.
     jobs: Vec<(u32, f64)>,
     /// Names of jobs that may be used again.
     free: Vec<u32>,
 }
 
+/// What became of the job that was due.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Ended {
+    /// Its copy is done here.
+    Done { copy: u32, feedback: Feedback },
+    /// Its copy was stopped before.
+    Stopped { copy: u32 },
+    /// It was interrupted, or could have been.
+    Nothing,
+}
+
 pub(super) struct Servers {
     servers: Vec<Server>,
     slots: usize,
-    /// By slot, those of a server together: when its job ends.
+    mechanism: Mechanism,
+    /// By slot, those of a stage together: when its job ends, or can be interrupted for one that waits.
     ends: Agenda,
     /// By slot: its job.
     running: Vec<Running>,
-    fluctuation: Option<Fluctuation>,
+    /// Copies that began in the last call.
+    pub(super) begun: Vec<u32>,
+    /// How the speeds of the first so many change.
+    fluctuation: Option<(Fluctuation, u32)>,
     rng: Pcg64Mcg,
     next_change: u64,
-    /// Time that slots were busy, of jobs that have ended.
-    pub(super) busy_ns: u128,
+    /// Time that the slots of each stage were busy, of jobs that have ended.
+    busy_ns: Vec<u128>,
 }
 
 impl Servers {
     pub(super) fn new(
         (count, slots, room): (u32, u32, u32),
-        speed: f64,
-        fluctuation: Option<Fluctuation>,
+        (speed, fluctuation): (f64, Option<(Fluctuation, u32)>),
+        mechanism: Mechanism,
         seed: u64,
     ) -> Self {
-        let server = |_| Server {
-            stage: Stage::new(slots, room),
-            speed,
-            jobs: Vec::new(),
-            free: Vec::new(),
+        let stage = || {
+            let stage = Stage::new(slots, room);
+            if mechanism.chunk_ns == 0 { stage.preemptive() } else { stage }
         };
+        let server = |_| Server { stage: stage(), speed, jobs: Vec::new(), free: Vec::new() };
         let all = count as usize * slots as usize;
         let mut servers = Self {
             servers: (0..count).map(server).collect(),
             slots: slots as usize,
+            mechanism,
             ends: Agenda::new(all),
             running: vec![Running::default(); all],
+            begun: Vec::new(),
             fluctuation,
             rng: seed::rng(seed),
             next_change: if fluctuation.is_some() { 0 } else { NEVER },
-            busy_ns: 0,
+            busy_ns: vec![0; count as usize],
         };
         servers.change(0);
         servers
     }
 
-    /// When a job ends next; [`NEVER`] where none runs.
+    /// When a job ends next, or can be interrupted for another; [`NEVER`] where none runs.
     #[inline(always)]
     pub(super) fn next_end(&self) -> u64 {
         self.ends.first().0
@@ -83,6 +105,11 @@ impl Servers {
     #[inline(always)]
     pub(super) fn next_change(&self) -> u64 {
         self.next_change
+    }
+
+    /// Requests at a server that one more may wait for.
+    pub(super) fn ahead(&self, server: u32) -> u32 {
+        self.servers[server as usize].stage.ahead()
     }
 
     /// Requests at a server.
@@ -104,98 +131,182 @@ impl Servers {
         &mut self,
         now: u64,
         server: u32,
-        copy: u32,
-        work_ns: f64,
-    ) -> (u32, Admission) {
+        (copy, work_ns): (u32, f64),
+        priority: Priority,
+    ) -> Result<u32, Refused> {
         let of = &mut self.servers[server as usize];
         let job = of.free.pop().unwrap_or(of.jobs.len() as u32);
         if job as usize == of.jobs.len() {
             of.jobs.push((copy, work_ns));
         }
         of.jobs[job as usize] = (copy, work_ns);
-        let admission = of.stage.arrive(Timestamp(now), JobId(job));
-        match admission {
-            Admission::Waits => {}
-            Admission::Refused => of.free.push(job),
-            Admission::Starts => {
-                let mut slots = self.slots_of(server as usize);
-                let slot = slots.find(|&slot| self.ends.due(slot) == NEVER).expect("one is free");
-                let end = self.begin(now, slot, job);
-                self.ends.add(slot, end);
-            }
+        self.begun.clear();
+        if let Err(refused) = of.stage.dispatch(Timestamp(now), JobId(job), Metadata::of(priority))
+        {
+            of.free.push(job);
+            return Err(refused);
         }
-        (job, admission)
+        self.schedule(now, server as usize);
+        Ok(job)
     }
 
     fn slots_of(&self, server: usize) -> std::ops::Range<usize> {
         server * self.slots..(server + 1) * self.slots
     }
 
-    /// A job begins in a slot; when it ends.
-    fn begin(&mut self, now: u64, slot: usize, job: u32) -> u64 {
-        let server = &self.servers[slot / self.slots];
-        let (copy, left) = server.jobs[job as usize];
-        self.running[slot] = Running { job, copy, left, since: now, begun: now };
-        end(now, left, server.speed)
-    }
-
-    /// The copy that ends first, which ends now; what its response says, and the copy that begins.
-    pub(super) fn end_first(&mut self, now: u64) -> Option<(u32, Feedback, Option<u32>)> {
-        let (at, slot) = self.ends.first();
-        (at != NEVER).then(|| {
-            let copy = self.running[slot].copy;
-            let (feedback, next) = self.leave(now, slot);
-            (copy, feedback, next)
-        })
-    }
-
-    /// A copy leaves, whether it is done or not; none if it does not run.
-    pub(super) fn stop(
-        &mut self,
-        now: u64,
-        server: u32,
-        copy: u32,
-    ) -> Option<(Feedback, Option<u32>)> {
-        let is_it = |&slot: &usize| self.ends.due(slot) != NEVER && self.running[slot].copy == copy;
-        let slot = self.slots_of(server as usize).find(is_it)?;
-        Some(self.leave(now, slot))
-    }
-
-    fn leave(&mut self, now: u64, slot: usize) -> (Feedback, Option<u32>) {
-        let Running { job, begun, .. } = self.running[slot];
-        let server = &mut self.servers[slot / self.slots];
-        let left = server.stage.finish(Timestamp(now), JobId(job)).expect("it runs");
-        server.free.push(job);
-        self.busy_ns += u128::from(now - begun);
-        let end = left.next.map_or(NEVER, |next| self.begin(now, slot, next.0));
-        self.ends.set(slot, end);
-        (left.feedback, left.next.map(|_| self.running[slot].copy))
-    }
-
-    /// A copy that waits leaves; false if it does not wait.
-    pub(super) fn withdraw(&mut self, server: u32, job: u32, copy: u32) -> bool {
-        let server = &mut self.servers[server as usize];
-        // The name may be another's, or not given yet.
-        let is_it = server.jobs.get(job as usize).is_some_and(|of| of.0 == copy);
-        let waits = is_it && server.stage.withdraw(JobId(job));
-        if waits {
-            server.free.push(job);
+    /// Whatever may run runs.
+    fn schedule(&mut self, now: u64, server: usize) {
+        while let Some(scheduled) = self.servers[server].stage.schedule(Timestamp(now)) {
+            let mut slots = self.slots_of(server);
+            let is_place = |&slot: &usize| match scheduled.preempts {
+                Some(low) => self.ends.due(slot) != NEVER && self.running[slot].job == low.0,
+                None => self.ends.due(slot) == NEVER,
+            };
+            let slot = slots.find(is_place).expect("the stage counts its slots");
+            if scheduled.preempts.is_some() {
+                self.interrupt(now, slot);
+            }
+            let JobId(job) = scheduled.job;
+            let of = &self.servers[server];
+            let (copy, left) = of.jobs[job as usize];
+            let is_low = of.stage.priority(scheduled.job) == Priority::Low;
+            let end = end(now, left, of.speed);
+            self.running[slot] =
+                Running { job, copy, left, since: now, begun: now, end, is_low, stopping: false };
+            self.place(slot, end);
+            if !scheduled.resumes {
+                self.begun.push(copy);
+            }
         }
-        waits
+        let waits = self.mechanism.chunk_ns != 0 && self.servers[server].stage.could_yield();
+        if waits {
+            self.ask(now, server);
+        }
     }
 
-    /// Time that slots have been busy with jobs that run, in ns.
-    pub(super) fn running_ns(&self, now: u64) -> u128 {
-        let slots = self.running.iter().enumerate();
-        let running = slots.filter(|&(slot, _)| self.ends.due(slot) != NEVER);
-        running.map(|(_, job)| u128::from(now.saturating_sub(job.begun))).sum()
+    fn place(&mut self, slot: usize, due: u64) {
+        match self.ends.due(slot) {
+            NEVER => self.ends.add(slot, due),
+            _ => self.ends.set(slot, due),
+        }
+    }
+
+    /// Some job waits for those of low priority: they stop at the next border between two chunks.
+    fn ask(&mut self, now: u64, server: usize) {
+        let chunk = self.mechanism.chunk_ns;
+        for slot in self.slots_of(server) {
+            let Running { begun, end, is_low, stopping, .. } = self.running[slot];
+            if self.ends.due(slot) != NEVER && is_low && !stopping {
+                let chunks = (now - begun).div_ceil(chunk).max(1);
+                let border = begun.saturating_add(chunks.saturating_mul(chunk));
+                self.ends.set(slot, end.min(border));
+            }
+        }
+    }
+
+    /// A job gives up its slot, and its work that is left is remembered.
+    fn interrupt(&mut self, now: u64, slot: usize) {
+        let Running { job, left, since, begun, .. } = self.running[slot];
+        let server = slot / self.slots;
+        let of = &mut self.servers[server];
+        of.jobs[job as usize].1 = (left - (now - since) as f64 * of.speed).max(0.0);
+        self.busy_ns[server] += u128::from(now - begun);
+        self.ends.set(slot, NEVER);
+    }
+
+    /// What is due first is due now: what became of it, and of which stage it is.
+    pub(super) fn end_first(&mut self, now: u64) -> Option<(u32, Ended)> {
+        let (at, slot) = self.ends.first();
+        if at == NEVER {
+            return None;
+        }
+        self.begun.clear();
+        let server = slot / self.slots;
+        let Running { job, copy, end, stopping, .. } = self.running[slot];
+        if now < end {
+            if self.servers[server].stage.yields(Timestamp(now), JobId(job)) {
+                self.interrupt(now, slot);
+                self.schedule(now, server);
+            } else {
+                self.ends.set(slot, end);
+            }
+            return Some((server as u32, Ended::Nothing));
+        }
+        let feedback = self.leave(now, slot);
+        let ended = if stopping { Ended::Stopped { copy } } else { Ended::Done { copy, feedback } };
+        Some((server as u32, ended))
+    }
+
+    fn leave(&mut self, now: u64, slot: usize) -> Feedback {
+        let Running { job, begun, .. } = self.running[slot];
+        let at = slot / self.slots;
+        let server = &mut self.servers[at];
+        let feedback = server.stage.finish(Timestamp(now), JobId(job)).expect("it runs");
+        server.free.push(job);
+        self.busy_ns[at] += u128::from(now - begun);
+        self.ends.set(slot, NEVER);
+        self.schedule(now, at);
+        feedback
+    }
+
+    /// A copy is needed no more: did it leave now? One that runs may leave later, as [`Ended::Stopped`]; one
+    /// that is not there does not.
+    pub(super) fn purge(&mut self, now: u64, server: u32, job: u32, copy: u32) -> bool {
+        self.begun.clear();
+        let of = &mut self.servers[server as usize];
+        // The name may be another's, or not given yet.
+        if of.jobs.get(job as usize).is_none_or(|of| of.0 != copy) {
+            return false;
+        }
+        match of.stage.purge(JobId(job)) {
+            Purged::NotHere => false,
+            Purged::Waited => {
+                of.free.push(job);
+                true
+            }
+            Purged::Runs => {
+                let runs =
+                    |&slot: &usize| self.ends.due(slot) != NEVER && self.running[slot].job == job;
+                let slot = self.slots_of(server as usize).find(runs).expect("it has a slot");
+                let stop_ns = self.mechanism.stop_ns;
+                if stop_ns == 0 {
+                    self.leave(now, slot);
+                } else if !self.running[slot].stopping {
+                    self.running[slot].stopping = true;
+                    self.running[slot].end = now.saturating_add(stop_ns);
+                    self.ends.set(slot, now.saturating_add(stop_ns));
+                }
+                stop_ns == 0
+            }
+        }
+    }
+
+    /// When a copy that runs is done, if nothing comes in between; [`NEVER`] where it does not run.
+    pub(super) fn end_of(&self, server: u32, copy: u32) -> u64 {
+        let mut slots = self.slots_of(server as usize);
+        let is_it = |&slot: &usize| self.ends.due(slot) != NEVER && self.running[slot].copy == copy;
+        slots.find(is_it).map_or(NEVER, |slot| self.running[slot].end)
+    }
+
+    /// Slots of each stage.
+    pub(super) fn slots(&self) -> u128 {
+        self.slots as u128
+    }
+
+    /// Time that slots of these stages have been busy, in ns: with jobs that have ended, and with those that
+    /// run.
+    pub(super) fn busy_ns(&self, now: u64, stages: std::ops::Range<usize>) -> (u128, u128) {
+        let slots = stages.start * self.slots..stages.end * self.slots;
+        let running = slots.filter(|&slot| self.ends.due(slot) != NEVER);
+        let running = running.map(|slot| u128::from(now.saturating_sub(self.running[slot].begun)));
+        (self.busy_ns[stages].iter().sum(), running.sum())
     }
 
     /// Every server draws its speed.
     pub(super) fn change(&mut self, now: u64) {
-        let Some(Fluctuation { factor, period_ns }) = self.fluctuation else { return };
+        let Some((Fluctuation { factor, period_ns }, count)) = self.fluctuation else { return };
         self.next_change = now + period_ns;
-        for at in 0..self.servers.len() {
+        for at in 0..count as usize {
             let fast = self.rng.next_u64() >> 63 == 1;
             self.set_speed(now, at, if fast { factor } else { 1.0 });
         }
@@ -208,40 +319,95 @@ impl Servers {
             return;
         }
         for slot in self.slots_of(at) {
-            if self.ends.due(slot) != NEVER {
-                let running = &mut self.running[slot];
+            let running = &mut self.running[slot];
+            if self.ends.due(slot) != NEVER && !running.stopping {
+                let is_asked = self.ends.due(slot) < running.end;
                 running.left = (running.left - (now - running.since) as f64 * before).max(0.0);
                 running.since = now;
-                self.ends.set(slot, end(now, running.left, speed));
+                running.end = end(now, running.left, speed);
+                let due = if is_asked { self.ends.due(slot).min(running.end) } else { running.end };
+                self.ends.set(slot, due);
             }
         }
     }
 }
 
 fn end(now: u64, work_ns: f64, speed: f64) -> u64 {
-    now.saturating_add((work_ns / speed) as u64)
+    // One without an end would leave its slot looking idle.
+    now.saturating_add((work_ns / speed) as u64).min(NEVER - 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const AT_ONCE: Mechanism = Mechanism { chunk_ns: 0, stop_ns: 0 };
+    const HIGH: Priority = Priority::High;
+    const LOW: Priority = Priority::Low;
+
+    fn one(slots: u32, mechanism: Mechanism) -> Servers {
+        Servers::new((1, slots, 9), (1.0, None), mechanism, 1)
+    }
+
+    fn done(copy: u32, queue: u32, service_ns: u64) -> Option<(u32, Ended)> {
+        Some((0, Ended::Done { copy, feedback: Feedback { queue, service_ns } }))
+    }
+
     #[test]
     fn what_is_left_is_done_at_the_new_speed() {
-        let mut servers = Servers::new((1, 2, 9), 1.0, None, 1);
-        assert_eq!(servers.arrive(0, 0, 5, 100.0).1, Admission::Starts);
-        assert_eq!(servers.arrive(10, 0, 2, 30.0).1, Admission::Starts);
-        let (waits, admission) = servers.arrive(10, 0, 7, 40.0);
-        assert_eq!((admission, servers.next_end()), (Admission::Waits, 40));
+        let mut servers = one(2, AT_ONCE);
+        servers.arrive(0, 0, (5, 100.0), HIGH).expect("it runs");
+        servers.arrive(10, 0, (2, 30.0), HIGH).expect("it runs");
+        assert_eq!(servers.begun, [2]);
+        let waits = servers.arrive(10, 0, (7, 40.0), HIGH).expect("it waits");
+        assert_eq!((servers.begun.len(), servers.next_end()), (0, 40));
         servers.set_speed(20, 0, 2.0);
         assert_eq!(servers.next_end(), 30, "20 of 30 are left");
-        let feedback = Feedback { queue: 2, service_ns: 20 };
-        assert_eq!(servers.end_first(30), Some((2, feedback, Some(7))));
-        assert!(!servers.withdraw(0, waits, 7), "it runs");
-        assert_eq!(servers.next_end(), 50, "at the speed that it begins with");
-        assert_eq!(servers.end_first(50).expect("it ends").0, 7);
+        assert_eq!(servers.end_first(30), done(2, 2, 20));
+        assert_eq!((&servers.begun[..], servers.next_end()), (&[7][..], 50));
+        assert_eq!(servers.end_first(50), done(7, 1, 20));
         assert_eq!(servers.next_end(), 60, "80 of 100 were left at 20");
-        assert!(servers.stop(55, 0, 5).is_some() && servers.stop(55, 0, 5).is_none());
-        assert_eq!((servers.next_end(), servers.busy_ns), (NEVER, 20 + 20 + 55));
+        assert!(!servers.purge(55, 0, waits, 7), "it is gone");
+        assert!(servers.purge(55, 0, 0, 5) && !servers.purge(55, 0, 0, 5));
+        assert_eq!((servers.next_end(), servers.busy_ns(60, 0..1)), (NEVER, (20 + 20 + 55, 0)));
+    }
+
+    #[test]
+    fn a_duplicate_gives_way_at_once_and_goes_on_where_it_was() {
+        let mut servers = one(1, AT_ONCE);
+        servers.arrive(0, 0, (1, 100.0), LOW).expect("it runs");
+        servers.arrive(30, 0, (2, 50.0), HIGH).expect("it runs");
+        assert_eq!((&servers.begun[..], servers.next_end()), (&[2][..], 80));
+        assert_eq!(servers.end_first(80), done(2, 0, 50));
+        assert!(servers.begun.is_empty(), "it has begun before");
+        assert_eq!(servers.next_end(), 150, "70 of 100 were left");
+        assert_eq!(servers.end_first(150), done(1, 0, 100));
+        assert_eq!(servers.busy_ns(150, 0..1), (150, 0));
+    }
+
+    #[test]
+    fn between_chunks_it_gives_way_and_without_chunks_never() {
+        for (chunk_ns, first) in [(40, 40), (u64::MAX, 100)] {
+            let mut servers = one(1, Mechanism { chunk_ns, stop_ns: 0 });
+            servers.arrive(0, 0, (1, 100.0), LOW).expect("it runs");
+            servers.arrive(10, 0, (2, 50.0), HIGH).expect("it waits");
+            assert_eq!(servers.next_end(), first);
+            let is_done = first == 100;
+            let ended = servers.end_first(first);
+            assert_eq!(ended == Some((0, Ended::Nothing)), !is_done);
+            assert_eq!((&servers.begun[..], servers.next_end()), (&[2][..], first + 50));
+            servers.end_first(first + 50).expect("it ends");
+            assert_eq!(servers.next_end(), if is_done { NEVER } else { 150 });
+        }
+    }
+
+    #[test]
+    fn stopping_takes_its_time_and_is_asked_for_once() {
+        let mut servers = one(1, Mechanism { chunk_ns: 0, stop_ns: 5 });
+        let job = servers.arrive(0, 0, (1, 100.0), HIGH).expect("it runs");
+        assert!(!servers.purge(10, 0, job, 1) && !servers.purge(12, 0, job, 1));
+        assert_eq!(servers.next_end(), 15);
+        assert_eq!(servers.end_first(15), Some((0, Ended::Stopped { copy: 1 })));
+        assert_eq!((servers.next_end(), servers.outstanding(0)), (NEVER, 0));
     }
 }

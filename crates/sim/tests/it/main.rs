@@ -6,6 +6,7 @@ mod any_text;
 mod bad_input;
 mod changes;
 mod common;
+mod das;
 mod extremes;
 mod fan_out;
 mod general_service;

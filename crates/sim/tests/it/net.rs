@@ -107,7 +107,6 @@ fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
         ("servers = 0", "servers is 0; give it 1 to 10000"),
         ("servers = 2", "replicas is 3; give it 2 or fewer"),
         ("servers = 10000, clients = 401", "at most 4000000 pairs"),
-        ("servers = 9, jitter-of = 'query'", "jitter-of: it is for shards"),
         ("servers = 9, clients = 0", "clients is 0"),
         ("servers = 9, speed = '3'", "speed is 3; give it D:T, as 3:500ms"),
         ("servers = 9, speed = '0:1ms'", "speed is 0:1ms"),
@@ -129,10 +128,7 @@ fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
         ("servers = 9, tune = ['burst']", "tune is burst; give it NAME=VALUE"),
         ("servers = 9, tune = ['bursts=3']", "use one of clients, score-exponent"),
         ("servers = 9, tune = ['burst=0']", "burst is out of range"),
-        (
-            "servers = 9, jitter = 'bimodal:0.1:5ms'",
-            "jitter: it is for shards, and not for servers",
-        ),
+        ("servers = 9, slowdown = 'exp:10ms/exp:5ms/0.2'", "slowdown: it is for shards, and not"),
     ];
     for (text, said) in bad {
         let error = shared(text).experiment().expect_err(text).to_string();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use curtail_kernel::stage::Priority;
 use curtail_kernel::{
     Action, Arrive, CopyId, Core, Event, FailReason, GroupId, HedgeSpec, Limits, NEVER_NS, Outcome,
     Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
@@ -389,7 +390,9 @@ impl Model {
         // A query whose deadline has passed as well is over before its copies are.
         let expired = |query: &QueryId| self.queries[query].deadline <= self.now;
         let out = |c: &Copy| {
-            let late = !c.stopping && c.started.after(attempt_ns) <= self.now;
+            // Duplicates of low priority may wait for as long as others come.
+            let timed = self.policy.priority(c.role) == Priority::High;
+            let late = timed && !c.stopping && c.started.after(attempt_ns) <= self.now;
             late && !c.query.as_ref().is_some_and(expired)
         };
         let late = self.copies.iter().filter(|(_, c)| out(c));

@@ -1,6 +1,7 @@
 //! What must hold after every event.
 
 use super::{Copy, Model};
+use curtail_kernel::stage::Priority;
 use curtail_kernel::{CopyId, Core, GroupId, HedgeSpec, PickSpec, QueryId, ServerId, StartReason};
 
 impl Model {
@@ -20,8 +21,8 @@ impl Model {
 
     /// Does every query get all its copies when it starts?
     fn hedges_at_once(&self) -> bool {
-        matches!(self.policy.hedge(), Some(HedgeSpec::Naive(_) | HedgeSpec::Tied(_)))
-            || self.clones()
+        use HedgeSpec::{Das, Naive, Tied};
+        matches!(self.policy.hedge(), Some(Naive(_) | Tied(_) | Das(_))) || self.clones()
     }
 
     /// How many copies of a query may run at once.
@@ -38,7 +39,10 @@ impl Model {
                 let over = |(_, copy): (_, &Copy)| copy.started.after(delay) <= self.now;
                 assert!(why == StartReason::Delay && self.attached(query).all(over), "too early");
             }
-            _ if self.hedges_at_once() => assert_eq!(why, StartReason::Hedge),
+            _ if self.hedges_at_once() => {
+                assert_eq!(why, StartReason::Hedge);
+                assert!(self.takes_light(server), "duplicates fill the gate");
+            }
             (policy, _) if policy.rescues().is_some() => {
                 return self.check_rescue(query, server, why);
             }
@@ -162,15 +166,35 @@ impl Model {
             for &server in &self.topology.groups[query.group.index()] {
                 let elsewhere = self.attached(id).all(|(_, copy)| copy.server != server);
                 let room = self.has_room(server);
-                let left_out = elsewhere && room && self.suits(server, query);
+                let left_out =
+                    elsewhere && room && self.suits(server, query) && self.takes_light(server);
                 assert!(!left_out, "{server:?} could have run {id:?}, too");
             }
         }
     }
 
+    /// How many copies on a server wait for all others there.
+    fn light(&self, server: ServerId) -> u32 {
+        let light = |copy: &&Copy| {
+            copy.server == server && self.policy.priority(copy.role) == Priority::Low
+        };
+        self.copies.values().filter(light).count() as u32
+    }
+
+    /// Does it take another of these? As long as they have not filled half of its gate.
+    fn takes_light(&self, server: ServerId) -> bool {
+        !self.policy.has_priorities() || self.light(server) < self.gate(server) / 2
+    }
+
     pub(crate) fn check(&self, core: &Core) {
         self.check_begun(core);
-        if self.hedges_at_once() && !self.hedges_refused() {
+        // A server that takes no more duplicates may be the one that the pick prefers.
+        let may_miss = self.policy.has_priorities()
+            && (0..self.topology.servers.len() as u32).map(ServerId).any(|server| {
+                let most = self.limits.max_outstanding.min(self.gate(server) / 2);
+                self.light(server) >= most
+            });
+        if self.hedges_at_once() && !may_miss && !self.hedges_refused() {
             self.check_fresh();
         }
         for at in 0..self.topology.servers.len() {
@@ -230,7 +254,7 @@ impl Model {
     /// queue, is least loaded.
     fn load(&self, server: ServerId) -> i64 {
         let slots = i64::from(self.slots(server));
-        i64::from(self.outstanding(server)) - slots
+        i64::from(self.outstanding(server) - self.light(server)) - slots
     }
 
     /// A query is sent again: to the server that the balance prefers?

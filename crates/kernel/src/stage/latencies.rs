@@ -1,0 +1,25 @@
+//! What jobs take from arrival to end, by how many were there: the latency that a probe is answered.
+
+/// Averages over the last few jobs, by powers of two of how many were there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Latencies([f64; 24]);
+
+impl Latencies {
+    const WEIGHT: f64 = 0.2;
+
+    fn class(in_flight: u32) -> usize {
+        (in_flight.max(1).ilog2() as usize).min(23)
+    }
+
+    pub(super) fn add(&mut self, in_flight: u32, took_ns: u64) {
+        let (of, took) = (&mut self.0[Self::class(in_flight)], took_ns as f64);
+        *of = if *of == 0.0 { took } else { *of + Self::WEIGHT * (took - *of) };
+    }
+
+    /// Of the class, or of the nearest that is known; 0 where none is.
+    pub(super) fn at(&self, in_flight: u32) -> u64 {
+        let class = Self::class(in_flight);
+        let known = (0..self.0.len()).filter(|&other| self.0[other] > 0.0);
+        known.min_by_key(|other| other.abs_diff(class)).map_or(0, |at| self.0[at] as u64)
+    }
+}

@@ -1,0 +1,125 @@
+//! The throttler of a Proxy D-Stage: it finds the knee of servers of several kinds, and follows it.
+
+use curtail_kernel::stage::{JobId, Metadata, Stage, Throttler};
+use curtail_kernel::{Heaps, Rng, Timestamp};
+use rand_core::Rng as _;
+
+/// What the legacy stage does with jobs: how long each takes, where so many are there.
+type Server = fn(now: u64, there: u32, rng: &mut Rng) -> f64;
+
+const MS: f64 = 1e6;
+const SECOND: u64 = 1_000_000_000;
+
+fn exp(rng: &mut Rng) -> f64 {
+    let unit = ((rng.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    -unit.ln()
+}
+
+/// Between 0.8 and 1.2.
+fn about_one(rng: &mut Rng) -> f64 {
+    0.8 + 0.4 * (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// So many jobs share its capacity evenly; a job takes 4 ms alone.
+fn shared(knee: f64, there: u32) -> f64 {
+    4.0 * MS * (f64::from(there) / knee).max(1.0)
+}
+
+/// Runs a throttled stage before a server for a time: its throttler at each of some times. Jobs come at this
+/// share of what the server can do; 2 always leaves some that wait.
+fn levels(server: Server, gap_ns: f64, at: &[u64], seed: u64) -> Vec<Throttler> {
+    let mut rng = curtail_kernel::rng(seed);
+    let (mut stage, mut throttler) = (Stage::new(1, 100_000), Throttler::new(64));
+    let mut ends: Heaps<u64> = Heaps::new(1);
+    let (mut next, mut id, mut found) = (0.0, 0_u32, Vec::new());
+    for &time in at {
+        loop {
+            let end = ends.first(0).map_or(u64::MAX, |(end, _)| end);
+            let now = end.min(next as u64);
+            if now > time {
+                break;
+            }
+            if end == now {
+                let (_, job) = ends.first(0).expect("it ends");
+                ends.remove(0, job);
+                stage.finish(Timestamp(now), JobId(job)).expect("it runs");
+                if throttler.left(Timestamp(now), 1) {
+                    stage.set_slots(throttler.level());
+                }
+            } else {
+                next += gap_ns * exp(&mut rng);
+                if stage.waiting() < 50_000 {
+                    stage
+                        .dispatch(Timestamp(now), JobId(id), Metadata::HIGH)
+                        .expect("there is room");
+                    id += 1;
+                }
+            }
+            while let Some(scheduled) = stage.schedule(Timestamp(now)) {
+                let takes = server(now, stage.running(), &mut rng);
+                ends.insert(0, now + takes as u64, scheduled.job.0);
+            }
+            let binds = stage.waiting() > 0 && stage.running() >= stage.slots();
+            throttler.binds(Timestamp(now), binds);
+        }
+        found.push(throttler.clone());
+    }
+    found
+}
+
+fn is_near(throttler: &Throttler, knee: u32) -> bool {
+    throttler.knee().is_some_and(|found| found.abs_diff(knee) <= 1)
+}
+
+#[test]
+fn it_finds_the_knee_within_five_seconds() {
+    let knees: [(u32, Server); 5] = [
+        (1, |_, there, rng| shared(1.0, there) * about_one(rng)),
+        (2, |_, there, rng| shared(2.0, there) * about_one(rng)),
+        (3, |_, there, rng| shared(3.0, there) * about_one(rng)),
+        (6, |_, there, rng| shared(6.0, there) * about_one(rng)),
+        (8, |_, there, rng| shared(8.0, there) * exp(rng)),
+    ];
+    for (knee, server) in knees {
+        let found = |seed| levels(server, 2e5, &[5 * SECOND], seed).remove(0);
+        let all: Vec<Throttler> = (0..20).map(found).collect();
+        let near = all.iter().filter(|throttler| is_near(throttler, knee)).count();
+        let knees: Vec<Option<u32>> = all.iter().map(Throttler::knee).collect();
+        assert!(near >= if knee < 8 { 20 } else { 18 }, "knee {knee}: {knees:?}");
+    }
+}
+
+#[test]
+fn it_follows_a_knee_that_moves_up_and_down_within_ten_seconds() {
+    let server: Server = |now, there, rng| {
+        let knee = if (5 * SECOND..25 * SECOND).contains(&now) { 8.0 } else { 3.0 };
+        shared(knee, there) * about_one(rng)
+    };
+    for seed in 0..5 {
+        let at = [5 * SECOND, 15 * SECOND, 25 * SECOND, 35 * SECOND];
+        let found = levels(server, 2e5, &at, seed);
+        for (throttler, knee) in found.iter().zip([3, 8, 8, 3]) {
+            assert!(is_near(throttler, knee), "seed {seed}, knee {knee}: {throttler:?}");
+        }
+    }
+}
+
+#[test]
+fn at_half_the_load_it_gives_the_server_what_it_can_use() {
+    // 8 at once, and half of them needed: a level that the load decides would let jobs wait for nothing.
+    for seed in 0..5 {
+        let level =
+            levels(|_, there, rng| shared(8.0, there) * exp(rng), 1e6, &[30 * SECOND], seed);
+        assert!(level[0].level() >= 6, "seed {seed}: {level:?}");
+    }
+}
+
+#[test]
+fn without_a_job_that_waits_it_stays_where_it_is() {
+    let mut throttler = Throttler::new(8);
+    for now in 0..10_000_u64 {
+        throttler.binds(Timestamp(now * 1_000_000), false);
+        assert!(!throttler.left(Timestamp(now * 1_000_000), 1));
+    }
+    assert_eq!(throttler.level(), 1);
+}

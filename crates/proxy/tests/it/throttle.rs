@@ -1,0 +1,86 @@
+//! The stage before a replica that cannot have one: how many requests it gets at once, in which order, and what is
+//! purged.
+
+use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
+
+const PUSHES: &str = "policy = \"least-outstanding\"\ncancel = \"reset\"";
+
+async fn ask(proxy: &Proxy, target: &str, priority: &str) -> Client {
+    let mut client = proxy.client().await;
+    let head = format!("GET {target} HTTP/1.1\r\nhost: x\r\n{priority}\r\n");
+    client.send(head).await;
+    client
+}
+
+async fn waiting(proxy: &Proxy, count: f64) {
+    let what = format!("{count} to wait");
+    eventually(&what, async || proxy.metric("curtail_stage_waiting", &[]).await == count).await;
+}
+
+#[tokio::test]
+async fn a_replica_gets_one_at_a_time_duplicates_last_and_nothing_that_was_given_up() {
+    let backend = Backend::gated(HELLO).await;
+    let proxy = Proxy::serving(&format!("{PUSHES}\nthrottle = 1"), &[&backend]).await;
+    let mut first = ask(&proxy, "/first", "").await;
+    backend.has_seen(1).await;
+    let mut duplicate = ask(&proxy, "/duplicate", "priority: u=7\r\n").await;
+    waiting(&proxy, 1.0).await;
+    let gone = ask(&proxy, "/gone", "").await;
+    waiting(&proxy, 2.0).await;
+    let mut second = ask(&proxy, "/second", "priority: u=1\r\n").await;
+    waiting(&proxy, 3.0).await;
+    drop(gone);
+    waiting(&proxy, 2.0).await;
+    for client in [&mut first, &mut second, &mut duplicate] {
+        backend.open(1);
+        assert_eq!(client.response().await.text(), "hello");
+    }
+    let lines: Vec<String> = backend.seen().iter().map(|seen| seen.line().to_owned()).collect();
+    let targets: Vec<&str> = lines.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(targets, ["/first", "/second", "/duplicate"]);
+    assert_eq!(proxy.metric("curtail_stage_slots", &[]).await, 1.0);
+}
+
+#[tokio::test]
+async fn a_request_that_leaves_its_replica_makes_room_for_the_next() {
+    let backend = Backend::gated(HELLO).await;
+    let proxy = Proxy::serving(&format!("{PUSHES}\nthrottle = 1"), &[&backend]).await;
+    let first = ask(&proxy, "/first", "").await;
+    backend.has_seen(1).await;
+    let mut second = ask(&proxy, "/second", "").await;
+    waiting(&proxy, 1.0).await;
+    drop(first);
+    backend.has_seen(2).await;
+    backend.open(2);
+    assert_eq!(second.response().await.text(), "hello");
+}
+
+#[tokio::test]
+async fn beyond_its_queue_and_its_timeout_requests_are_shed() {
+    let backend = Backend::gated(HELLO).await;
+    let lines = format!(
+        "{PUSHES}\nthrottle = 1\nqueue = 1\ntimeout = \"200ms\"\nattempt_timeout = \"200ms\""
+    );
+    let proxy = Proxy::serving(&lines, &[&backend]).await;
+    let mut runs = ask(&proxy, "/", "").await;
+    backend.has_seen(1).await;
+    let mut waits = ask(&proxy, "/", "").await;
+    waiting(&proxy, 1.0).await;
+    let full = proxy.get("/").await;
+    assert_eq!((full.status, full.header("retry-after")), (503, Some("1")));
+    assert_eq!(runs.response().await.status, 504);
+    let expired = waits.response().await;
+    assert!(matches!(expired.status, 503 | 504), "{}", expired.status);
+    assert!(proxy.count("curtail_requests_total", &[("outcome", "shed")]).await >= 1);
+    waiting(&proxy, 0.0).await;
+}
+
+#[tokio::test]
+async fn slots_that_are_found_begin_at_one() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving(&format!("{PUSHES}\nthrottle = \"auto\""), &[&backend]).await;
+    for _ in 0..20 {
+        assert_eq!(proxy.get("/").await.text(), "hello");
+    }
+    assert_eq!(proxy.metric("curtail_stage_slots", &[]).await, 1.0, "nothing waited");
+}

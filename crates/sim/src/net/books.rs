@@ -1,0 +1,193 @@
+//! What clients know of their queries and copies, and what the actions of their cells change.
+
+use curtail_kernel::stage::Priority;
+use curtail_kernel::{Action, CopyId, Feedback, QueryId, Role, ServerId, ShedReason};
+
+use super::{Rest, ToServer};
+use crate::agenda::NEVER;
+use crate::experiment::JitterOf;
+use crate::sink::{Answered, Sink};
+
+#[derive(Default)]
+pub(super) struct Client {
+    pub(super) queries: Vec<Query>,
+    pub(super) free: Vec<u32>,
+    /// By slot of a copy: its number.
+    pub(super) copies: Vec<u32>,
+    pub(super) deadline_ns: u64,
+}
+
+/// The request of a query that repairs another.
+pub(super) const REPAIR: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Query {
+    pub(super) request: u64,
+    pub(super) arrived_ns: u64,
+    /// P.
+    pub(super) work_ns: f64,
+    /// J of its first two copies.
+    pub(super) jitter_ns: [f64; 2],
+    pub(super) group: u32,
+    pub(super) repairs: bool,
+    pub(super) copies: u32,
+    pub(super) served_ns: u64,
+}
+
+impl Query {
+    pub(super) fn new(request: u64, arrived_ns: u64, work_ns: f64, group: u32) -> Self {
+        let (jitter_ns, repairs, copies, served_ns) = ([0.0; 2], false, 0, NEVER);
+        Self { request, arrived_ns, work_ns, jitter_ns, group, repairs, copies, served_ns }
+    }
+}
+
+/// Where a copy is between two stages, or before the first.
+pub(super) const ON_ITS_WAY: u32 = u32::MAX;
+
+/// All about it that servers ask for: a client's tables are as good as never in a cache when another client's
+/// turn comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copy {
+    pub(super) id: CopyId,
+    pub(super) client: u32,
+    pub(super) query: u32,
+    pub(super) request: u64,
+    pub(super) server: u32,
+    pub(super) priority: Priority,
+    /// It is needed no more.
+    pub(super) purged: bool,
+    /// Which stage of its path it is at, or comes from: 0 is the server's own.
+    pub(super) stage: u32,
+    /// The stage that it is at, and its name there.
+    pub(super) at: u32,
+    pub(super) job: u32,
+    pub(super) work_ns: f64,
+    pub(super) began_ns: u64,
+    /// Of its server.
+    pub(super) feedback: Feedback,
+}
+
+impl Rest {
+    pub(super) fn act(&mut self, now: u64, client: u32, action: &Action, sink: &mut Sink) {
+        match *action {
+            Action::Start { copy, query, server, role, .. } => {
+                self.start(now, client, copy, query, server, role);
+            }
+            Action::Answer { query, .. } => self.answer(now, client, query, sink),
+            Action::Stop { copy: id, .. } => self.stop(now, client, id),
+            Action::Fail { query, .. } => self.fail(client, query, sink),
+            Action::Shed { query, why } => {
+                let repairs =
+                    self.clients[client as usize].queries[query.index()].request == REPAIR;
+                let is_full = why == ShedReason::QueueFull && !repairs;
+                sink.tally.queue_full |= is_full;
+                sink.tally.overflowed |= is_full;
+                self.fail(client, query, sink);
+            }
+            Action::Probe { server } => self.probe(now, client, server),
+            // Nothing fails here, so nothing is lost or ejected.
+            Action::Lose { .. } | Action::Eject { .. } | Action::Restore { .. } => {}
+        }
+    }
+
+    fn stop(&mut self, now: u64, client: u32, id: CopyId) {
+        let copy = self.clients[client as usize].copies[id.slot as usize];
+        if !self.path.is_at_client(self.copies[copy as usize].stage) {
+            return self.requests.send(now, ToServer::Stop { copy, client, id });
+        }
+        if self.purge(now, copy) {
+            self.stopped.push(copy);
+        }
+    }
+
+    fn start(
+        &mut self,
+        now: u64,
+        client: u32,
+        id: CopyId,
+        query: QueryId,
+        server: ServerId,
+        role: Role,
+    ) {
+        let of = &mut self.clients[client as usize];
+        let state = &mut of.queries[query.index()];
+        let jitter_ns = match (&self.jitter, state.copies) {
+            (None, _) => 0.0,
+            (Some((_, JitterOf::Query)), _) => state.jitter_ns[0],
+            (Some(_), copy @ 0..=1) => state.jitter_ns[copy as usize],
+            (Some((draws, _)), copy) => draws.further(state.request, copy, 0) as f64,
+        };
+        state.copies += 1;
+        if state.repairs && role == Role::Primary {
+            state.repairs = false;
+            self.repairs.push((state.group, server, state.work_ns));
+        }
+        let copy = Copy {
+            id,
+            client,
+            query: query.0,
+            request: state.request,
+            server: server.0,
+            priority: self.policy.priority(role),
+            purged: false,
+            stage: 0,
+            at: ON_ITS_WAY,
+            job: 0,
+            work_ns: state.work_ns + jitter_ns,
+            began_ns: NEVER,
+            feedback: Feedback::default(),
+        };
+        let number = self.free.pop().unwrap_or(self.copies.len() as u32);
+        if number as usize == self.copies.len() {
+            self.copies.push(copy);
+        }
+        self.copies[number as usize] = copy;
+        if self.wants.stops {
+            if of.copies.len() <= id.slot as usize {
+                of.copies.resize(id.slot as usize + 1, 0);
+            }
+            of.copies[id.slot as usize] = number;
+        }
+        self.requests.send(now, ToServer::Deliver(number));
+    }
+
+    fn answer(&mut self, now: u64, client: u32, query: QueryId, sink: &mut Sink) {
+        let of = &mut self.clients[client as usize];
+        of.free.push(query.0);
+        self.open -= 1;
+        let Query { request, arrived_ns, copies, served_ns, .. } = of.queries[query.index()];
+        if request == REPAIR {
+            return;
+        }
+        // The response at hand is the one that answers.
+        let useful_ns = self.service_ns;
+        let latency_ns = now - arrived_ns;
+        let waited_ns = served_ns - arrived_ns;
+        if sink.measures(request) {
+            self.meter.answered(client, latency_ns);
+        }
+        sink.answered(Answered { request, latency_ns, waited_ns, useful_ns, copies });
+    }
+
+    fn fail(&mut self, client: u32, query: QueryId, sink: &mut Sink) {
+        let of = &mut self.clients[client as usize];
+        of.free.push(query.0);
+        self.open -= 1;
+        let request = of.queries[query.index()].request;
+        if request != REPAIR {
+            sink.failed(request);
+        }
+    }
+
+    /// A response has arrived: its query was served from then on, if it has not ended.
+    pub(super) fn heard(&mut self, number: u32) -> Feedback {
+        let Copy { client, query, request, began_ns, feedback, .. } = self.copies[number as usize];
+        self.service_ns = feedback.service_ns;
+        let query = &mut self.clients[client as usize].queries[query as usize];
+        // The query's id may be another's already.
+        if query.request == request {
+            query.served_ns = query.served_ns.min(began_ns);
+        }
+        feedback
+    }
+}

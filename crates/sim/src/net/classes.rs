@@ -1,0 +1,102 @@
+//! Two classes before the slots of one stage, beside closed forms.
+
+use curtail_dist::seed;
+use curtail_kernel::stage::Priority;
+
+use super::servers::{Ended, Servers};
+use crate::agenda::NEVER;
+use crate::shared::Mechanism;
+
+const UNIT: f64 = 1e6;
+
+fn exp(rng: &mut rand_pcg::Pcg64Mcg, mean: f64) -> f64 {
+    -(1.0 - seed::unit(rng)).ln() * mean * UNIT
+}
+
+/// The mean sojourn of jobs of each priority that come at these rates, and take an exponential time of mean 1.
+fn sojourns(slots: u32, rates: [f64; 2], chunk_ns: u64, seed: u64) -> [f64; 2] {
+    let mechanism = Mechanism { chunk_ns, stop_ns: 0 };
+    let mut servers = Servers::new((1, slots, 1_000_000), (1.0, None), mechanism, 1);
+    let mut rng = seed::rng(seed);
+    let mut next = rates.map(|rate| exp(&mut rng, 1.0 / rate));
+    let (mut arrived, mut sums, mut counts) = (Vec::new(), [0.0; 2], [0.0; 2]);
+    while counts[0] + counts[1] < 200_000.0 {
+        let class = usize::from(next[1] < next[0]);
+        let now = next[class] as u64;
+        while servers.next_end() <= now {
+            let at = servers.next_end();
+            if let Some((_, Ended::Done { copy, .. })) = servers.end_first(at) {
+                let (class, since): (usize, u64) = arrived[copy as usize];
+                sums[class] += (at - since) as f64 / UNIT;
+                counts[class] += 1.0;
+            }
+        }
+        let priority = [Priority::High, Priority::Low][class];
+        let copy = arrived.len() as u32;
+        arrived.push((class, now));
+        servers.arrive(now, 0, (copy, exp(&mut rng, 1.0)), priority).expect("there is room");
+        next[class] += exp(&mut rng, 1.0 / rates[class]);
+    }
+    [sums[0] / counts[0], sums[1] / counts[1]]
+}
+
+/// The means of several seeds, which have to agree with the truth within five of their standard errors.
+#[track_caller]
+fn assert_agrees(slots: u32, rates: [f64; 2], chunk_ns: u64, truth: [f64; 2]) {
+    let runs: Vec<[f64; 2]> = (0..10).map(|seed| sojourns(slots, rates, chunk_ns, seed)).collect();
+    for (class, truth) in truth.into_iter().enumerate() {
+        let mean = runs.iter().map(|run| run[class]).sum::<f64>() / 10.0;
+        let squares = runs.iter().map(|run| (run[class] - mean).powi(2)).sum::<f64>();
+        let error = (squares / 90.0).sqrt();
+        assert!(error < 0.03 * truth, "{error} is too vague about {truth}");
+        assert!((mean - truth).abs() < 5.0 * error, "class {class}: {mean} ± {error}, not {truth}");
+    }
+}
+
+/// The chance to wait in M/M/k at this load, in servers (Erlang C).
+fn erlang_c(slots: u32, load: f64) -> f64 {
+    let (mut term, mut sum) = (1.0, 0.0);
+    for k in 0..slots {
+        sum += term;
+        term *= load / f64::from(k + 1);
+    }
+    let waits = term * f64::from(slots) / (f64::from(slots) - load);
+    waits / (sum + waits)
+}
+
+const HIGH: f64 = 0.5;
+const LOW: f64 = 0.3;
+
+#[test]
+fn with_preemption_the_first_class_knows_nothing_of_the_second() {
+    let (one, all) = (1.0 - HIGH, 1.0 - HIGH - LOW);
+    assert_agrees(1, [HIGH, LOW], 0, [1.0 / one, 1.0 / (one * all)]);
+    // With several servers as well; and as many jobs are there as if there were one class.
+    for slots in [2, 4] {
+        let k = f64::from(slots);
+        let sojourn = |rate: f64| 1.0 + erlang_c(slots, rate) / (k - rate);
+        let (high, both) = (HIGH * k, (HIGH + LOW) * k);
+        let second = (both * sojourn(both) - high * sojourn(high)) / (LOW * k);
+        assert_agrees(slots, [high, LOW * k], 0, [sojourn(high), second]);
+    }
+}
+
+#[test]
+fn without_it_the_first_class_waits_for_what_runs_and_no_more() {
+    let (one, all) = (1.0 - HIGH, 1.0 - HIGH - LOW);
+    for slots in [1, 4] {
+        let k = f64::from(slots);
+        // Cobham: what is left of those that run, over what the class and those before it leave.
+        let residual = erlang_c(slots, (HIGH + LOW) * k) * all * k / (k * all);
+        let waits = [residual / (k * one), residual / (k * one * all)];
+        assert_agrees(slots, [HIGH * k, LOW * k], NEVER, waits.map(|wait| 1.0 + wait));
+    }
+}
+
+#[test]
+fn in_chunks_it_waits_for_one_chunk_at_most() {
+    let chunk = UNIT as u64 / 5;
+    let [high, _] = sojourns(1, [HIGH, LOW], chunk, 3);
+    let alone = 1.0 / (1.0 - HIGH);
+    assert!(high < alone + 0.2 / (1.0 - HIGH), "{high} beside {alone}");
+}
