@@ -216,8 +216,8 @@ impl Levels<'_> {
         self.level(server) != FULL
     }
 
-    /// How loaded a server is: the copies it holds that one more may have to wait for, and how many slots fewer it has than the server
-    /// with the most. The largest number when it can take none.
+    /// How loaded a server is: the copies it holds that one more may have to wait for, and how many slots
+    /// fewer it has than the server with the most. The largest number when it can take none.
     #[inline(always)]
     #[must_use]
     pub fn level(&self, server: ServerId) -> u32 {

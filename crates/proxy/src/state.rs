@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use curtail_kernel::stage::Priority;
 use curtail_kernel::{Core, GroupId, ServerId, rng};
-use curtail_runtime::http::{Http, Response, Settings};
-use curtail_runtime::stage::{Permit, Stage};
-use curtail_runtime::{Cell, Learning, QueryError, Timers};
-use tokio::time::{Instant, timeout_at};
+use curtail_runtime::http::{Http, Settings};
+use curtail_runtime::stage::Stage;
+use curtail_runtime::{Cell, Learning, Timers};
 
 use crate::config::{self, Config};
 use crate::metrics::{Metrics, ServiceMetrics};
@@ -40,18 +38,6 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Takes a slot of the stage before the replica, where there is one.
-    pub(crate) async fn enter(
-        &self,
-        priority: Priority,
-        deadline: Instant,
-    ) -> Result<Option<Permit>, QueryError<Response>> {
-        let Some(stage) = &self.stage else { return Ok(None) };
-        let entered = timeout_at(deadline, stage.enter_as(priority)).await;
-        let permit = entered.map_err(|_| QueryError::Expired)?;
-        permit.map(Some).map_err(|_| QueryError::QueueFull)
-    }
-
     pub(crate) fn shard(&self, shard: usize) -> (&Cell<Http>, GroupId) {
         let (cell, group) = self.shards[shard];
         (&self.cells[cell].0, group)

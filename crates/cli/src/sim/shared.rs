@@ -55,61 +55,55 @@ pub(crate) struct SharedArgs {
     pub(crate) queue_series: bool,
 }
 
+/// What takes one value, for a macro.
+macro_rules! single {
+    ($each:ident) => {
+        $each!(
+            servers,
+            clients,
+            speed,
+            demand,
+            surge,
+            turn,
+            repair,
+            score_exponent,
+            noise,
+            chunk,
+            load_window
+        )
+    };
+}
+
 impl SharedArgs {
     pub(super) fn override_(&self, parameters: &mut Parameters) {
         let to = parameters;
-        macro_rules! optional {
+        macro_rules! set {
             ($($name:ident),*) => {$(
                 if self.$name.is_some() {
                     to.$name = self.$name.clone();
                 }
             )*};
         }
-        optional!(
-            servers,
-            clients,
-            speed,
-            demand,
-            surge,
-            turn,
-            repair,
-            score_exponent,
-            noise,
-            chunk,
-            load_window
-        );
+        single!(set);
         to.stage.extend(self.stage.iter().flatten().cloned());
         to.tune.extend(self.tune.iter().flatten().cloned());
         to.queue_series |= self.queue_series;
     }
-}
 
-impl SharedArgs {
     /// The parameters that flags give: their names, and what was written.
     pub(super) fn given(&self) -> Vec<(String, String)> {
         let mut given = Vec::new();
-        macro_rules! given {
+        macro_rules! list {
             ($($name:ident),*) => {$(
                 if let Some(value) = &self.$name {
                     given.push((stringify!($name).replace('_', "-"), value.to_string()));
                 }
             )*};
         }
-        given!(
-            servers,
-            clients,
-            speed,
-            demand,
-            surge,
-            turn,
-            repair,
-            score_exponent,
-            noise,
-            chunk,
-            load_window
-        );
-        given.extend(self.stage.iter().flatten().map(|text| ("stage".to_owned(), text.clone())));
-        given.extend(self.tune.iter().flatten().map(|text| ("tune".to_owned(), text.clone())));
+        single!(list);
+        for (name, texts) in [("stage", &self.stage), ("tune", &self.tune)] {
+            given.extend(texts.iter().flatten().map(|text| (name.to_owned(), text.clone())));
+        }
         given
     }
 }

@@ -12,7 +12,7 @@
 //!   throughput is within [`LOSS`] of the greatest. The source goes up by one.
 //! - The knee moves: in exploitation, levels above and below N* are tried now and then, by a quarter of it, and
 //!   where one is better by half of what is in proportion, probing begins anew from there. It does, too, where
-//!   the throughput at N* has changed by [`SHIFT`].
+//!   the throughput at N* has fallen by [`SHIFT`].
 //! - A window ends when the verdict is clear by three standard errors of the two rates, which is soon where a level
 //!   is far off, or when it is long.
 //!
@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 const GROWS: f64 = 1.25;
 /// N* may miss so much of the greatest throughput.
 const LOSS: f64 = 0.08;
-/// A change of the throughput at N* after which the knee is looked for again.
+/// A fall of the throughput at N* after which the knee is looked for again.
 const SHIFT: f64 = 0.25;
 /// The longest window of a level that is tried, in ns of time in which the level binds.
 const TRIAL_NS: u64 = 500_000_000;

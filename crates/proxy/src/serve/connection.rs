@@ -5,13 +5,15 @@
 
 use std::sync::atomic::AtomicU64;
 
-use curtail_http1::server::{Connection, Request, ServerError};
+use curtail_http1::server::{self, Connection, ServerError};
 use curtail_http1::{RequestHead, Version};
-use curtail_runtime::Query;
-use curtail_runtime::http::{PRIORITY, priority};
+use curtail_kernel::stage::Priority;
+use curtail_runtime::http::{Http, PRIORITY, Request, Response, priority};
+use curtail_runtime::stage::{Permit, Stage};
+use curtail_runtime::{Cell, Query, QueryError, QueryResponse};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::forward::{self, PeerAddrs};
 use super::respond::{self, Client, Cut, ResponseContext};
@@ -93,7 +95,7 @@ async fn handle(
     let service = &proxy.services[target.service];
     // Not before the service is known: what it takes decides how much is held for this client.
     let body = client.read_body(service.config.max_request_body).await?;
-    let request = Request { head, body };
+    let request = server::Request { head, body };
     let query = match forward::render(&request, &target, &service.config, peer) {
         Ok(query) => query,
         Err(error) => {
@@ -102,20 +104,17 @@ async fn handle(
         }
     };
     let (is_head, version) = (request.head.is_head(), request.head.version());
-    let urgency = priority(request.head.values(PRIORITY));
+    let place =
+        (service.stage.as_ref()).map(|stage| (stage, priority(request.head.values(PRIORITY))));
     // Bodies wait in the rendered request from here on.
     drop(request);
     let now = Instant::now();
     let (cell, group) = service.shard(target.shard);
     let running = service.metrics.started(now);
     let deadline = now + service.config.timeout;
-    let query = Query { deadline: Some(deadline), ..query.to_group(group) };
-    let asked = async {
-        let permit = service.enter(urgency, deadline).await?;
-        Ok((permit, cell.query(query).await))
-    };
+    let query = query.to_group(group);
     let (permit, outcome) = tokio::select! {
-        asked = asked => asked.map_or_else(|shed| (None, Err(shed)), |(permit, outcome)| (permit, outcome)),
+        asked = ask(cell, query, place, deadline) => asked,
         // Dropping the query abandons it, and its place.
         () = client.peer_closed() => return Err(Cut::PeerClosed),
     };
@@ -144,6 +143,23 @@ async fn handle(
             }
             Err(cut)
         }
+    }
+}
+
+/// Sends a query, once it has a slot where a stage stands before the replica. The wait for that is a part of the
+/// request's time.
+async fn ask(
+    cell: &Cell<Http>,
+    mut query: Query<Request>,
+    place: Option<(&Stage, Priority)>,
+    deadline: Instant,
+) -> (Option<Permit>, Result<QueryResponse<Response>, QueryError<Response>>) {
+    let Some((stage, priority)) = place else { return (None, cell.query(query).await) };
+    query.deadline = Some(deadline);
+    match timeout_at(deadline, stage.enter_as(priority)).await {
+        Ok(Ok(permit)) => (Some(permit), cell.query(query).await),
+        Ok(Err(_)) => (None, Err(QueryError::QueueFull)),
+        Err(_) => (None, Err(QueryError::Expired)),
     }
 }
 

@@ -31,8 +31,7 @@ pub fn priority<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Priority {
 /// A request that says that it is a duplicate, behind whatever it says besides.
 pub(super) fn lowest(wire: &Bytes) -> Bytes {
     let end = wire.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    // Rendered by us, so there is an end.
-    let (head, rest) = wire.split_at(end.map_or(0, |end| end + 2));
+    let (head, rest) = wire.split_at(end.expect("it was rendered with a head") + 2);
     [head, LOWEST, rest].concat().into()
 }
 

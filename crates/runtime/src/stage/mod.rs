@@ -203,8 +203,10 @@ impl State {
                 }
             }
         }
-        let binds = self.stage.waiting() > 0 && self.stage.running() >= self.stage.slots();
-        self.throttler.iter_mut().for_each(|throttler| throttler.binds(now, binds));
+        if let Some(throttler) = &mut self.throttler {
+            let stage = &self.stage;
+            throttler.binds(now, stage.waiting() > 0 && stage.running() >= stage.slots());
+        }
         starts
     }
 }

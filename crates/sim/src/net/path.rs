@@ -5,7 +5,7 @@
 //! is: in a queue, in a slot, or at a later stage of the path. A stage that is a legacy layer neither prioritizes
 //! nor purges; a copy that it holds leaves the path behind it.
 
-use curtail_dist::{Distribution, seed};
+use curtail_dist::seed;
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{Probed, ServerId, Timestamp};
 
@@ -66,9 +66,7 @@ impl Path {
 impl Further {
     /// The work of a request there: that of both of its copies, for they carry the same.
     fn work_ns(&self, request: u64) -> f64 {
-        let of =
-            |work: &Distribution| work.sample(&mut seed::rng(self.stream.wrapping_add(request)));
-        of(&self.hop.work).max(1.0)
+        self.hop.work.sample(&mut seed::rng(self.stream.wrapping_add(request))).max(1.0)
     }
 }
 
@@ -156,44 +154,45 @@ impl Rest {
         self.go_on(now, number, is_done)
     }
 
-    /// A copy has left a stage: it goes to the next one, or home. Where it has come home: itself, and whether it
-    /// is done.
-    pub(super) fn go_on(&mut self, now: u64, number: u32, is_done: bool) -> Option<(u32, bool)> {
-        let Copy { stage, server, client, request, priority, purged, .. } =
-            self.copies[number as usize];
+    /// A copy has left a stage: it goes to the next one on its side, or home. Where it has come home: itself, and
+    /// whether it is done.
+    fn go_on(&mut self, now: u64, number: u32, is_done: bool) -> Option<(u32, bool)> {
+        let Copy { stage, purged, .. } = self.copies[number as usize];
         self.copies[number as usize].at = ON_ITS_WAY;
         let is_home = self.path.is_at_client(stage);
-        let next = self.path.next(stage, is_home).filter(|_| is_done);
-        let Some(next) = next else {
-            if is_home {
-                return Some((number, is_done));
-            }
-            let message =
-                if is_done { ToClient::Finished(number) } else { ToClient::Stopped(number) };
-            self.responses.send(now, message);
-            return None;
+        let (goes_on, is_done) = match self.path.next(stage, is_home) {
+            // A legacy layer has let it run to its end; here it is purged.
+            Some(_) if is_done && purged => (false, false),
+            Some(_) if is_done => (self.step(now, number, is_home), false),
+            _ => (false, is_done),
         };
-        let at = next.base + if is_home { client } else { server };
-        let priority = if next.hop.prioritizes { priority } else { Priority::High };
-        let work = (next.work_ns(request), priority);
-        self.copies[number as usize].stage += 1;
-        if purged || !self.enter(now, number, at, work) {
-            if is_home {
-                return Some((number, false));
-            }
-            self.responses.send(now, ToClient::Stopped(number));
+        match (goes_on, is_home) {
+            (true, _) => return None,
+            (false, true) => return Some((number, is_done)),
+            (false, false) => {}
         }
+        let message = if is_done { ToClient::Finished(number) } else { ToClient::Stopped(number) };
+        self.responses.send(now, message);
         None
     }
 
     /// A response has come to its client. Does it go through a stage there? None: it has come home.
     pub(super) fn come_in(&mut self, now: u64, number: u32) -> Option<(u32, bool)> {
-        let Copy { stage, client, request, priority, .. } = self.copies[number as usize];
-        let Some(next) = self.path.next(stage, true) else { return Some((number, true)) };
-        let priority = if next.hop.prioritizes { priority } else { Priority::High };
-        let (at, work) = (next.base + client, (next.work_ns(request), priority));
-        self.copies[number as usize].stage += 1;
-        if self.enter(now, number, at, work) { None } else { Some((number, false)) }
+        if self.path.next(self.copies[number as usize].stage, true).is_none() {
+            return Some((number, true));
+        }
+        if self.step(now, number, true) { None } else { Some((number, false)) }
+    }
+
+    /// A copy enters the next stage of its path, on this side; false where it is refused.
+    fn step(&mut self, now: u64, number: u32, at_client: bool) -> bool {
+        let copy = &mut self.copies[number as usize];
+        let next = self.path.next(copy.stage, at_client).expect("there is one");
+        copy.stage += 1;
+        let at = next.base + if at_client { copy.client } else { copy.server };
+        let priority = if next.hop.prioritizes { copy.priority } else { Priority::High };
+        let work_ns = next.work_ns(copy.request);
+        self.enter(now, number, at, (work_ns, priority))
     }
 
     /// Copies have begun at a stage.

@@ -13,27 +13,33 @@ use rand_pcg::Pcg64Mcg;
 use crate::agenda::{Agenda, NEVER};
 use crate::shared::{Fluctuation, Mechanism};
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Job {
+    copy: u32,
+    /// Work left, in ns at speed 1: when it last began to run, or was to stop, or was interrupted.
+    left: f64,
+    /// It is to stop, and what is left is that.
+    stopping: bool,
+}
+
 /// A job in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
-    job: u32,
-    copy: u32,
-    /// Work left at `since`, in ns at speed 1.
-    left: f64,
+    name: u32,
+    job: Job,
+    /// When so much was left.
     since: u64,
     begun: u64,
     /// When it is done; it may be interrupted before.
     end: u64,
     is_low: bool,
-    /// It was stopped, and its end is that of stopping.
-    stopping: bool,
 }
 
 struct Server {
     stage: Stage,
     speed: f64,
-    /// By job: the copy that it is, and its work that is left.
-    jobs: Vec<(u32, f64)>,
+    /// By job.
+    jobs: Vec<Job>,
     /// Names of jobs that may be used again.
     free: Vec<u32>,
 }
@@ -137,9 +143,9 @@ impl Servers {
         let of = &mut self.servers[server as usize];
         let job = of.free.pop().unwrap_or(of.jobs.len() as u32);
         if job as usize == of.jobs.len() {
-            of.jobs.push((copy, work_ns));
+            of.jobs.push(Job::default());
         }
-        of.jobs[job as usize] = (copy, work_ns);
+        of.jobs[job as usize] = Job { copy, left: work_ns, stopping: false };
         self.begun.clear();
         if let Err(refused) = of.stage.dispatch(Timestamp(now), JobId(job), Metadata::of(priority))
         {
@@ -159,23 +165,22 @@ impl Servers {
         while let Some(scheduled) = self.servers[server].stage.schedule(Timestamp(now)) {
             let mut slots = self.slots_of(server);
             let is_place = |&slot: &usize| match scheduled.preempts {
-                Some(low) => self.ends.due(slot) != NEVER && self.running[slot].job == low.0,
+                Some(low) => self.ends.due(slot) != NEVER && self.running[slot].name == low.0,
                 None => self.ends.due(slot) == NEVER,
             };
             let slot = slots.find(is_place).expect("the stage counts its slots");
             if scheduled.preempts.is_some() {
                 self.interrupt(now, slot);
             }
-            let JobId(job) = scheduled.job;
+            let JobId(name) = scheduled.job;
             let of = &self.servers[server];
-            let (copy, left) = of.jobs[job as usize];
+            let job = of.jobs[name as usize];
             let is_low = of.stage.priority(scheduled.job) == Priority::Low;
-            let end = end(now, left, of.speed);
-            self.running[slot] =
-                Running { job, copy, left, since: now, begun: now, end, is_low, stopping: false };
+            let end = end(now, job.left, of.speed);
+            self.running[slot] = Running { name, job, since: now, begun: now, end, is_low };
             self.place(slot, end);
             if !scheduled.resumes {
-                self.begun.push(copy);
+                self.begun.push(job.copy);
             }
         }
         let waits = self.mechanism.chunk_ns != 0 && self.servers[server].stage.could_yield();
@@ -195,8 +200,8 @@ impl Servers {
     fn ask(&mut self, now: u64, server: usize) {
         let chunk = self.mechanism.chunk_ns;
         for slot in self.slots_of(server) {
-            let Running { begun, end, is_low, stopping, .. } = self.running[slot];
-            if self.ends.due(slot) != NEVER && is_low && !stopping {
+            let Running { begun, end, is_low, job, .. } = self.running[slot];
+            if self.ends.due(slot) != NEVER && is_low && !job.stopping {
                 let chunks = (now - begun).div_ceil(chunk).max(1);
                 let border = begun.saturating_add(chunks.saturating_mul(chunk));
                 self.ends.set(slot, end.min(border));
@@ -206,10 +211,11 @@ impl Servers {
 
     /// A job gives up its slot, and its work that is left is remembered.
     fn interrupt(&mut self, now: u64, slot: usize) {
-        let Running { job, left, since, begun, .. } = self.running[slot];
+        let Running { name, job, since, begun, .. } = self.running[slot];
         let server = slot / self.slots;
         let of = &mut self.servers[server];
-        of.jobs[job as usize].1 = (left - (now - since) as f64 * of.speed).max(0.0);
+        let left = (job.left - (now - since) as f64 * of.speed).max(0.0);
+        of.jobs[name as usize] = Job { left, ..job };
         self.busy_ns[server] += u128::from(now - begun);
         self.ends.set(slot, NEVER);
     }
@@ -222,9 +228,9 @@ impl Servers {
         }
         self.begun.clear();
         let server = slot / self.slots;
-        let Running { job, copy, end, stopping, .. } = self.running[slot];
+        let Running { name, job: Job { copy, stopping, .. }, end, .. } = self.running[slot];
         if now < end {
-            if self.servers[server].stage.yields(Timestamp(now), JobId(job)) {
+            if self.servers[server].stage.yields(Timestamp(now), JobId(name)) {
                 self.interrupt(now, slot);
                 self.schedule(now, server);
             } else {
@@ -238,11 +244,11 @@ impl Servers {
     }
 
     fn leave(&mut self, now: u64, slot: usize) -> Feedback {
-        let Running { job, begun, .. } = self.running[slot];
+        let Running { name, begun, .. } = self.running[slot];
         let at = slot / self.slots;
         let server = &mut self.servers[at];
-        let feedback = server.stage.finish(Timestamp(now), JobId(job)).expect("it runs");
-        server.free.push(job);
+        let feedback = server.stage.finish(Timestamp(now), JobId(name)).expect("it runs");
+        server.free.push(name);
         self.busy_ns[at] += u128::from(now - begun);
         self.ends.set(slot, NEVER);
         self.schedule(now, at);
@@ -255,7 +261,7 @@ impl Servers {
         self.begun.clear();
         let of = &mut self.servers[server as usize];
         // The name may be another's, or not given yet.
-        if of.jobs.get(job as usize).is_none_or(|of| of.0 != copy) {
+        if of.jobs.get(job as usize).is_none_or(|of| of.copy != copy) {
             return false;
         }
         match of.stage.purge(JobId(job)) {
@@ -266,15 +272,17 @@ impl Servers {
             }
             Purged::Runs => {
                 let runs =
-                    |&slot: &usize| self.ends.due(slot) != NEVER && self.running[slot].job == job;
+                    |&slot: &usize| self.ends.due(slot) != NEVER && self.running[slot].name == job;
                 let slot = self.slots_of(server as usize).find(runs).expect("it has a slot");
                 let stop_ns = self.mechanism.stop_ns;
                 if stop_ns == 0 {
                     self.leave(now, slot);
-                } else if !self.running[slot].stopping {
-                    self.running[slot].stopping = true;
-                    self.running[slot].end = now.saturating_add(stop_ns);
-                    self.ends.set(slot, now.saturating_add(stop_ns));
+                } else if !self.running[slot].job.stopping {
+                    let left = stop_ns as f64 * self.servers[server as usize].speed;
+                    let running = &mut self.running[slot];
+                    running.job = Job { copy, left, stopping: true };
+                    (running.since, running.end) = (now, now.saturating_add(stop_ns));
+                    self.ends.set(slot, running.end);
                 }
                 stop_ns == 0
             }
@@ -284,7 +292,8 @@ impl Servers {
     /// When a copy that runs is done, if nothing comes in between; [`NEVER`] where it does not run.
     pub(super) fn end_of(&self, server: u32, copy: u32) -> u64 {
         let mut slots = self.slots_of(server as usize);
-        let is_it = |&slot: &usize| self.ends.due(slot) != NEVER && self.running[slot].copy == copy;
+        let is_it =
+            |&slot: &usize| self.ends.due(slot) != NEVER && self.running[slot].job.copy == copy;
         slots.find(is_it).map_or(NEVER, |slot| self.running[slot].end)
     }
 
@@ -320,11 +329,12 @@ impl Servers {
         }
         for slot in self.slots_of(at) {
             let running = &mut self.running[slot];
-            if self.ends.due(slot) != NEVER && !running.stopping {
+            if self.ends.due(slot) != NEVER && !running.job.stopping {
                 let is_asked = self.ends.due(slot) < running.end;
-                running.left = (running.left - (now - running.since) as f64 * before).max(0.0);
+                let left = &mut running.job.left;
+                *left = (*left - (now - running.since) as f64 * before).max(0.0);
                 running.since = now;
-                running.end = end(now, running.left, speed);
+                running.end = end(now, *left, speed);
                 let due = if is_asked { self.ends.due(slot).min(running.end) } else { running.end };
                 self.ends.set(slot, due);
             }
@@ -409,5 +419,16 @@ mod tests {
         assert_eq!(servers.next_end(), 15);
         assert_eq!(servers.end_first(15), Some((0, Ended::Stopped { copy: 1 })));
         assert_eq!((servers.next_end(), servers.outstanding(0)), (NEVER, 0));
+    }
+
+    #[test]
+    fn a_duplicate_that_is_stopping_stops_after_it_was_pre_empted() {
+        let mut servers = one(1, Mechanism { chunk_ns: 0, stop_ns: 10 });
+        let job = servers.arrive(0, 0, (1, 100.0), LOW).expect("it runs");
+        assert!(!servers.purge(20, 0, job, 1));
+        servers.arrive(24, 0, (2, 50.0), HIGH).expect("it runs");
+        assert_eq!(servers.end_first(74), done(2, 0, 50));
+        assert_eq!(servers.next_end(), 80, "6 of 10 were left");
+        assert_eq!(servers.end_first(80), Some((0, Ended::Stopped { copy: 1 })));
     }
 }
