@@ -24,6 +24,7 @@ mod root;
 mod say;
 mod signals;
 mod sim;
+mod stage;
 mod sweep;
 mod table;
 mod usage;
@@ -49,8 +50,8 @@ Exit codes, of every verb:
        all connections had
   2    bad input; the message names the value and the fix
   3    the environment lacks something: a place to write, a port, memory, who reads stdout
-  130  interrupted; what there was is written (servers end with 0: leaf, agent and proxy, which
-       drains first, and ends with 1 where it had to cut connections)"
+  130  interrupted; what there was is written (servers end with 0: leaf, agent, proxy and stage,
+       which drain first, and end with 1 where they had to cut connections)"
 )]
 struct Args {
     #[command(subcommand)]
@@ -66,6 +67,7 @@ enum Verb {
     Sweep(sweep::Args),
     Model(model::Args),
     Proxy(proxy::Args),
+    Stage(stage::Args),
     Load(load::Args),
     Agent(agent::Args),
     Report(report::Args),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
     files::allow_many();
     let done = match args.verb {
         Verb::Proxy(args) => proxy::run(&args),
+        Verb::Stage(args) => stage::run(&args),
         Verb::Load(args) => load::run(&args),
         Verb::Agent(args) => agent::run(&args),
         Verb::Report(args) => report::run(&args),

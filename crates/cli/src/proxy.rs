@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use curtail_proxy::Server;
-use curtail_proxy::config::{self, Config, ConfigError, LogFormat, LogLevel};
+use curtail_proxy::config::{self, Config, ConfigError, Log, LogFormat, LogLevel};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    log(&config);
+    log(&config.log);
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
@@ -151,7 +151,7 @@ fn recheck(path: &Path) {
 }
 
 /// `cut`: connections that did not end in time.
-fn drained(cut: usize) -> ExitCode {
+pub(crate) fn drained(cut: usize) -> ExitCode {
     if cut > 0 {
         tracing::warn!(connections = cut, "drain time is over, connections were cut off");
         return ExitCode::from(1);
@@ -160,8 +160,9 @@ fn drained(cut: usize) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn log(config: &Config) {
-    let level = match config.log.level {
+/// Logs to stderr from now on.
+pub(crate) fn log(log: &Log) {
+    let level = match log.level {
         LogLevel::Error => tracing::Level::ERROR,
         LogLevel::Warn => tracing::Level::WARN,
         LogLevel::Info => tracing::Level::INFO,
@@ -174,7 +175,7 @@ fn log(config: &Config) {
         // It would say on stderr that stderr cannot be written, and panic.
         .log_internal_errors(false)
         .with_ansi(say::colored(&std::io::stderr()));
-    match config.log.format {
+    match log.format {
         LogFormat::Json => builder.json().init(),
         LogFormat::Text => builder.init(),
     }

@@ -429,6 +429,10 @@ impl<T: Transport> Listener for Inner<T> {
     fn progress(&self, copy: CopyId) {
         self.feed(&Event::Progress { copy });
     }
+
+    fn began(&self, copy: CopyId) {
+        self.feed(&Event::Started { copy });
+    }
 }
 
 /// A copy to be started.

@@ -56,6 +56,7 @@ impl<R> Head<R> {
 pub(crate) trait Listener: Send + Sync {
     fn unwanted(&self, copy: CopyId);
     fn progress(&self, copy: CopyId);
+    fn began(&self, copy: CopyId);
 }
 
 /// A copy, as its transport may refer to it.
@@ -76,6 +77,13 @@ impl CopyHandle {
     pub fn unwanted(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.unwanted(self.copy);
+        }
+    }
+
+    /// The server has begun with the copy: it waits there no longer. For policies that follow that (`tied`).
+    pub fn began(&self) {
+        if let Some(cell) = self.cell.upgrade() {
+            cell.began(self.copy);
         }
     }
 

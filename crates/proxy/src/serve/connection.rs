@@ -8,9 +8,10 @@ use std::sync::atomic::AtomicU64;
 use curtail_http1::server::{self, Connection, ServerError};
 use curtail_http1::{RequestHead, Version};
 use curtail_kernel::stage::Priority;
-use curtail_runtime::http::{Http, PRIORITY, Request, Response, priority};
+use curtail_runtime::http::{Http, PRIORITY, Request, Response, priority, type_of_service};
 use curtail_runtime::stage::{Permit, Stage};
 use curtail_runtime::{Cell, Query, QueryError, QueryResponse};
+use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -106,6 +107,10 @@ async fn handle(
     let (is_head, version) = (request.head.is_head(), request.head.version());
     let place =
         (service.stage.as_ref()).map(|stage| (stage, priority(request.head.values(PRIORITY))));
+    if let Some((_, priority)) = place {
+        // The link is a stage, too, where it has bands. IPv6 has another option, and is left alone.
+        let _ = sockopt::set_ip_tos(client.stream(), type_of_service(priority));
+    }
     // Bodies wait in the rendered request from here on.
     drop(request);
     let now = Instant::now();

@@ -15,7 +15,7 @@ pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, BodyReceiver, Request, Response};
 pub use pool::Pool;
-pub use priority::{PRIORITY, priority};
+pub use priority::{PRIORITY, priority, type_of_service};
 
 use std::net::SocketAddr;
 use std::time::Duration;

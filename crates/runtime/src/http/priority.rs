@@ -28,6 +28,14 @@ pub fn priority<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Priority {
     priority
 }
 
+/// The type of service of what is sent at a priority, for whoever tells packets apart: interactive, or bulk.
+pub const fn type_of_service(priority: Priority) -> u8 {
+    match priority {
+        Priority::High => 0x10,
+        Priority::Low => 0x08,
+    }
+}
+
 /// A request that says that it is a duplicate, behind whatever it says besides.
 pub(super) fn lowest(wire: &Bytes) -> Bytes {
     let end = wire.windows(4).position(|bytes| bytes == b"\r\n\r\n");

@@ -1,0 +1,66 @@
+//! `curtail stage`, as people and scripts meet it.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use crate::harness::Process;
+use crate::harness::serving::{curtail, saying};
+use crate::harness::words::{folder, refused};
+use rustix::process::Signal;
+
+fn config(kind: &str, more: &str) -> String {
+    format!(
+        "[[stage]]\nname = \"a\"\nkind = \"{kind}\"\nlisten = \"127.0.0.1:0\"\n{more}\n\
+         server = \"127.0.0.1:9\"\n"
+    )
+}
+
+#[test]
+fn check_says_how_classes_are_told_apart_here() {
+    let folder = folder(&[("stage.toml", &config("http", ""))]);
+    let file = folder.path().join("stage.toml").display().to_string();
+    let output = curtail(&format!("stage --check --config {file}"), &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text.contains("fine, 1 stage(s)") && text.contains("link 127.0.0.1"), "{text}");
+    let output = curtail(&format!("stage --check --json --config {file}"), &[]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!(document["verdict"]["kind"], "fine");
+    assert_eq!(document["resources"][0]["resource"], "processor");
+}
+
+#[test]
+fn bad_configurations_are_refused_with_the_line_and_the_fix() {
+    let bad = config("udp", "");
+    let (slots, root) = (config("tcp", "slots = 0"), config("tcp", "root = \"/\""));
+    let files =
+        [("kind.toml", &*bad), ("slots.toml", &*slots), ("root.toml", &*root), ("empty.toml", "")];
+    let folder = folder(&files);
+    refused(
+        folder.path(),
+        "stage --config",
+        &[
+            ("kind.toml", "kind.toml:3: unknown variant `udp`"),
+            ("slots.toml", "slots.toml:1: stage \"a\": slots = 0 is out of range; from 1 to 4096"),
+            ("root.toml", "root means nothing to a stage of kind tcp; remove it"),
+            ("empty.toml", "begin with [[stage]]"),
+            ("absent.toml", "cannot be read"),
+        ],
+    );
+}
+
+#[test]
+fn a_stage_passes_on_and_drains() {
+    let server = saying("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi");
+    let text = config("http", "").replace("127.0.0.1:9", &server.to_string());
+    let folder = folder(&[("stage.toml", &text)]);
+    let file = folder.path().join("stage.toml").display().to_string();
+    let stage = Process::start(&["stage", "--announce", "--config", &file]);
+    let mut client = TcpStream::connect(stage.address).expect("it listens");
+    client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
+    let mut response = String::new();
+    client.read_to_string(&mut response).expect("it answers");
+    assert!(response.ends_with("hi"), "{response}");
+    stage.signal(Signal::TERM);
+    assert_eq!(stage.wait(), Some(0));
+}

@@ -1,0 +1,314 @@
+//! The configuration of `curtail stage`: which stages there are, and what is behind each.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use curtail_kernel::duration;
+use ipnet::IpNet;
+use serde::Deserialize;
+use toml::Spanned;
+
+/// As the file has it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    stage: Vec<Spanned<Raw>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: String,
+    kind: Kind,
+    listen: SocketAddr,
+    #[serde(default)]
+    server: Option<SocketAddr>,
+    #[serde(default)]
+    slots: Option<RawSlots>,
+    #[serde(default)]
+    queue: Option<u32>,
+    #[serde(default)]
+    timeout: Option<String>,
+    #[serde(default)]
+    admin: Option<SocketAddr>,
+    #[serde(default)]
+    purge: Option<SocketAddr>,
+    #[serde(default)]
+    root: Option<PathBuf>,
+    #[serde(default)]
+    reads: Option<u32>,
+    #[serde(default)]
+    listen_low: Option<SocketAddr>,
+    #[serde(default)]
+    low_from: Option<Vec<IpNet>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Http,
+    Tcp,
+    Get,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RawSlots {
+    Number(u32),
+    Word(String),
+}
+
+/// How many jobs a server gets at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slots {
+    /// As many as it needs to do as much as it can.
+    Auto,
+    /// So many.
+    Fixed(u32),
+}
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// What people call it.
+    pub name: String,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// How many jobs are served at once.
+    pub slots: Slots,
+    /// How many jobs of each class wait.
+    pub queue: u32,
+    /// After so long a request has failed; a connection, when nothing went over it for so long.
+    pub timeout: Duration,
+    /// What is behind it.
+    pub behind: Behind,
+}
+
+/// What is behind a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Behind {
+    /// A server that speaks HTTP.
+    Http {
+        /// Where.
+        server: SocketAddr,
+        /// Where metrics and health are.
+        admin: Option<SocketAddr>,
+    },
+    /// A server that speaks anything.
+    Tcp {
+        /// Where.
+        server: SocketAddr,
+        /// What connects to there is duplicates.
+        listen_low: Option<SocketAddr>,
+        /// What connects from there is duplicates.
+        low_from: Vec<IpNet>,
+    },
+    /// Files, or made-up data.
+    Get {
+        /// Where purges are received.
+        purge: SocketAddr,
+        /// Where the files are; none: made-up data.
+        root: Option<PathBuf>,
+        /// How many reads of the disk there are at once.
+        reads: u32,
+    },
+}
+
+/// What is wrong: the file, the line, the value, and the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(String);
+
+/// The longest file that is read, in bytes.
+const BYTES_MAX: u64 = 1 << 20;
+const SLOTS_MAX: u32 = 4096;
+const QUEUE_MAX: u32 = 1_000_000;
+/// Long enough for what waits behind much else: clients know better when they have waited enough.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Reads and checks a file.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn load(path: &Path) -> Result<Vec<Stage>, ConfigError> {
+    let name = path.display();
+    let fault = |why: String| ConfigError(format!("{name}: {why}"));
+    let bytes = fs::metadata(path).map(|of| of.len()).unwrap_or_default();
+    if bytes > BYTES_MAX {
+        return Err(fault(format!("{bytes} bytes; a configuration has at most {BYTES_MAX}")));
+    }
+    let text = fs::read_to_string(path).map_err(|why| {
+        fault(format!("cannot be read ({why}); name a file that exists and is yours"))
+    })?;
+    parse(&name.to_string(), &text)
+}
+
+/// Checks the text of a file; `name` is what errors call it.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn parse(name: &str, text: &str) -> Result<Vec<Stage>, ConfigError> {
+    let line = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
+    let file: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(String::new(), |span| format!(":{}", line(span.start)));
+        ConfigError(format!("{name}{at}: {}; see curtail stage --help", error.message()))
+    })?;
+    if file.stage.is_empty() {
+        let why = "there is no stage; begin with [[stage]], and see curtail stage --help";
+        return Err(ConfigError(format!("{name}: {why}")));
+    }
+    let mut stages: Vec<Stage> = Vec::new();
+    for raw in file.stage {
+        let at = line(raw.span().start);
+        let stage = resolve(raw.into_inner())
+            .map_err(|(stage, why)| ConfigError(format!("{name}:{at}: stage {stage:?}: {why}")))?;
+        if stages.iter().any(|other| other.name == stage.name) {
+            let why = "there are two of that name; give each its own";
+            return Err(ConfigError(format!("{name}:{at}: stage {:?}: {why}", stage.name)));
+        }
+        stages.push(stage);
+    }
+    Ok(stages)
+}
+
+/// The error names the stage.
+fn resolve(raw: Raw) -> Result<Stage, (String, String)> {
+    let name = raw.name.clone();
+    check(raw).map_err(|why| (name, why))
+}
+
+fn check(raw: Raw) -> Result<Stage, String> {
+    let timeout = match &raw.timeout {
+        None => TIMEOUT,
+        Some(text) => timeout(text)?,
+    };
+    let Raw { name, kind, listen, server, admin, purge, root, reads, listen_low, low_from, .. } =
+        raw;
+    if name.is_empty() || name.len() > 64 || name.chars().any(|c| !c.is_ascii_graphic() || c == '"')
+    {
+        return Err("name is for metrics; use 1 to 64 visible characters of ASCII".to_owned());
+    }
+    let fits =
+        |key: &str, given: bool, fits: &[Kind]| match given && !fits.contains(&kind) {
+            true => Err(format!("{key} means nothing to a stage of kind {kind:?}; remove it")
+                .to_lowercase()),
+            false => Ok(()),
+        };
+    fits("server", server.is_some(), &[Kind::Http, Kind::Tcp])?;
+    fits("timeout", raw.timeout.is_some(), &[Kind::Http, Kind::Tcp])?;
+    fits("admin", admin.is_some(), &[Kind::Http])?;
+    fits("purge", purge.is_some(), &[Kind::Get])?;
+    fits("root", root.is_some(), &[Kind::Get])?;
+    fits("reads", reads.is_some(), &[Kind::Get])?;
+    fits("listen_low", listen_low.is_some(), &[Kind::Tcp])?;
+    fits("low_from", low_from.is_some(), &[Kind::Tcp])?;
+    let slots = match (raw.slots, kind) {
+        (None, Kind::Get) => Slots::Fixed(4),
+        (None, _) => Slots::Auto,
+        (Some(RawSlots::Number(slots)), _) => Slots::Fixed(in_range("slots", slots, SLOTS_MAX)?),
+        (Some(RawSlots::Word(word)), Kind::Http | Kind::Tcp) if word == "auto" => Slots::Auto,
+        (Some(RawSlots::Word(word)), Kind::Get) if word == "auto" => {
+            return Err(
+                "slots = \"auto\" is for servers that cannot be changed; write a number".to_owned()
+            );
+        }
+        (Some(RawSlots::Word(word)), _) => {
+            return Err(format!("slots = {word:?} is no number; write one, or \"auto\""));
+        }
+    };
+    let queue = in_range("queue", raw.queue.unwrap_or(1000), QUEUE_MAX)?;
+    let server = || server.ok_or("server is missing; write server = \"ADDRESS:PORT\"");
+    let behind = match kind {
+        Kind::Http => Behind::Http { server: server()?, admin },
+        Kind::Tcp => {
+            let low_from = low_from.unwrap_or_default();
+            Behind::Tcp { server: server()?, listen_low, low_from }
+        }
+        Kind::Get => {
+            let purge = purge.ok_or(
+                "purge is missing: where purges are received; write purge = \"ADDRESS:PORT\"",
+            )?;
+            if let Some(root) = root.as_ref().filter(|root| !root.is_dir()) {
+                return Err(format!("root = {root:?} is no folder; name one that exists"));
+            }
+            let reads = in_range("reads", reads.unwrap_or(4), SLOTS_MAX)?;
+            Behind::Get { purge, root, reads }
+        }
+    };
+    Ok(Stage { name, listen, slots, queue, timeout, behind })
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let parsed = duration::parse(text).map_err(|why| format!("timeout = {text:?} {why}"))?;
+    let timeout = Duration::from_nanos(parsed);
+    match (Duration::from_millis(1)..=TIMEOUT_MAX).contains(&timeout) {
+        true => Ok(timeout),
+        false => Err(format!("timeout = {text:?} is out of range; from 1ms to 24h")),
+    }
+}
+
+fn in_range(key: &str, value: u32, most: u32) -> Result<u32, String> {
+    match (1..=most).contains(&value) {
+        true => Ok(value),
+        false => Err(format!("{key} = {value} is out of range; from 1 to {most}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HTTP: &str = "[[stage]]\nname = \"a\"\nkind = \"http\"\nlisten = \"127.0.0.1:1\"\nserver = \"127.0.0.1:2\"\n";
+
+    #[test]
+    fn a_stage_has_what_its_kind_needs_and_defaults_for_the_rest() {
+        let all = parse("f", HTTP).unwrap();
+        assert_eq!((all[0].slots, all[0].queue), (Slots::Auto, 1000));
+        let get =
+            "[[stage]]\nname = \"b\"\nkind = \"get\"\nlisten = \"[::1]:1\"\npurge = \"[::1]:2\"\n";
+        let all = parse("f", &format!("{HTTP}{get}")).unwrap();
+        assert_eq!(all[1].slots, Slots::Fixed(4));
+        let tcp = HTTP.replace("http", "tcp") + "low_from = [\"10.0.0.0/8\"]\nslots = 3";
+        assert_eq!(parse("f", &tcp).unwrap()[0].slots, Slots::Fixed(3));
+    }
+
+    #[test]
+    fn errors_name_the_file_the_line_the_value_and_the_fix() {
+        for (more, wanted) in [
+            ("slots = 0", "f:1: stage \"a\": slots = 0 is out of range; from 1 to 4096"),
+            (
+                "slots = \"many\"",
+                "f:1: stage \"a\": slots = \"many\" is no number; write one, or \"auto\"",
+            ),
+            ("root = \"/\"", "root means nothing to a stage of kind http; remove it"),
+            ("timeout = \"5\"", "timeout = \"5\" "),
+            ("timeout = \"0s\"", "is out of range; from 1ms to 24h"),
+            ("sluts = 1", "f:6: unknown field `sluts`"),
+            ("queue = -1", "f:6: "),
+            (
+                "[[stage]]\nname=\"b\"\nkind=\"tcp\"\nlisten=\"[::1]:1\"",
+                "f:6: stage \"b\": server is missing",
+            ),
+            (HTTP, "f:6: stage \"a\": there are two of that name; give each its own"),
+        ] {
+            let error = parse("f", &format!("{HTTP}{more}")).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{more}: {error}");
+        }
+        assert!(parse("f", "").unwrap_err().to_string().contains("there is no stage"));
+        assert!(load(Path::new("/absent")).unwrap_err().to_string().contains("cannot be read"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_configuration_or_an_error(text: String, more: String) {
+            let _ = parse("f", &text);
+            let _ = parse("f", &format!("{HTTP}{more}"));
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The client: a transport of the runtime, so any policy of the kernel decides which servers get copies.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use curtail_kernel::stage::Priority;
+use curtail_kernel::{Role, ServerId};
+use curtail_runtime::{CopyHandle, Failure, Head, Transport};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::server::Addresses;
+use super::wire::{Get, RESPONSE_BYTES, Request, Response, Status};
+use crate::cpu::{Handlers, Mechanism};
+use crate::link;
+
+/// Requests, or purges, that may wait for a connection.
+const QUEUE: usize = 1024;
+const READ_BYTES: usize = 64 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How a client works.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientOptions {
+    /// Connections to each server, per class.
+    pub connections: usize,
+    /// Losers are purged by message.
+    pub purges: bool,
+    /// Duplicates are of low priority, on connections of their own; else they are like primaries.
+    pub priorities: bool,
+    /// Servers say when they start with a copy, for policies that follow that (`tied`).
+    pub announce: bool,
+    /// How the threads of the two classes are told apart.
+    pub mechanism: Mechanism,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        let (connections, mechanism) = (2, Mechanism::None);
+        Self { connections, purges: true, priorities: true, announce: false, mechanism }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// A file; empty for made-up data.
+    pub name: Bytes,
+    /// Where the data begins in it, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+}
+
+impl Key {
+    /// So many bytes of made-up data.
+    #[must_use]
+    pub fn made_up(length: u64) -> Self {
+        Self { name: Bytes::new(), offset: 0, length }
+    }
+}
+
+/// A request with its name, which all of its copies share.
+#[derive(Clone, Debug)]
+pub struct Job {
+    id: u64,
+    key: Key,
+}
+
+/// A client; clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Client(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    remotes: Vec<Remote>,
+    options: ClientOptions,
+    /// The first half of a job's name is drawn, the second counts.
+    names: u64,
+    jobs: AtomicU64,
+    _handlers: Handlers,
+}
+
+#[derive(Debug)]
+struct Remote {
+    /// By class.
+    links: [Vec<Link>; 2],
+    purges: mpsc::Sender<Request>,
+}
+
+/// A connection of requests, as its users see it.
+#[derive(Clone, Debug)]
+struct Link {
+    requests: mpsc::Sender<Request>,
+    pending: Pending,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Pending(Arc<Mutex<HashMap<u64, Waiting>>>);
+
+#[derive(Debug)]
+struct Waiting {
+    data: Vec<Bytes>,
+    reply: oneshot::Sender<Result<Vec<Bytes>, Failure>>,
+    copy: Option<Copy>,
+}
+
+/// Who hears that a copy has started.
+struct Copy(CopyHandle);
+
+impl std::fmt::Debug for Copy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Copy")
+    }
+}
+
+impl Client {
+    /// Of these servers, in the order of a topology. Connections are made when they are needed.
+    ///
+    /// # Errors
+    /// There are no threads.
+    pub fn new(
+        servers: impl IntoIterator<Item = Addresses>,
+        options: ClientOptions,
+    ) -> io::Result<Self> {
+        let handlers = Handlers::start(options.mechanism)?;
+        let classes = handlers.classes();
+        let link = |address, priority| {
+            let (requests, waiting) = mpsc::channel(QUEUE);
+            let link = Link { requests, pending: Pending::default() };
+            classes.spawn(priority, run(address, priority, waiting, link.pending.clone()));
+            link
+        };
+        let remote = |Addresses { data, purge }| {
+            let links = [Priority::High, Priority::Low].map(|priority| {
+                (0..options.connections.max(1)).map(|_| link(data, priority)).collect()
+            });
+            let (purges, waiting) = mpsc::channel(QUEUE);
+            classes.spawn(Priority::High, run(purge, Priority::High, waiting, Pending::default()));
+            Remote { links, purges }
+        };
+        let remotes = servers.into_iter().map(remote).collect();
+        // The one source of chance in the standard library; names need not be secret.
+        let names = RandomState::new().hash_one(0) << 32;
+        let jobs = AtomicU64::new(0);
+        Ok(Self(Arc::new(Inner { remotes, options, names, jobs, _handlers: handlers })))
+    }
+
+    /// Names a request.
+    #[must_use]
+    pub fn job(&self, key: Key) -> Job {
+        let count = self.0.jobs.fetch_add(1, Ordering::Relaxed);
+        Job { id: self.0.names | u64::from(count as u32), key }
+    }
+}
+
+impl Transport for Client {
+    type Request = Job;
+    /// The data, in the pieces that came.
+    type Response = Vec<Bytes>;
+
+    async fn send(
+        &self,
+        server: ServerId,
+        Job { id, key }: Job,
+        copy: CopyHandle,
+    ) -> Result<Head<Vec<Bytes>>, Failure> {
+        let Inner { remotes, options, .. } = &*self.0;
+        let remote = remotes.get(server.index()).ok_or(Failure::ConnectFailed)?;
+        let priority = match copy.role() {
+            Role::Duplicate if options.priorities => Priority::Low,
+            Role::Primary | Role::Duplicate => Priority::High,
+        };
+        let links = &remote.links[usize::from(priority == Priority::Low)];
+        let link = links[id as usize % links.len()].clone();
+        let (reply, replied) = oneshot::channel();
+        let Key { name, offset, length } = key;
+        let get = Get { job: id, priority, name, offset, length, announce: options.announce };
+        let copy = options.announce.then_some(Copy(copy));
+        link.pending.lock().insert(id, Waiting { data: Vec::new(), reply, copy });
+        let mut sent = Sent { pending: &link.pending, purges: None, job: id };
+        link.requests.send(Request::Get(get)).await.map_err(|_| Failure::Local)?;
+        sent.purges = options.purges.then_some(&remote.purges);
+        let data = replied.await.unwrap_or(Err(Failure::Local));
+        sent.purges = None;
+        Ok(Head::whole(data?))
+    }
+}
+
+/// A request that is under way; dropped before its end, it is purged.
+struct Sent<'a> {
+    pending: &'a Pending,
+    purges: Option<&'a mpsc::Sender<Request>>,
+    job: u64,
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        self.pending.lock().remove(&self.job);
+        if let Some(purges) = self.purges {
+            // Where too many wait, the job is done in vain.
+            let _ = purges.try_send(Request::Purge(self.job));
+        }
+    }
+}
+
+impl Pending {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that wait have failed.
+    fn fail(&self, why: Failure) {
+        for (_, waiting) in self.lock().drain() {
+            let _ = waiting.reply.send(Err(why));
+        }
+    }
+
+    /// What a server says of a job. One that nobody waits for was purged.
+    fn take(&self, Response { status, more, job, .. }: Response, data: Bytes) {
+        let mut pending = self.lock();
+        let Some(waiting) = pending.get_mut(&job) else { return };
+        if status == Status::Started
+            && let Some(Copy(copy)) = &waiting.copy
+        {
+            let copy = copy.clone();
+            // It may stop other copies.
+            drop(pending);
+            copy.began();
+            return;
+        }
+        if !data.is_empty() {
+            waiting.data.push(data);
+        }
+        if more {
+            return;
+        }
+        if let Some(Waiting { data, reply, .. }) = pending.remove(&job) {
+            let _ = reply.send(if status == Status::Data { Ok(data) } else { Err(Failure::Reset) });
+        }
+    }
+}
+
+/// Keeps a connection while there is something to send.
+async fn run(
+    address: SocketAddr,
+    priority: Priority,
+    mut requests: mpsc::Receiver<Request>,
+    pending: Pending,
+) {
+    while let Some(first) = requests.recv().await {
+        let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => stream,
+            _ => {
+                while requests.try_recv().is_ok() {}
+                pending.fail(Failure::ConnectFailed);
+                continue;
+            }
+        };
+        if let Err(error) = exchange(stream, priority, first, &mut requests, &pending).await {
+            tracing::debug!(%error, %address, "a connection ended");
+        }
+        pending.fail(Failure::Reset);
+    }
+}
+
+async fn exchange(
+    mut stream: TcpStream,
+    priority: Priority,
+    first: Request,
+    requests: &mut mpsc::Receiver<Request>,
+    pending: &Pending,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    link::mark(&stream, priority)?;
+    let (mut input, mut output) = stream.split();
+    let (mut arrived, mut leaving) = (BytesMut::new(), BytesMut::new());
+    first.write(&mut leaving);
+    loop {
+        arrived.reserve(READ_BYTES);
+        tokio::select! {
+            request = requests.recv(), if leaving.len() < READ_BYTES => match request {
+                Some(request) => request.write(&mut leaving),
+                None => return Ok(()),
+            },
+            sent = output.write_buf(&mut leaving), if !leaving.is_empty() => drop(sent?),
+            read = input.read_buf(&mut arrived) => {
+                if read? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                while let Some((response, data)) = next(&mut arrived)? {
+                    pending.take(response, data);
+                }
+            }
+        }
+    }
+}
+
+/// The next piece that is whole.
+fn next(arrived: &mut BytesMut) -> io::Result<Option<(Response, Bytes)>> {
+    let Some((head, rest)) = arrived.split_first_chunk::<RESPONSE_BYTES>() else { return Ok(None) };
+    let response = Response::read(head).map_err(io::Error::other)?;
+    let length = usize::try_from(response.length).unwrap_or(usize::MAX);
+    if rest.len() < length {
+        return Ok(None);
+    }
+    arrived.advance(RESPONSE_BYTES);
+    Ok(Some((response, arrived.split_to(length).freeze())))
+}

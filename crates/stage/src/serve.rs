@@ -1,0 +1,165 @@
+//! All stages of a configuration, started and stopped.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use curtail_kernel::stage::Priority;
+use curtail_runtime::stage;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::config::{Behind, Slots, Stage};
+use crate::cpu::Mechanism;
+use crate::disk::Disk;
+use crate::get;
+use crate::tcp::TcpStage;
+
+/// The most that a throttler tries.
+const SLOTS_MAX: u32 = 256;
+const CONNECTIONS_MAX: usize = 10_000;
+/// How long jobs may take to end when a stage is stopped.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// A stage that did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("stage {stage:?}: {why}")]
+pub struct StageError {
+    stage: String,
+    why: String,
+}
+
+/// Stages that listen.
+#[derive(Debug)]
+pub struct Running {
+    /// The names of stages, and where each listens: for jobs first.
+    pub addresses: Vec<(String, Vec<SocketAddr>)>,
+    jobs: JoinSet<usize>,
+    stop: watch::Sender<bool>,
+    /// They end when they are dropped.
+    servers: Vec<get::Server>,
+}
+
+/// Starts stages. `seed` decides ties.
+///
+/// # Errors
+/// An address is not to be had.
+pub async fn start(stages: Vec<Stage>, seed: u64) -> Result<Running, StageError> {
+    let mut running = Running {
+        addresses: Vec::new(),
+        jobs: JoinSet::new(),
+        stop: watch::channel(false).0,
+        servers: Vec::new(),
+    };
+    for stage in stages {
+        let name = stage.name.clone();
+        let addresses = running.add(stage, seed).await;
+        let addresses = addresses.map_err(|why| StageError { stage: name.clone(), why })?;
+        running.addresses.push((name, addresses));
+    }
+    Ok(running)
+}
+
+impl Running {
+    async fn add(&mut self, stage: Stage, seed: u64) -> Result<Vec<SocketAddr>, String> {
+        let listen = stage.listen;
+        match stage.behind.clone() {
+            Behind::Http { server, admin } => self.http(&stage, server, admin, seed).await,
+            Behind::Tcp { server, listen_low, low_from } => {
+                let before = match stage.slots {
+                    Slots::Auto => stage::Stage::throttled(SLOTS_MAX, stage.queue),
+                    Slots::Fixed(slots) => stage::Stage::new(slots, stage.queue),
+                };
+                let (connections, idle) = (CONNECTIONS_MAX, stage.timeout);
+                let tcp = TcpStage { server, stage: before, low_from, connections, idle };
+                self.tcp(tcp, [Some(listen), listen_low]).await
+            }
+            Behind::Get { purge, root, reads } => {
+                let Slots::Fixed(slots) = stage.slots else { unreachable!("it was checked") };
+                let options = get::ServerOptions {
+                    slots,
+                    queue: stage.queue,
+                    disk: root.map(|root| Disk::new(&root, reads, stage.queue)),
+                    mechanism: Mechanism::find(),
+                    ..get::ServerOptions::default()
+                };
+                let server = get::Server::bind(listen, purge, options).await;
+                let server = server.map_err(|why| format!("{listen}, {purge}: {why}"))?;
+                let get::Addresses { data, purge } = server.addresses();
+                self.servers.push(server);
+                Ok(vec![data, purge])
+            }
+        }
+    }
+
+    /// The proxy has it all but for the name.
+    async fn http(
+        &mut self,
+        stage: &Stage,
+        server: SocketAddr,
+        admin: Option<SocketAddr>,
+        seed: u64,
+    ) -> Result<Vec<SocketAddr>, String> {
+        let Stage { name, listen, queue, timeout, .. } = stage;
+        let timeout = format!("{}us", timeout.as_micros());
+        let throttle = match stage.slots {
+            Slots::Auto => "\"auto\"".to_owned(),
+            Slots::Fixed(slots) => slots.to_string(),
+        };
+        let admin = admin.map_or("false".to_owned(), |admin| format!("\"{admin}\""));
+        let text = format!(
+            "[listen]\nhttp = \"{listen}\"\nadmin = {admin}\n\
+             [[service]]\nname = \"{name}\"\npolicy = \"least-outstanding\"\ncancel = \"reset\"\n\
+             throttle = {throttle}\nqueue = {queue}\n\
+             timeout = \"{timeout}\"\nattempt_timeout = \"{timeout}\"\n\
+             [[service.shard]]\nname = \"0\"\nreplicas = [\"{server}\"]\n"
+        );
+        let config = curtail_proxy::config::parse(name, &text).map_err(|why| why.to_string())?;
+        let server =
+            curtail_proxy::Server::bind(config, seed).await.map_err(|why| why.to_string())?;
+        let mut addresses = vec![server.address().map_err(|why| why.to_string())?];
+        addresses.extend(server.admin_address().and_then(Result::ok));
+        let stop = self.stopped();
+        self.jobs.spawn(server.run(stop));
+        Ok(addresses)
+    }
+
+    async fn tcp(
+        &mut self,
+        tcp: TcpStage,
+        [high, low]: [Option<SocketAddr>; 2],
+    ) -> Result<Vec<SocketAddr>, String> {
+        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        let both = [(high, Priority::High), (low, Priority::Low)];
+        for (address, class) in both.into_iter().filter_map(|(at, class)| Some((at?, class))) {
+            let bind = async || -> io::Result<(TcpListener, SocketAddr)> {
+                let listener = TcpListener::bind(address).await?;
+                let bound = listener.local_addr()?;
+                Ok((listener, bound))
+            };
+            let (listener, bound) = bind().await.map_err(|why| format!("{address}: {why}"))?;
+            listeners.push((listener, class));
+            addresses.push(bound);
+        }
+        let stop = self.stopped();
+        self.jobs.spawn(tcp.serve(listeners, stop, DRAIN));
+        Ok(addresses)
+    }
+
+    fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stop = self.stop.subscribe();
+        async move { drop(stop.wait_for(|stop| *stop).await) }
+    }
+
+    /// Serves until `shutdown`; then what is under way ends, and what does not in time is cut off: so much.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> usize {
+        shutdown.await;
+        self.stop.send_replace(true);
+        let mut cut = 0;
+        while let Some(ended) = self.jobs.join_next().await {
+            cut += ended.unwrap_or_default();
+        }
+        cut
+    }
+}

@@ -1,0 +1,180 @@
+//! The Proxy D-Stage before a server that speaks any protocol over TCP: a connection is a job.
+//!
+//! Source: document 003 §3.4 and §4. Connections wait here and not in the server, which gets as many at once as it needs
+//! ([`curtail_kernel::stage::Throttler`], or a fixed number); those of duplicates wait for those of primaries. A client
+//! that closes its connection, or its sending half, has purged its job, wherever that is. TCP says nothing of
+//! priorities, so rules do (§3.3): by the address that a client connects from, or the port that it connects to.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use curtail_kernel::stage::Priority;
+use curtail_runtime::stage::{Permit, Stage};
+use ipnet::IpNet;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Of what a client sends before its job has its turn, in bytes. Then it waits, too.
+const EARLY_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = 64 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The stage before a server.
+#[derive(Debug)]
+pub struct TcpStage {
+    /// The server.
+    pub server: SocketAddr,
+    /// Its slots and queues.
+    pub stage: Stage,
+    /// Connections from there are duplicates'.
+    pub low_from: Vec<IpNet>,
+    /// How many connections there may be; further ones are closed.
+    pub connections: usize,
+    /// A connection over which nothing goes for so long is closed: it holds a slot.
+    pub idle: Duration,
+}
+
+impl TcpStage {
+    fn priority(&self, from: IpAddr, listener: Priority) -> Priority {
+        let low = self.low_from.iter().any(|net| net.contains(&from.to_canonical()));
+        if low { Priority::Low } else { listener }
+    }
+
+    /// Serves what connects to these listeners, whose connections are of these classes, until `drain`; then what is
+    /// here ends, within so long.
+    pub async fn serve(
+        self,
+        listeners: Vec<(TcpListener, Priority)>,
+        drain: impl Future<Output = ()>,
+        within: Duration,
+    ) -> usize {
+        let room = Arc::new(Semaphore::new(self.connections));
+        let shared = Arc::new(self);
+        let mut jobs = JoinSet::new();
+        tokio::pin!(drain);
+        loop {
+            let accepted = tokio::select! {
+                accepted = accept(&listeners) => accepted,
+                () = &mut drain => break,
+            };
+            while jobs.try_join_next().is_some() {}
+            let Ok((client, from, class)) = accepted else {
+                // Of one connection, or of all descriptors, which will be fewer.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+                tracing::warn!(%from, "too many connections: one is closed");
+                continue;
+            };
+            let (shared, class) = (Arc::clone(&shared), shared.priority(from.ip(), class));
+            jobs.spawn(async move {
+                if let Err(error) = shared.job(client, class).await {
+                    tracing::debug!(%error, %from, "a connection ended");
+                }
+                drop(place);
+            });
+        }
+        drop(listeners);
+        let _ = timeout(within, async { while jobs.join_next().await.is_some() {} }).await;
+        jobs.len()
+    }
+
+    async fn job(&self, mut client: TcpStream, class: Priority) -> io::Result<()> {
+        client.set_nodelay(true)?;
+        let mut early = BytesMut::new();
+        let permit = tokio::select! {
+            permit = self.stage.enter_as(class) => permit.map_err(io::Error::other)?,
+            gone = closed(&mut client, &mut early) => return gone,
+        };
+        let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(self.server));
+        let server = connecting.await.map_err(|_| io::ErrorKind::TimedOut)??;
+        server.set_nodelay(true)?;
+        self.relay(client, server, early, permit).await
+    }
+
+    /// Until either side has said all that it will.
+    async fn relay(
+        &self,
+        mut client: TcpStream,
+        mut server: TcpStream,
+        early: BytesMut,
+        mut permit: Permit,
+    ) -> io::Result<()> {
+        let (from_client, mut to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let (up, down) = (AtomicU64::new(0), AtomicU64::new(0));
+        let moved = || up.load(Ordering::Relaxed) + down.load(Ordering::Relaxed);
+        let ended = tokio::select! {
+            ended = pump(from_client, to_server, early, &up) => ended,
+            ended = pump(from_server, &mut to_client, BytesMut::new(), &down) => ended,
+            () = stands_still(moved, self.idle) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        permit.did(down.into_inner());
+        let _ = permit.finish();
+        ended
+    }
+}
+
+/// Passes on what comes from one side, until there is no more.
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut buffer: BytesMut,
+    moved: &AtomicU64,
+) -> io::Result<()> {
+    loop {
+        let bytes = buffer.len() as u64;
+        to.write_all_buf(&mut buffer).await?;
+        moved.fetch_add(bytes, Ordering::Relaxed);
+        buffer.reserve(PIECE_BYTES);
+        if from.read_buf(&mut buffer).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits until a sum has not changed for so long, or up to twice that.
+async fn stands_still(sum: impl Fn() -> u64, span: Duration) {
+    let mut last = sum();
+    loop {
+        tokio::time::sleep(span).await;
+        let now = sum();
+        if std::mem::replace(&mut last, now) == now {
+            return;
+        }
+    }
+}
+
+/// The next connection of any.
+async fn accept(
+    listeners: &[(TcpListener, Priority)],
+) -> io::Result<(TcpStream, SocketAddr, Priority)> {
+    std::future::poll_fn(|context| {
+        let ready = |(listener, class): &(TcpListener, Priority)| {
+            let accepted = std::task::ready!(listener.poll_accept(context));
+            Poll::Ready(accepted.map(|(client, from)| (client, from, *class)))
+        };
+        let mut all = listeners.iter().map(ready);
+        all.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
+/// Waits until a client has left, and keeps what it says before.
+async fn closed(client: &mut TcpStream, early: &mut BytesMut) -> io::Result<()> {
+    while early.len() < EARLY_BYTES {
+        if client.read_buf(early).await? == 0 {
+            return Ok(());
+        }
+    }
+    std::future::pending().await
+}

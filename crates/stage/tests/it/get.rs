@@ -1,0 +1,214 @@
+//! Data by request: classes, purges, and what goes wrong.
+
+use bytes::{Bytes, BytesMut};
+use curtail_kernel::stage::Priority;
+use curtail_kernel::{Limits, Policy, Topology, rng};
+use curtail_runtime::{Cell, Query, Timers};
+use curtail_stage::disk::{Disk, PIECE_BYTES};
+use curtail_stage::get::{
+    Client, ClientOptions, Get, Key, Request, Response, Server, ServerOptions, Status,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::eventually;
+
+/// More than sockets take: whoever is sent it and does not read keeps its slot.
+const LONG: u64 = 1 << 29;
+
+async fn server(options: ServerOptions) -> Server {
+    let any = "127.0.0.1:0".parse().unwrap();
+    Server::bind(any, any, options).await.unwrap()
+}
+
+fn one_slot() -> ServerOptions {
+    ServerOptions { slots: 1, queue: 2, ..ServerOptions::default() }
+}
+
+/// A client that says what it is told to.
+struct Raw(TcpStream);
+
+impl Raw {
+    async fn new(server: &Server) -> Self {
+        Self(TcpStream::connect(server.addresses().data).await.unwrap())
+    }
+
+    async fn say(&mut self, request: Request) {
+        let mut bytes = BytesMut::new();
+        request.write(&mut bytes);
+        self.0.write_all(&bytes).await.unwrap();
+    }
+
+    async fn get(&mut self, job: u64, priority: Priority, length: u64) {
+        let (name, offset, announce) = (Bytes::new(), 0, false);
+        self.say(Request::Get(Get { job, priority, name, offset, length, announce })).await;
+    }
+
+    async fn hears(&mut self) -> Response {
+        let mut head = [0; 24];
+        self.0.read_exact(&mut head).await.unwrap();
+        let response = Response::read(&head).unwrap();
+        let mut data = vec![0; response.length as usize];
+        self.0.read_exact(&mut data).await.unwrap();
+        response
+    }
+}
+
+async fn load(server: &Server, wanted: (u32, u32)) {
+    eventually(&format!("{wanted:?}"), async || server.load() == wanted).await;
+}
+
+#[tokio::test]
+async fn a_primary_takes_the_slot_of_a_duplicate_that_goes_on_after_it() {
+    let server = server(one_slot()).await;
+    let (mut low, mut high) = (Raw::new(&server).await, Raw::new(&server).await);
+    low.get(1, Priority::Low, LONG).await;
+    load(&server, (1, 0)).await;
+    high.get(2, Priority::High, 100).await;
+    // The duplicate gives way between two pieces, of which it sends one when its client reads.
+    let (mut read, mut first) = (0, None);
+    while first.is_none() {
+        tokio::select! {
+            response = low.hears() => read += response.length,
+            response = high.hears() => first = Some(response),
+        }
+    }
+    let done = Response { status: Status::Data, more: false, job: 2, length: 100 };
+    assert_eq!(first, Some(done));
+    assert!(read < LONG);
+}
+
+#[tokio::test]
+async fn what_is_purged_leaves_the_queue_without_a_word_and_ends_if_it_runs() {
+    let server = server(one_slot()).await;
+    let mut client = Raw::new(&server).await;
+    let mut purges = TcpStream::connect(server.addresses().purge).await.unwrap();
+    let mut purge = async |job| {
+        let mut bytes = BytesMut::new();
+        Request::Purge(job).write(&mut bytes);
+        purges.write_all(&bytes).await.unwrap();
+    };
+    client.get(1, Priority::High, LONG).await;
+    load(&server, (1, 0)).await;
+    client.get(2, Priority::High, 100).await;
+    client.get(3, Priority::High, 100).await;
+    load(&server, (1, 2)).await;
+    // Twice, and one before its job: it may come sooner, over a connection of its own.
+    for job in [2, 2, 99] {
+        purge(job).await;
+    }
+    load(&server, (1, 1)).await;
+    let mut late = Raw::new(&server).await;
+    late.get(99, Priority::Low, 100).await;
+    assert_eq!(late.hears().await.status, Status::Purged);
+    purge(1).await;
+    let mut heard = client.hears().await;
+    while heard.more {
+        heard = client.hears().await;
+    }
+    assert_eq!((heard.job, heard.status), (1, Status::Purged));
+    assert_eq!(client.hears().await.job, 3);
+    load(&server, (0, 0)).await;
+}
+
+#[tokio::test]
+async fn beyond_the_queue_and_by_a_name_that_is_taken_jobs_are_refused() {
+    let server = server(one_slot()).await;
+    let (mut busy, mut client) = (Raw::new(&server).await, Raw::new(&server).await);
+    busy.get(1, Priority::High, LONG).await;
+    load(&server, (1, 0)).await;
+    for job in [2, 3] {
+        client.get(job, Priority::High, 1).await;
+    }
+    load(&server, (1, 2)).await;
+    for (job, status) in [(4, Status::Refused), (1, Status::Reused), (2, Status::Reused)] {
+        client.get(job, Priority::High, 1).await;
+        let heard = client.hears().await;
+        assert_eq!((heard.job, heard.status, heard.more), (job, status, false));
+    }
+    // A client that dies takes its jobs along, running or not.
+    drop(client);
+    load(&server, (1, 0)).await;
+    drop(busy);
+    load(&server, (0, 0)).await;
+}
+
+#[tokio::test]
+async fn a_connection_of_nonsense_is_closed_and_nothing_else() {
+    let server = server(one_slot()).await;
+    let mut nonsense = Raw::new(&server).await;
+    nonsense.0.write_all(&[7; 64]).await.unwrap();
+    let mut said = Vec::new();
+    // A reset, where not all was read.
+    let _ = nonsense.0.read_to_end(&mut said).await;
+    assert!(said.is_empty());
+    let mut client = Raw::new(&server).await;
+    client.get(1, Priority::Low, 10).await;
+    assert_eq!(client.hears().await.length, 10);
+}
+
+/// A client of the library, with a policy.
+fn cell(servers: &[Server], policy: &str, options: ClientOptions) -> (Cell<Client>, Client) {
+    let client = Client::new(servers.iter().map(Server::addresses), options).unwrap();
+    let policy = Policy::parse(policy, None).unwrap();
+    let topology = Topology::replicated(servers.len() as u32, 1);
+    let kernel =
+        policy.build(&topology, Limits { cancel: true, ..Limits::default() }, rng(1)).unwrap();
+    (Cell::new(kernel, client.clone(), Timers::precise()), client)
+}
+
+#[tokio::test]
+async fn files_arrive_whole_by_either_copy_and_losers_are_purged() {
+    let folder = tempfile::tempdir().unwrap();
+    let data: Vec<u8> = (0..3 * PIECE_BYTES + 5).map(|at| (at % 251) as u8).collect();
+    std::fs::write(folder.path().join("file"), &data).unwrap();
+    let with_files = || {
+        let disk = Some(Disk::new(folder.path(), 2, 100));
+        ServerOptions { disk, ..ServerOptions::default() }
+    };
+    let servers = [server(with_files()).await, server(with_files()).await];
+    for policy in ["das", "tied", "least-outstanding"] {
+        let options = ClientOptions { announce: policy == "tied", ..ClientOptions::default() };
+        let (cell, client) = cell(&servers, policy, options);
+        let (name, offset, length) = (Bytes::from_static(b"file"), 3, data.len() as u64 - 3);
+        let key = Key { name, offset, length };
+        for _ in 0..20 {
+            let response = cell.query(Query::new(client.job(key.clone()))).await.unwrap();
+            assert!(response.response.concat() == data[3..], "{policy}");
+        }
+        for server in &servers {
+            load(server, (0, 0)).await;
+        }
+        let absent = Key { name: Bytes::from_static(b"../file"), offset: 0, length: 1 };
+        assert!(cell.query(Query::new(client.job(absent))).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_answers_where_the_primary_waits() {
+    let servers = [server(one_slot()).await, server(one_slot()).await];
+    let mut busy = Raw::new(&servers[0]).await;
+    busy.get(1, Priority::High, LONG).await;
+    load(&servers[0], (1, 0)).await;
+    let (cell, client) = cell(&servers, "das", ClientOptions::default());
+    for _ in 0..20 {
+        let response = cell.query(Query::new(client.job(Key::made_up(50_000)))).await.unwrap();
+        assert_eq!(response.server.index(), 1);
+    }
+    load(&servers[0], (1, 0)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_fails_what_it_had_and_the_next_request_connects_again() {
+    let first = server(ServerOptions::default()).await;
+    let addresses = first.addresses();
+    let only = [first];
+    let (cell, client) = cell(&only, "least-outstanding", ClientOptions::default());
+    let ask = async || cell.query(Query::new(client.job(Key::made_up(10)))).await;
+    assert!(ask().await.is_ok());
+    drop(only);
+    assert!(ask().await.is_err());
+    let again = Server::bind(addresses.data, addresses.purge, ServerOptions::default()).await;
+    let _again = again.unwrap();
+    eventually("it answers", async || ask().await.is_ok()).await;
+}

@@ -1,0 +1,155 @@
+//! The stage before a server of any protocol.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curtail_kernel::stage::Priority;
+use curtail_runtime::stage::Stage;
+use curtail_stage::tcp::TcpStage;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::eventually;
+
+/// A server that says what it heard, a byte, when it may; in the order in which it heard.
+#[derive(Clone)]
+struct Echo {
+    address: SocketAddr,
+    heard: Arc<Mutex<Vec<u8>>>,
+    may: Arc<Semaphore>,
+}
+
+impl Echo {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, heard, may) =
+            (listener.local_addr().unwrap(), Arc::default(), Arc::new(Semaphore::new(0)));
+        let echo = Self { address, heard, may };
+        let server = echo.clone();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let Self { heard, may, .. } = server.clone();
+                tokio::spawn(async move {
+                    let Ok(byte) = client.read_u8().await else { return };
+                    heard.lock().await.push(byte);
+                    let mut end = [0];
+                    tokio::select! {
+                        permit = may.acquire() => permit.unwrap().forget(),
+                        _ = client.read(&mut end) => return,
+                    }
+                    let _ = client.write_u8(byte).await;
+                });
+            }
+        });
+        echo
+    }
+
+    async fn heard(&self, wanted: &[u8]) {
+        eventually(&format!("{wanted:?}"), async || *self.heard.lock().await == wanted).await;
+    }
+}
+
+struct Front {
+    high: SocketAddr,
+    low: SocketAddr,
+    stage: Stage,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    ended: tokio::task::JoinHandle<usize>,
+}
+
+async fn front(server: SocketAddr, slots: u32, low_from: &[&str]) -> Front {
+    let stage = Stage::new(slots, 10);
+    let low_from = low_from.iter().map(|net| net.parse().unwrap()).collect();
+    let idle = Duration::from_secs(60);
+    let tcp = TcpStage { server, stage: stage.clone(), low_from, connections: 10, idle };
+    let bind = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (first, second) = (bind().await, bind().await);
+    let (high, low) = (first.local_addr().unwrap(), second.local_addr().unwrap());
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let ended = tokio::spawn(tcp.serve(
+        vec![(first, Priority::High), (second, Priority::Low)],
+        async { drop(stopped.await) },
+        Duration::from_secs(5),
+    ));
+    Front { high, low, stage, stop: Some(stop), ended }
+}
+
+async fn say(address: SocketAddr, byte: u8) -> TcpStream {
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_u8(byte).await.unwrap();
+    client
+}
+
+async fn waiting(front: &Front, count: u32) {
+    eventually("so many wait", async || front.stage.waiting() == count).await;
+}
+
+#[tokio::test]
+async fn connections_wait_by_class_and_leave_when_their_client_does() {
+    let echo = Echo::new().await;
+    let mut front = front(echo.address, 1, &[]).await;
+    let mut first = say(front.high, 1).await;
+    echo.heard(&[1]).await;
+    let mut low = say(front.low, 2).await;
+    waiting(&front, 1).await;
+    let gone = say(front.high, 3).await;
+    waiting(&front, 2).await;
+    let mut high = say(front.high, 4).await;
+    waiting(&front, 3).await;
+    drop(gone);
+    waiting(&front, 2).await;
+    echo.may.add_permits(3);
+    for (client, byte) in [(&mut first, 1), (&mut high, 4), (&mut low, 2)] {
+        assert_eq!(client.read_u8().await.unwrap(), byte);
+    }
+    echo.heard(&[1, 4, 2]).await;
+    drop(front.stop.take());
+    assert_eq!(front.ended.await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_frees_the_slot_and_the_server_sees_it() {
+    let echo = Echo::new().await;
+    let front = front(echo.address, 1, &[]).await;
+    let first = say(front.high, 1).await;
+    echo.heard(&[1]).await;
+    let mut second = say(front.high, 2).await;
+    waiting(&front, 1).await;
+    drop(first);
+    echo.heard(&[1, 2]).await;
+    echo.may.add_permits(1);
+    assert_eq!(second.read_u8().await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn where_a_connection_comes_from_may_make_it_a_duplicate() {
+    let echo = Echo::new().await;
+    let front = front(echo.address, 1, &["127.0.0.7/32"]).await;
+    let mut first = say(front.high, 1).await;
+    echo.heard(&[1]).await;
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.7:0".parse().unwrap()).unwrap();
+    let mut low = socket.connect(front.high).await.unwrap();
+    low.write_u8(2).await.unwrap();
+    waiting(&front, 1).await;
+    let mut high = say(front.high, 3).await;
+    waiting(&front, 2).await;
+    echo.may.add_permits(3);
+    for (client, byte) in [(&mut first, 1), (&mut high, 3), (&mut low, 2)] {
+        assert_eq!(client.read_u8().await.unwrap(), byte);
+    }
+    echo.heard(&[1, 3, 2]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_costs_its_client_the_connection_and_no_slot() {
+    let absent = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let front = front(absent, 1, &[]).await;
+    for _ in 0..3 {
+        let mut client = say(front.high, 1).await;
+        assert!(client.read_u8().await.is_err());
+    }
+    eventually("all slots are free", async || front.stage.running() == 0).await;
+}

@@ -1,0 +1,274 @@
+//! A data-parallel network: nine servers of data in namespaces of their own, on links that are the bottleneck.
+//!
+//! Source: document 003 §5.3, Figure 8. `curtail stage` runs on each server, over a link of two bands; a client requests
+//! flows of 50 KB, or of the sizes of a web search, from servers that its policy chooses. Disturbed by transfers of
+//! 10 MB that make 1 % of the link's capacity, of which nothing is duplicated.
+//!
+//! Deviations: links of 20 Mbit/s and not 1 Gbit/s, so that this machine is not the bottleneck: flows take fifty times
+//! as long. The source does not give the sizes of the web search; these are the ones that its reference [13] (DCTCP)
+//! is simulated with everywhere, after the figure there.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use curtail_dist::seed::{rng, unit};
+use curtail_kernel::stage::Priority;
+use curtail_kernel::{Policy, Topology};
+use curtail_runtime::Query;
+use curtail_stage::cpu::Mechanism;
+use curtail_stage::get::{Addresses, Client, ClientOptions, Job, Key};
+use curtail_stage::link;
+use tokio::runtime::Runtime;
+
+use crate::place::{Host, Network, Process, listens};
+use crate::turns::{self, Pace, Turn};
+
+/// Where each server listens.
+const DATA_PORT: u16 = 7000;
+const PURGE_PORT: u16 = 7001;
+/// A background transfer, in bytes.
+const BACKGROUND_BYTES: u64 = 10_000_000;
+/// Their share of the capacity.
+const BACKGROUND: f64 = 0.01;
+/// Bytes on the wire per byte of data: heads of TCP, IP and Ethernet.
+const OVERHEAD: f64 = 1514.0 / 1448.0;
+/// Sizes of flows in bytes, and the share that is at most so large: web search.
+const WEB_SEARCH: [(f64, f64); 12] = [
+    (1.0, 0.0),
+    (10e3, 0.15),
+    (20e3, 0.20),
+    (30e3, 0.30),
+    (50e3, 0.40),
+    (80e3, 0.53),
+    (200e3, 0.60),
+    (1e6, 0.70),
+    (2e6, 0.80),
+    (5e6, 0.90),
+    (10e6, 0.97),
+    (30e6, 1.0),
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The program whose stages run on the servers
+    #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
+    curtail: String,
+    /// Policies; the first is what the others are compared with
+    #[arg(long = "policy", default_values = ["random", "naive", "delayed:60ms", "tied", "das:no-purge", "das"])]
+    policies: Vec<String>,
+    /// Load of primaries: shares of the links' capacity
+    #[arg(long = "load", default_values_t = [0.15, 0.45, 0.75])]
+    loads: Vec<f64>,
+    /// How long each turn is
+    #[arg(long, value_name = "SECONDS", default_value_t = 12.0)]
+    seconds: f64,
+    /// How often each policy has its turn
+    #[arg(long, default_value_t = 3)]
+    rounds: u64,
+    /// Flows of this size, in bytes, or `web-search`
+    #[arg(long, value_name = "BYTES", default_value = "50000", value_parser = Size::parse)]
+    size: Size,
+    /// Of each server's link
+    #[arg(long, value_name = "MBIT_PER_S", default_value_t = 20.0)]
+    link: f64,
+    #[arg(long, default_value_t = 9)]
+    servers: u8,
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// How large flows are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Size {
+    Fixed(u64),
+    WebSearch,
+}
+
+impl Size {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "web-search" {
+            return Ok(Self::WebSearch);
+        }
+        let bytes = text.parse().ok().filter(|bytes| (1..=1 << 30).contains(bytes));
+        bytes.map(Self::Fixed).ok_or("write a number of bytes, or web-search".to_owned())
+    }
+
+    fn draw(self, uniform: f64) -> u64 {
+        match self {
+            Self::Fixed(bytes) => bytes,
+            Self::WebSearch => {
+                let at = WEB_SEARCH.partition_point(|(_, share)| *share <= uniform);
+                let [(low, from), (high, to)] = [WEB_SEARCH[at - 1], WEB_SEARCH[at]];
+                (low + (high - low) * (uniform - from) / (to - from)) as u64
+            }
+        }
+    }
+
+    fn mean(self) -> f64 {
+        match self {
+            Self::Fixed(bytes) => bytes as f64,
+            Self::WebSearch => {
+                let part = |two: &[(f64, f64)]| (two[1].1 - two[0].1) * (two[0].0 + two[1].0) / 2.0;
+                WEB_SEARCH.windows(2).map(part).sum()
+            }
+        }
+    }
+
+    /// As Figure 8 (a) tells them apart.
+    fn class(self, bytes: u64) -> &'static str {
+        match (self, bytes) {
+            (Self::Fixed(_), _) => "all",
+            (Self::WebSearch, 0..100_000) => "small",
+            (Self::WebSearch, 100_000..10_000_000) => "medium",
+            (Self::WebSearch, _) => "large",
+        }
+    }
+}
+
+/// The servers, and where the client is.
+pub(crate) struct Servers {
+    pub(crate) client: Host,
+    pub(crate) addresses: Vec<Addresses>,
+    _network: Network,
+    _hosts: Vec<Host>,
+    _stages: Vec<Process>,
+}
+
+impl Servers {
+    /// Servers on links of so many bits per second. From the main thread: they end with the one that starts them.
+    pub(crate) fn start(curtail: &str, count: u8, bits_per_s: f64) -> Result<Self> {
+        let mut network = Network::new()?;
+        let client = network.host(1, 4 << 20)?;
+        let folder = tempfile::tempdir()?;
+        let (mut hosts, mut stages, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+        for at in 0..count {
+            let host = network.host(10 + at, 4 << 20)?;
+            for (program, line) in link::commands("eth0", bits_per_s as u64) {
+                crate::place::run(host.command(program).args(line.split(' ')))?;
+            }
+            let file = folder.path().join(format!("{at}.toml"));
+            stages.push(stage(curtail, &host, &file)?);
+            let socket =
+                |port| -> Result<SocketAddr> { Ok(format!("{}:{port}", host.address).parse()?) };
+            addresses.push(Addresses { data: socket(DATA_PORT)?, purge: socket(PURGE_PORT)? });
+            hosts.push(host);
+        }
+        client.namespace.inside(|| addresses.iter().try_for_each(|at| listens(at.purge)))?;
+        Ok(Self { client, addresses, _network: network, _hosts: hosts, _stages: stages })
+    }
+}
+
+fn stage(curtail: &str, host: &Host, file: &Path) -> Result<Process> {
+    let listen = format!("{}:{DATA_PORT}", host.address);
+    let purge = format!("{}:{PURGE_PORT}", host.address);
+    let text = format!(
+        "[[stage]]\nname = \"data\"\nkind = \"get\"\nlisten = \"{listen}\"\npurge = \"{purge}\"\n"
+    );
+    fs::write(file, text)?;
+    let mut command = host.command(curtail);
+    command.args(["stage", "--config"]).arg(file).stderr(Stdio::null());
+    Process::start(&mut command)
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    ensure!(args.servers >= 2 && args.servers < 200, "--servers: from 2 to 199");
+    ensure!(args.loads.iter().all(|load| *load > 0.0 && *load < 2.0), "--load: above 0, below 2");
+    ensure!(args.link >= 0.1 && args.link <= 10_000.0, "--link: from 0.1 to 10,000");
+    ensure!((1..=100).contains(&args.rounds), "--rounds: from 1 to 100");
+    let parse =
+        |name: &String| Policy::parse(name, None).with_context(|| format!("--policy {name}"));
+    let policies = args.policies.iter().map(parse).collect::<Result<Vec<_>>>()?;
+    let servers = Servers::start(&args.curtail, args.servers, args.link * 1e6)?;
+    servers.client.namespace.enter()?;
+    // The response handlers are threads of the client; the policy's go before them, as they start what these end.
+    Mechanism::find().enter(Priority::High)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let mut all = Vec::new();
+    for &load in &args.loads {
+        let mut turns = vec![Vec::new(); policies.len()];
+        for round in 0..args.rounds {
+            for turn in 0..policies.len() {
+                // Each is first once.
+                let at = (turn + round as usize) % policies.len();
+                eprintln!(
+                    "load {load}, round {} of {}: {}",
+                    round + 1,
+                    args.rounds,
+                    args.policies[at]
+                );
+                turns[at].push(args.turn(&runtime, &servers, &policies[at], load, round)?);
+            }
+        }
+        all.extend(turns::outcomes(load, &args.policies, &turns));
+    }
+    turns::print(&all, args.json)
+}
+
+impl Args {
+    /// All policies meet the same requests in a round.
+    fn turn(
+        &self,
+        runtime: &Runtime,
+        servers: &Servers,
+        policy: &Policy,
+        load: f64,
+        round: u64,
+    ) -> Result<Turn> {
+        let _inside = runtime.enter();
+        let options = ClientOptions {
+            priorities: policy.has_priorities(),
+            announce: true,
+            mechanism: Mechanism::find(),
+            ..ClientOptions::default()
+        };
+        let client = Client::new(servers.addresses.iter().copied(), options)?;
+        let topology = Topology::replicated(u32::from(self.servers), 1);
+        let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(round);
+        let cell = turns::cell(policy, &topology, client.clone(), seed)?;
+        let capacity = f64::from(self.servers) * self.link * 1e6 / 8.0 / OVERHEAD;
+        let pace = |share: f64, bytes: f64, seed| Pace {
+            rate: share * capacity / bytes,
+            seconds: self.seconds,
+            seed,
+        };
+        let mut draws = rng(seed);
+        let mut requests: Vec<(Duration, Option<&'static str>, Query<Job>)> = Vec::new();
+        for due in turns::arrivals(pace(load, self.size.mean(), seed)) {
+            let bytes = self.size.draw(unit(&mut draws));
+            let query = Query::new(client.job(Key::made_up(bytes)));
+            requests.push((due, Some(self.size.class(bytes)), query));
+        }
+        for due in turns::arrivals(pace(BACKGROUND, BACKGROUND_BYTES as f64, seed ^ 1 << 32)) {
+            let background = Query::new(client.job(Key::made_up(BACKGROUND_BYTES)));
+            requests.push((due, None, Query { may_duplicate: false, ..background }));
+        }
+        requests.sort_by_key(|(due, ..)| *due);
+        Ok(turns::open(runtime, &cell, requests, |_| async { true }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_table_and_have_its_mean() {
+        let size = Size::WebSearch;
+        assert_eq!((size.draw(0.15), size.draw(0.53)), (10_000, 80_000));
+        let count = 100_000;
+        let sum: u64 = (0..count).map(|at| size.draw(at as f64 / count as f64)).sum();
+        let mean = sum as f64 / count as f64;
+        assert!((mean / size.mean() - 1.0).abs() < 0.01, "{mean} {}", size.mean());
+        assert_eq!(size.class(99_999), "small");
+        assert_eq!(Size::parse("50000"), Ok(Size::Fixed(50_000)));
+        assert!(Size::parse("0").is_err() && Size::parse("web").is_err());
+    }
+}

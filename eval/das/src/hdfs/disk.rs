@@ -1,0 +1,170 @@
+//! A disk that reads at a fixed rate: a file system in user space (FUSE) over a directory.
+//!
+//! The kernel can limit a device by `blkio.throttle`, but it does so in slices of 100 ms: an idle disk of 20 MB/s reads
+//! its first 2 MB at once, and then nothing for a while. This one serves one request at a time, in the order in which
+//! they come, and each takes its bytes over the rate. What is read is never cached, so every read is one of the disk.
+//! Writes, and the checksums beside blocks, take no time.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::files::{BATCH_FORGET, FORGET, Files, READ, REQUEST, Request, is_checksum};
+
+/// How late a disk that was busy may start its next request as if at once: the time of a response to get to a reader,
+/// and of that reader's next request to come back.
+const TURNAROUND: Duration = Duration::from_micros(500);
+/// How long the kernel may take to mount it.
+const MOUNT: Duration = Duration::from_secs(20);
+
+// Of errno.h.
+const EPERM: i32 = 1;
+const EIO: i32 = 5;
+
+/// A disk's rate and what it read so far.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    rate: AtomicU64,
+    read: AtomicU64,
+}
+
+impl Disk {
+    /// A disk whose files are in `folder`. `command` gets `sh`'s arguments: it mounts the disk where only that process
+    /// sees it, at `at`, and goes on as the program that follows. The disk ends with that process.
+    pub(crate) fn mount(
+        command: &mut Command,
+        folder: &Path,
+        at: &Path,
+        rate: u64,
+    ) -> Result<Arc<Self>> {
+        let channel = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+        let channel = channel.context("no /dev/fuse: run as root on a kernel with FUSE")?;
+        let mount = "mount -i -t fuse -o fd=0,rootmode=40000,user_id=0,group_id=0 disk \"$0\" \
+                     && exec \"$@\" < /dev/null";
+        command.stdin(channel.try_clone()?).args(["--mount", "sh", "-c", mount]).arg(at);
+        ensure!(rate > 0, "a disk needs a rate");
+        let disk = Arc::new(Self { rate: AtomicU64::new(rate), read: AtomicU64::new(0) });
+        let files = Files::new(folder);
+        let server = Server { disk: Arc::clone(&disk), channel, files, free: Instant::now() };
+        thread::spawn(move || server.serve());
+        Ok(disk)
+    }
+
+    /// The bytes that it reads in a second, from its next request on.
+    pub(crate) fn set_rate(&self, rate: u64) {
+        self.rate.store(rate.max(1), Ordering::Relaxed);
+    }
+
+    /// The bytes that it read so far.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+}
+
+struct Server {
+    disk: Arc<Disk>,
+    channel: File,
+    files: Files,
+    /// When the disk is done with the requests that it took.
+    free: Instant,
+}
+
+impl Server {
+    fn serve(mut self) {
+        let (mut buffer, start) = (vec![0; REQUEST + 65_536], Instant::now());
+        loop {
+            match self.channel.read(&mut buffer) {
+                Ok(length) => self.request(&Request(&buffer[..length])),
+                // It is not mounted yet.
+                Err(error) if error.raw_os_error() == Some(EPERM) && start.elapsed() < MOUNT => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                // A request that was given up between its arrival and our read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Unmounted.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn request(&mut self, request: &Request<'_>) {
+        if [FORGET, BATCH_FORGET].contains(&request.operation()) {
+            return;
+        }
+        let mut response = vec![0; 16];
+        let done = match request.operation() {
+            READ => self.read(request, &mut response),
+            _ => self.files.respond(request, &mut response),
+        };
+        let error = done.map_or_else(|error| error.raw_os_error().unwrap_or(EIO), |()| 0);
+        if error != 0 {
+            response.truncate(16);
+        }
+        let length = response.len() as u32;
+        response[..4].copy_from_slice(&length.to_le_bytes());
+        response[4..8].copy_from_slice(&(-error).to_le_bytes());
+        response[8..16].copy_from_slice(&request.unique().to_le_bytes());
+        // Whoever asked may be gone.
+        let _ = self.channel.write(&response);
+    }
+
+    fn read(&mut self, request: &Request<'_>, response: &mut Vec<u8>) -> io::Result<()> {
+        let (handle, offset, size) = (request.u64(40), request.u64(48), request.u32(56) as usize);
+        response.resize(16 + size.min(REQUEST), 0);
+        let length = self.files.opened(handle)?.read_at(&mut response[16..], offset)?;
+        response.truncate(16 + length);
+        if is_checksum(self.files.path(request.node())?) {
+            return Ok(());
+        }
+        let rate = self.disk.rate.load(Ordering::Relaxed);
+        let now = Instant::now();
+        let start = self.free.max(now.checked_sub(TURNAROUND).unwrap_or(now));
+        self.free = start + Duration::from_secs_f64(length as f64 / rate as f64);
+        thread::sleep(self.free.saturating_duration_since(now));
+        self.disk.read.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_at_the_rate_each_time() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (folder, at) = (dir.path().join("stored"), dir.path().join("disk"));
+        fs::create_dir(&folder).and_then(|()| fs::create_dir(&at)).expect("folders");
+        fs::write(dir.path().join("written"), vec![7; 1_000_000]).expect("a file");
+        let mut command = Command::new("unshare");
+        let disk = match Disk::mount(&mut command, &folder, &at, 10_000_000) {
+            Ok(disk) => disk,
+            Err(error) => return println!("SKIPPED: {error:#}"),
+        };
+        let script = "mkdir disk/a && cp written disk/a/b && mv disk/a disk/c && mv disk/c/b disk/c/d \
+                      && cat disk/c/d disk/c/d | tail -c 1000000 | cmp - written \
+                      && ls disk/c && rm disk/c/d && rmdir disk/c && test -z \"$(ls disk)\"";
+        let start = Instant::now();
+        let done = command.args(["sh", "-c", script]).current_dir(dir.path()).output();
+        let done = done.expect("there is unshare");
+        let said = String::from_utf8_lossy(&done.stderr);
+        if said.contains("not permitted") {
+            return println!("SKIPPED: {said}");
+        }
+        assert!(done.status.success() && done.stdout == b"d\n", "{said}");
+        assert_eq!(disk.read_bytes(), 2_000_000);
+        let took = start.elapsed();
+        assert!(took >= Duration::from_millis(199), "{took:?}");
+    }
+}

@@ -1,0 +1,201 @@
+//! Reads by policies that take turns, through a Proxy D-Stage before each DataNode.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use curtail_dist::seed::{rng, unit};
+use curtail_kernel::{GroupId, Policy, Server, ServerId, Topology};
+use curtail_runtime::http::{Http, Request, Response, Settings};
+use curtail_runtime::{CopyHandle, Failure, Head, Query, Transport};
+use tokio::runtime::Runtime;
+
+use super::Args;
+use super::nodes::{self, Hdfs};
+use crate::place::{Host, Process, listens};
+use crate::turns::{self, Outcome, Pace, Turn};
+
+/// Where the stage of a DataNode listens.
+const PORT: u16 = 9900;
+
+/// Copies of requests, some responses late: the noise of document 003, §5.2, added where they arrive.
+#[derive(Clone)]
+struct Noisy {
+    http: Arc<Http>,
+    /// Of which each is drawn as often.
+    delays: Arc<[Duration]>,
+    draws: Arc<Mutex<dyn FnMut() -> f64 + Send>>,
+}
+
+impl Transport for Noisy {
+    type Request = Request;
+    type Response = Response;
+
+    async fn send(
+        &self,
+        server: ServerId,
+        request: Request,
+        copy: CopyHandle,
+    ) -> Result<Head<Response>, Failure> {
+        let head = self.http.send(server, request, copy).await?;
+        let at = (self.draws.lock().unwrap_or_else(PoisonError::into_inner))();
+        if let Some(delay) = self.delays.get((at * self.delays.len() as f64) as usize) {
+            tokio::time::sleep(*delay).await;
+        }
+        Ok(head)
+    }
+}
+
+/// Stages before all DataNodes; they end with this.
+pub(super) struct Stages {
+    _processes: Vec<Process>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Stages {
+    /// From the main thread: they end with the one that starts them.
+    pub(super) fn start(curtail: &str, slots: &str, hdfs: &Hdfs) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let (mut processes, mut addresses) = (Vec::new(), Vec::new());
+        for node in &hdfs.nodes {
+            let address: SocketAddr = format!("{}:{PORT}", node.host.address).parse()?;
+            let file = folder.path().join(&node.host.address);
+            processes.push(stage(curtail, slots, &node.host, &file)?);
+            addresses.push(address);
+        }
+        hdfs.client.namespace.inside(|| addresses.iter().try_for_each(|at| listens(*at)))?;
+        Ok(Self { _processes: processes, addresses })
+    }
+}
+
+fn stage(curtail: &str, slots: &str, host: &Host, file: &Path) -> Result<Process> {
+    let address = &host.address;
+    let text = format!(
+        "[[stage]]\nname = \"datanode\"\nkind = \"http\"\nlisten = \"{address}:{PORT}\"\n\
+         server = \"{address}:{}\"\nslots = {slots}\nadmin = \"{address}:{}\"\n",
+        nodes::PORT,
+        PORT + 1
+    );
+    std::fs::write(file, text)?;
+    let mut command = host.command(curtail);
+    command.args(["stage", "--config"]).arg(file).stderr(std::process::Stdio::null());
+    Process::start(&mut command)
+}
+
+/// What reads meet: a load, and in which round.
+#[derive(Clone, Copy)]
+struct At {
+    load: f64,
+    round: u64,
+}
+
+/// All reads.
+pub(super) struct Reads<'a> {
+    pub(super) args: &'a Args,
+    pub(super) hdfs: &'a Hdfs,
+    pub(super) stages: Stages,
+    runtime: Runtime,
+    topology: Topology,
+    /// Which group each file's replicas are.
+    groups: Vec<GroupId>,
+    delays: Arc<[Duration]>,
+}
+
+impl<'a> Reads<'a> {
+    pub(super) fn new(args: &'a Args, hdfs: &'a Hdfs, stages: Stages) -> Result<Self> {
+        let mut all: Vec<Vec<ServerId>> = Vec::new();
+        let mut groups = Vec::new();
+        for file in 0..args.files {
+            let mut replicas = hdfs.locations(file)?;
+            replicas.sort_unstable();
+            let replicas: Vec<ServerId> =
+                replicas.iter().map(|&node| ServerId(node as u32)).collect();
+            let known = all.iter().position(|group| *group == replicas);
+            groups.push(GroupId(known.unwrap_or(all.len()) as u32));
+            if known.is_none() {
+                all.push(replicas);
+            }
+        }
+        let topology =
+            Topology { servers: vec![Server { slots: 1 }; hdfs.nodes.len()], groups: all };
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let delays = match &args.noise {
+            None => Arc::default(),
+            Some(file) => delays(file, args.service_s() / 0.12)?,
+        };
+        Ok(Self { args, hdfs, stages, runtime, topology, groups, delays })
+    }
+
+    pub(super) fn run(&self) -> Result<Vec<Outcome>> {
+        let Args { policies, loads, rounds, .. } = self.args;
+        let parse =
+            |name: &String| Policy::parse(name, None).with_context(|| format!("--policy {name}"));
+        let parsed = policies.iter().map(parse).collect::<Result<Vec<_>>>()?;
+        let mut all = Vec::new();
+        for &load in loads {
+            let mut turns = vec![Vec::new(); parsed.len()];
+            for round in 0..*rounds {
+                for turn in 0..parsed.len() {
+                    // Each is first once.
+                    let at = (turn + round as usize) % parsed.len();
+                    eprintln!("load {load}, round {} of {rounds}: {}", round + 1, policies[at]);
+                    turns[at].push(self.turn(&parsed[at], At { load, round })?);
+                }
+            }
+            all.extend(turns::outcomes(load, policies, &turns));
+        }
+        Ok(all)
+    }
+
+    /// All policies meet the same requests in a round.
+    fn turn(&self, policy: &Policy, At { load, round }: At) -> Result<Turn> {
+        let _inside = self.runtime.enter();
+        let seed = self.args.seed.wrapping_mul(1_000_003).wrapping_add(round);
+        let span = Duration::from_secs(60);
+        let settings = Settings {
+            priorities: policy.has_priorities(),
+            // A response counts when it is whole: one that is slow in its middle has not answered.
+            whole_bytes: 2 * self.args.bytes,
+            read_timeout: span,
+            ..Settings::default()
+        };
+        let http = Http::new(self.stages.addresses.iter().copied(), settings);
+        let mut noise = rng(seed ^ 1 << 40);
+        let transport = Noisy {
+            http: Arc::new(http),
+            delays: Arc::clone(&self.delays),
+            draws: Arc::new(Mutex::new(move || unit(&mut noise))),
+        };
+        let cell = turns::cell(policy, &self.topology, transport, seed)?;
+        let mut draws = rng(seed);
+        let rate = load * self.hdfs.nodes.len() as f64 / self.args.service_s();
+        let pace = Pace { rate, seconds: self.args.requests / rate, seed };
+        let mut requests = Vec::new();
+        for due in turns::arrivals(pace) {
+            let file = (unit(&mut draws) * self.args.files as f64) as usize;
+            let path = self.hdfs.path(file, 0, self.args.bytes);
+            let request = Request::new("GET", &path, [("host", "datanode")], b"", true)?;
+            requests.push((due, Some("all"), Query::new(request).to_group(self.groups[file])));
+        }
+        let bytes = self.args.bytes;
+        Ok(turns::open(&self.runtime, &cell, requests, move |response| async move {
+            let good = response.head.status() == 200;
+            let whole = response.whole(usize::MAX).await;
+            good && whole.is_ok_and(|whole| whole.len() as u64 == bytes)
+        }))
+    }
+}
+
+/// Reads a file of times, and stretches them.
+fn delays(file: &Path, factor: f64) -> Result<Arc<[Duration]>> {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let read = |line: &str| -> Result<Duration> {
+        let ns = curtail_kernel::duration::parse(line.trim());
+        let ns = ns.map_err(|why| anyhow::anyhow!("{}: {line:?} {why}", file.display()))?;
+        Ok(Duration::from_nanos(ns).mul_f64(factor))
+    };
+    text.lines().filter(|line| !line.starts_with('#')).map(read).collect()
+}

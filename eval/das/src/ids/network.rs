@@ -1,0 +1,176 @@
+//! The traffic source, the duplicator and the de-duplicator, as one thread beside each node.
+//!
+//! In the paper they are machines of their own. Here they share the nodes' processors, so they come before all
+//! instances (`SCHED_FIFO`) and do little: a packet costs them a few µs, and a node some hundreds. Packets are due at
+//! equal distances and go to the nodes in turn. Each thread computes which are its own, so threads share nothing.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::process::Command;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
+use nix::unistd::gettid;
+
+use super::cluster::{self, Cluster, NODES, Role, instance};
+use super::frame::{self, Frame};
+use super::seen::Seen;
+use crate::place;
+
+/// How often packets are sent and received.
+const TICK: Duration = Duration::from_micros(500);
+/// The threads' priority.
+const PRIORITY: &str = "50";
+/// After a turn: how long nothing comes out of a node before its queues count as empty.
+const QUIET: Duration = Duration::from_millis(30);
+
+/// What is sent in a turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    /// Packets of other turns are ignored.
+    pub(crate) turn: u32,
+    /// Packets per second, for both nodes.
+    pub(crate) rate: f64,
+    pub(crate) span: Duration,
+    /// Does each packet go to the other node's duplicate instance too?
+    pub(crate) copies: bool,
+}
+
+/// What one node's thread did in a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) offered: u64,
+    pub(crate) copies: u64,
+    pub(crate) primary: Seen,
+    pub(crate) duplicate: Seen,
+    /// The longest time between two ticks.
+    pub(crate) gap: Duration,
+    /// Processor time.
+    pub(crate) busy: Duration,
+}
+
+/// The wires of one instance.
+#[derive(Debug)]
+struct Port {
+    sender: OwnedFd,
+    receiver: UdpSocket,
+    frame: Frame,
+}
+
+/// The ports of one node.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    node: usize,
+    core: usize,
+    primary: Port,
+    duplicate: Port,
+}
+
+impl Port {
+    fn new(cluster: &Cluster, instance: u8) -> Result<Self> {
+        let (sender, receiver) = (cluster.sender(instance)?, cluster.receiver(instance)?);
+        Ok(Self { sender, receiver, frame: Frame::new(instance) })
+    }
+
+    fn send(&mut self, turn: u32, number: u32) -> Result<()> {
+        let frame = self.frame.number(turn, number);
+        match send(self.sender.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT) {
+            // The wire is full. The packet is lost, as in any network.
+            Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes what the instance processed. Returns how much it was.
+    fn receive(&self, turn: u32, seen: &mut Seen) -> Result<usize> {
+        let mut tag = [0; frame::TAG];
+        let mut count = 0;
+        loop {
+            match self.receiver.recv(&mut tag) {
+                Ok(length) => match frame::parse(&tag[..length]) {
+                    Some((of, number)) if of == turn => seen.mark(number),
+                    _ => {}
+                },
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(count),
+                Err(error) => return Err(error.into()),
+            }
+            count += 1;
+        }
+    }
+}
+
+impl Edge {
+    pub(crate) fn new(cluster: &Cluster, node: usize) -> Result<Self> {
+        let port = |role| Port::new(cluster, instance(node, role));
+        let (primary, duplicate) = (port(Role::Primary)?, port(Role::Duplicate)?);
+        Ok(Self { node, core: cluster.cores[node], primary, duplicate })
+    }
+
+    /// Sends and receives for one turn, from when all threads are ready. To be called on a thread of its own.
+    pub(crate) fn drive(&mut self, load: Load, ready: &Barrier) -> Result<Report> {
+        let scheduled = cluster::pin(self.core).and_then(|()| {
+            let thread = gettid().to_string();
+            place::run(Command::new("chrt").args(["--fifo", "--pid", PRIORITY, &thread])).context(
+                "no real-time priority; run this as root, in the root control group of cpu",
+            )
+        });
+        ready.wait();
+        scheduled?;
+        let (start, before) = (Instant::now(), cpu_time()?);
+        let mut report = Report::default();
+        let (mut next, mut last) = (0, Duration::ZERO);
+        while last < load.span {
+            let now = start.elapsed().min(load.span);
+            report.gap = report.gap.max(now - last);
+            last = now;
+            self.send(load, &mut next, (now.as_secs_f64() * load.rate) as u32, &mut report)?;
+            self.receive(load.turn, &mut report)?;
+            std::thread::sleep(TICK.saturating_sub(start.elapsed() - now));
+        }
+        report.busy = cpu_time()? - before;
+        self.drain()?;
+        Ok(report)
+    }
+
+    fn send(&mut self, load: Load, next: &mut u32, due: u32, report: &mut Report) -> Result<()> {
+        for number in *next..due {
+            if number as usize % NODES == self.node {
+                self.primary.send(load.turn, number)?;
+                report.offered += 1;
+            } else if load.copies {
+                self.duplicate.send(load.turn, number)?;
+                report.copies += 1;
+            }
+        }
+        *next = due.max(*next);
+        Ok(())
+    }
+
+    fn receive(&self, turn: u32, report: &mut Report) -> Result<usize> {
+        let primary = self.primary.receive(turn, &mut report.primary)?;
+        Ok(primary + self.duplicate.receive(turn, &mut report.duplicate)?)
+    }
+
+    /// Waits until the node's queues are empty. What comes now was not processed in time.
+    fn drain(&self) -> Result<()> {
+        let mut last = Instant::now();
+        while last.elapsed() < QUIET {
+            if self.receive(0, &mut Report::default())? > 0 {
+                last = Instant::now();
+            }
+            std::thread::sleep(TICK);
+        }
+        Ok(())
+    }
+}
+
+/// The processor time of this thread.
+fn cpu_time() -> Result<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let first = text.split_whitespace().next().unwrap_or("0");
+    Ok(Duration::from_nanos(first.parse()?))
+}

@@ -1,0 +1,113 @@
+//! Where things run: namespaces behind a bridge, and programs in them.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use curtail_xdp::namespace::Namespace;
+
+/// A network of namespaces, each with one device `eth0` and an address, behind a bridge. Like its namespaces it is gone
+/// with this process.
+#[derive(Debug)]
+pub(crate) struct Network {
+    hub: Namespace,
+    hosts: u32,
+}
+
+/// A namespace of the network.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) namespace: Namespace,
+    pub(crate) address: String,
+}
+
+impl Network {
+    pub(crate) fn new() -> Result<Self> {
+        let hub = Namespace::new()?;
+        hub.ip("link add bridge type bridge\nlink set bridge up")?;
+        Ok(Self { hub, hosts: 0 })
+    }
+
+    /// One more host, `10.77.0.LAST`. `socket_bytes`: at most so much of a response is in a socket buffer, so that a
+    /// connection that closes stops what is sent over it.
+    pub(crate) fn host(&mut self, last: u8, socket_bytes: u32) -> Result<Host> {
+        let (namespace, port) = (Namespace::new()?, format!("port{}", self.hosts));
+        self.hosts += 1;
+        let (path, address) = (namespace.path(), format!("10.77.0.{last}"));
+        self.hub.ip(&format!(
+            "link add {port} type veth peer name eth0 netns {path}\n\
+             link set {port} master bridge\nlink set {port} up"
+        ))?;
+        namespace
+            .ip(&format!("addr add {address}/24 dev eth0\nlink set eth0 up\nlink set lo up"))?;
+        namespace.inside(|| -> io::Result<()> {
+            let of = |first| format!("4096 {first} {socket_bytes}");
+            std::fs::write("/proc/sys/net/ipv4/tcp_wmem", of(16_384))?;
+            std::fs::write("/proc/sys/net/ipv4/tcp_rmem", of(65_536))
+        })?;
+        Ok(Host { namespace, address })
+    }
+}
+
+impl Host {
+    /// A program that runs there, and ends with this process.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--", "nsenter"]);
+        command.arg(format!("--net={}", self.namespace.path())).arg(program);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `tc` there, with each line of arguments.
+    pub(crate) fn tc(&self, lines: &str) -> Result<()> {
+        lines.lines().try_for_each(|line| run(self.command("tc").args(line.split_whitespace())))
+    }
+}
+
+/// Runs a program to its end, which must be good.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+/// What a program prints, which must end well.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let out = command.output().with_context(|| format!("cannot run {name}"))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+    ensure!(out.status.success(), "{name} {}: {}", words.join(" "), said.trim());
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// Waits until a server listens.
+pub(crate) fn listens(address: SocketAddr) -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match TcpStream::connect(address) {
+            Ok(_) => return Ok(()),
+            Err(error) if start.elapsed() > Duration::from_secs(10) => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// A process that ends with this.
+#[derive(Debug)]
+pub(crate) struct Process(pub(crate) Child);
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        command.spawn().map(Self).with_context(|| format!("cannot run {name}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
