@@ -51,7 +51,7 @@ A configuration with a stage of each kind:
   root = \"/srv/data\"           # without it: made-up data, to measure with
   # slots = 4, reads = 4       # responses that are sent, and reads of the disk, at once
 
---check also says how primaries and duplicates are told apart on this machine's processors, disks and links.")]
+--check also says what separates primaries from duplicates on this machine's processors, disks and links.")]
 pub(crate) struct Args {
     /// The configuration, in TOML
     #[arg(long, value_name = "FILE")]
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     done
 }
 
-/// What tells the classes apart on what the stages use.
+/// What separates the classes on what the stages use.
 fn machine(stages: &[Stage]) -> Vec<Found> {
     let mut all = vec![check::processors()];
     for stage in stages {

@@ -18,7 +18,7 @@ pub struct Found {
     pub resource: &'static str,
     /// Which one.
     pub name: String,
-    /// What tells primaries from duplicates there.
+    /// What separates primaries from duplicates there.
     pub mechanism: String,
     /// What is missing, and how to have it; none where all is there.
     pub lacks: Option<String>,

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::sys::{self, Scheduling};
 
-/// How threads of two classes are told apart.
+/// What separates threads of two classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// High ones run before all others.
@@ -133,13 +133,13 @@ mod tests {
     fn a_handler_runs_its_tasks_on_its_own_thread_and_ends_with_its_owner() {
         let handlers = Handlers::start(Mechanism::find()).unwrap();
         for (priority, name) in [(Priority::High, "stage-high"), (Priority::Low, "stage-low")] {
-            let (said, heard) = std::sync::mpsc::channel();
+            let (said, heard) = std::sync::mpsc::sync_channel(1);
             handlers.classes().spawn(priority, async move {
                 said.send(thread::current().name().map(str::to_owned)).unwrap();
             });
             assert_eq!(heard.recv().unwrap().as_deref(), Some(name));
         }
-        let (said, heard) = std::sync::mpsc::channel::<()>();
+        let (said, heard) = std::sync::mpsc::sync_channel::<()>(1);
         handlers.classes().spawn(Priority::High, async move {
             let _said = said;
             std::future::pending::<()>().await;

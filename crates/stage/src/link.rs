@@ -2,7 +2,7 @@
 //!
 //! Source: document 003 §4 ("Linux HTB queues at end-points") and §3.2 (the type of service of a packet). Sockets are
 //! marked; a link of two bands serves the high one first, packet by packet. The queueing disciplines that this takes are
-//! `htb`, which owns the rate of the link so that packets queue where they can be told apart, over `pfifo_fast`
+//! `htb`, which owns the rate of the link so that packets queue where they are in bands, over `pfifo_fast`
 //! ([`commands`]). What waits in a socket can no longer be overtaken, so little may.
 
 use std::io;

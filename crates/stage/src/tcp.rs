@@ -117,6 +117,8 @@ impl TcpStage {
             ended = pump(from_client, to_server, early, &up) => ended,
             ended = pump(from_server, &mut to_client, BytesMut::new(), &down) => ended,
             () = stands_still(moved, self.idle) => Err(io::ErrorKind::TimedOut.into()),
+            // The server cannot interrupt a duplicate, so it is given up: its primary is elsewhere.
+            () = permit.lost() => Ok(()),
         };
         permit.did(down.into_inner());
         let _ = permit.finish();

@@ -25,7 +25,7 @@ use curtail_stage::link;
 use tokio::runtime::Runtime;
 
 use crate::place::{Host, Network, Process, listens};
-use crate::turns::{self, Pace, Turn};
+use crate::turns::{self, Pace, Requests, Turn};
 
 /// Where each server listens.
 const DATA_PORT: u16 = 7000;
@@ -121,7 +121,7 @@ impl Size {
         }
     }
 
-    /// As Figure 8 (a) tells them apart.
+    /// As in Figure 8 (a).
     fn class(self, bytes: u64) -> &'static str {
         match (self, bytes) {
             (Self::Fixed(_), _) => "all",
@@ -240,7 +240,7 @@ impl Args {
             seed,
         };
         let mut draws = rng(seed);
-        let mut requests: Vec<(Duration, Option<&'static str>, Query<Job>)> = Vec::new();
+        let mut requests: Requests<Job> = Vec::new();
         for due in turns::arrivals(pace(load, self.size.mean(), seed)) {
             let bytes = self.size.draw(unit(&mut draws));
             let query = Query::new(client.job(Key::made_up(bytes)));
@@ -263,9 +263,9 @@ mod tests {
     fn sizes_are_those_of_the_table_and_have_its_mean() {
         let size = Size::WebSearch;
         assert_eq!((size.draw(0.15), size.draw(0.53)), (10_000, 80_000));
-        let count = 100_000;
-        let sum: u64 = (0..count).map(|at| size.draw(at as f64 / count as f64)).sum();
-        let mean = sum as f64 / count as f64;
+        let count = 100_000_u32;
+        let sum: u64 = (0..count).map(|at| size.draw(f64::from(at) / f64::from(count))).sum();
+        let mean = sum as f64 / f64::from(count);
         assert!((mean / size.mean() - 1.0).abs() < 0.01, "{mean} {}", size.mean());
         assert_eq!(size.class(99_999), "small");
         assert_eq!(Size::parse("50000"), Ok(Size::Fixed(50_000)));

@@ -31,6 +31,9 @@ pub(crate) struct Pace {
     pub(crate) seed: u64,
 }
 
+/// Requests, when each is due, and their class.
+pub(crate) type Requests<R> = Vec<(Duration, Option<&'static str>, Query<R>)>;
+
 /// What became of a turn's requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
@@ -107,7 +110,7 @@ pub(crate) fn cell<T: Transport>(
 pub(crate) fn open<T, W>(
     runtime: &Runtime,
     cell: &Cell<T>,
-    requests: Vec<(Duration, Option<&'static str>, Query<T::Request>)>,
+    requests: Requests<T::Request>,
     whole: impl Fn(T::Response) -> W + Copy + Send + 'static,
 ) -> Turn
 where

@@ -16,7 +16,7 @@ fn config(kind: &str, more: &str) -> String {
 }
 
 #[test]
-fn check_says_how_classes_are_told_apart_here() {
+fn check_says_what_separates_classes_here() {
     let folder = folder(&[("stage.toml", &config("http", ""))]);
     let file = folder.path().join("stage.toml").display().to_string();
     let output = curtail(&format!("stage --check --config {file}"), &[]);

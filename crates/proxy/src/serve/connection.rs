@@ -118,7 +118,7 @@ async fn handle(
     let running = service.metrics.started(now);
     let deadline = now + service.config.timeout;
     let query = query.to_group(group);
-    let (permit, outcome) = tokio::select! {
+    let (mut permit, outcome) = tokio::select! {
         asked = ask(cell, query, place, deadline) => asked,
         // Dropping the query abandons it, and its place.
         () = client.peer_closed() => return Err(Cut::PeerClosed),
@@ -128,7 +128,10 @@ async fn handle(
     }
     let (shard, sent) = (target.shard, AtomicU64::new(0));
     let context = ResponseContext { service, cell, shard, is_head, deadline, sent };
-    let responded = respond::outcome(client, &context, outcome).await;
+    let responded = tokio::select! {
+        responded = respond::outcome(client, &context, outcome) => responded,
+        () = lost(&mut permit) => Err(Cut::Preempted),
+    };
     if let Some(mut permit) = permit {
         // One at least, as responses may be empty.
         permit.did(1 + context.sent.into_inner());
@@ -142,7 +145,9 @@ async fn handle(
         Err(cut) => {
             tracing::debug!(%cut, service = service.config.name, "response cut off");
             running.ended(cut.outcome());
-            if version == Version::Http10 && matches!(cut, Cut::Replica | Cut::Timeout) {
+            if version == Version::Http10
+                && matches!(cut, Cut::Replica | Cut::Timeout | Cut::Preempted)
+            {
                 // The body may last until the close, which must then not look like one.
                 let _ = client.stream().set_zero_linger();
             }
@@ -162,9 +167,24 @@ async fn ask(
     let Some((stage, priority)) = place else { return (None, cell.query(query).await) };
     query.deadline = Some(deadline);
     match timeout_at(deadline, stage.enter_as(priority)).await {
-        Ok(Ok(permit)) => (Some(permit), cell.query(query).await),
+        Ok(Ok(permit)) => {
+            let mut permit = Some(permit);
+            tokio::select! {
+                outcome = cell.query(query) => (permit, outcome),
+                // The replica cannot interrupt it, so it is given up: its primary is elsewhere.
+                () = lost(&mut permit) => (None, Err(QueryError::QueueFull)),
+            }
+        }
         Ok(Err(_)) => (None, Err(QueryError::QueueFull)),
         Err(_) => (None, Err(QueryError::Expired)),
+    }
+}
+
+/// Waits until a request has lost its slot.
+async fn lost(permit: &mut Option<Permit>) {
+    match permit {
+        Some(permit) => permit.lost().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) enum Cut {
     Replica,
     #[error("the service's timeout passed inside of the response")]
     Timeout,
+    #[error("a primary took the slot of this duplicate")]
+    Preempted,
 }
 
 impl Cut {
@@ -71,7 +73,9 @@ impl Cut {
             Self::PeerClosed | Self::Client(ServerError::Io(_) | ServerError::WriteTimeout(..)) => {
                 RequestOutcome::Abandoned
             }
-            Self::Replica | Self::Timeout | Self::Client(_) => RequestOutcome::Cut,
+            Self::Replica | Self::Timeout | Self::Preempted | Self::Client(_) => {
+                RequestOutcome::Cut
+            }
         }
     }
 }

@@ -42,6 +42,19 @@ async fn a_replica_gets_one_at_a_time_duplicates_last_and_nothing_that_was_given
 }
 
 #[tokio::test]
+async fn a_duplicate_is_given_up_when_a_primary_needs_its_slot() {
+    let backend = Backend::gated(HELLO).await;
+    let proxy = Proxy::serving(&format!("{PUSHES}\nthrottle = 1"), &[&backend]).await;
+    let mut duplicate = ask(&proxy, "/duplicate", "priority: u=7\r\n").await;
+    backend.has_seen(1).await;
+    let mut primary = ask(&proxy, "/primary", "").await;
+    backend.has_seen(2).await;
+    assert_eq!(duplicate.response().await.status(), 503);
+    backend.open(2);
+    assert_eq!(primary.response().await.text(), "hello");
+}
+
+#[tokio::test]
 async fn a_request_that_leaves_its_replica_makes_room_for_the_next() {
     let backend = Backend::gated(HELLO).await;
     let proxy = Proxy::serving(&format!("{PUSHES}\nthrottle = 1"), &[&backend]).await;

@@ -124,30 +124,13 @@ impl Http {
         head.map(|head| (stream, head)).map_err(|error| failure(&error))
     }
 
-    fn is_small(&self, framing: Framing) -> bool {
-        match framing {
-            Framing::Empty => true,
-            Framing::Length(bytes) => bytes <= self.settings.whole_bytes,
-            Framing::Chunked | Framing::UntilClose => false,
-        }
-    }
-}
-
-impl Transport for Http {
-    type Request = Request;
-    type Response = Response;
-
-    async fn send(
+    async fn send_as(
         &self,
         server: ServerId,
         request: Request,
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
         let pool = &self.pools[server.index()];
-        let request = match copy.role() {
-            Role::Duplicate if self.settings.priorities => request.lowest(),
-            Role::Primary | Role::Duplicate => request,
-        };
         let (mut stream, head) = self.exchange(pool, &request).await?;
         let good = !is_failure(head.status());
         let reports = self.settings.load_reports;
@@ -168,6 +151,35 @@ impl Transport for Http {
             feedback,
             tail: Some(tail),
         })
+    }
+
+    fn is_small(&self, framing: Framing) -> bool {
+        match framing {
+            Framing::Empty => true,
+            Framing::Length(bytes) => bytes <= self.settings.whole_bytes,
+            Framing::Chunked | Framing::UntilClose => false,
+        }
+    }
+}
+
+impl Transport for Http {
+    type Request = Request;
+    type Response = Response;
+
+    async fn send(
+        &self,
+        server: ServerId,
+        request: Request,
+        copy: CopyHandle,
+    ) -> Result<Head<Response>, Failure> {
+        if !self.settings.priorities || copy.role() == Role::Primary {
+            return self.send_as(server, request, copy).await;
+        }
+        match self.send_as(server, request.lowest(), copy).await {
+            // A server that gives up a duplicate does what it should.
+            Ok(Head { good: false, .. }) | Err(_) => Err(Failure::Local),
+            good => good,
+        }
     }
 
     async fn probe(&self, server: ServerId) -> Option<(u32, u64)> {

@@ -28,7 +28,7 @@ pub fn priority<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Priority {
     priority
 }
 
-/// The type of service of what is sent at a priority, for whoever tells packets apart: interactive, or bulk.
+/// The type of service of what is sent at a priority: interactive, or bulk.
 pub const fn type_of_service(priority: Priority) -> u8 {
     match priority {
         Priority::High => 0x10,

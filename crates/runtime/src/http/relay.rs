@@ -121,6 +121,8 @@ mod tests {
     impl Listener for Heard {
         fn unwanted(&self, _: CopyId) {}
 
+        fn began(&self, _: CopyId) {}
+
         fn progress(&self, _: CopyId) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }

@@ -99,11 +99,11 @@ impl Stage {
         Self::of(stage::Stage::new(slots, queue).preemptive())
     }
 
-    /// Before a server that cannot be changed: with as many slots as it needs to do as much as it can, one to
-    /// `most`, which are found by [`Throttler`] and follow what the server can do.
+    /// Before a server that cannot be changed: [`Self::preemptive`], with as many slots as it needs to do as much as it
+    /// can, one to `most`, which are found by [`Throttler`] and follow what the server can do.
     #[must_use]
     pub fn throttled(most: u32, queue: u32) -> Self {
-        let stage = stage::Stage::new(1, queue);
+        let stage = stage::Stage::new(1, queue).preemptive();
         Self::with(stage, Some(Throttler::new(most)))
     }
 
@@ -295,6 +295,11 @@ impl Permit {
                 () = self.turn(false) => self.turn(true).await,
             }
         }
+    }
+
+    /// Waits until the request has lost its slot, for work that cannot be interrupted, but can be given up.
+    pub async fn lost(&mut self) {
+        self.turn(false).await;
     }
 
     /// How long the request has had a slot.

@@ -38,7 +38,7 @@ pub struct ClientOptions {
     pub priorities: bool,
     /// Servers say when they start with a copy, for policies that follow that (`tied`).
     pub announce: bool,
-    /// How the threads of the two classes are told apart.
+    /// What separates the threads of the two classes.
     pub mechanism: Mechanism,
 }
 
@@ -191,7 +191,9 @@ impl Transport for Client {
         sent.purges = options.purges.then_some(&remote.purges);
         let data = replied.await.unwrap_or(Err(Failure::Local));
         sent.purges = None;
-        Ok(Head::whole(data?))
+        // A server that gives up a duplicate does what it should.
+        let fault = |why| if priority == Priority::Low { Failure::Local } else { why };
+        data.map(Head::whole).map_err(fault)
     }
 }
 
@@ -224,7 +226,7 @@ impl Pending {
         }
     }
 
-    /// What a server says of a job. One that nobody waits for was purged.
+    /// What a server says of a job. One without a client that waits was purged.
     fn take(&self, Response { status, more, job, .. }: Response, data: Bytes) {
         let mut pending = self.lock();
         let Some(waiting) = pending.get_mut(&job) else { return };

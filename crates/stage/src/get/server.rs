@@ -37,7 +37,7 @@ pub struct ServerOptions {
     pub connections: usize,
     /// Where files are; none: data is made up.
     pub disk: Option<Disk>,
-    /// How the threads of the two classes are told apart.
+    /// What separates the threads of the two classes.
     pub mechanism: Mechanism,
 }
 

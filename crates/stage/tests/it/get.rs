@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::eventually;
 
-/// More than sockets take: whoever is sent it and does not read keeps its slot.
+/// More than sockets take: a client that does not read it keeps its slot.
 const LONG: u64 = 1 << 29;
 
 async fn server(options: ServerOptions) -> Server {
@@ -25,7 +25,7 @@ fn one_slot() -> ServerOptions {
     ServerOptions { slots: 1, queue: 2, ..ServerOptions::default() }
 }
 
-/// A client that says what it is told to.
+/// A client that says anything.
 struct Raw(TcpStream);
 
 impl Raw {

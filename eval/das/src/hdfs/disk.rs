@@ -113,7 +113,7 @@ impl Server {
         response[..4].copy_from_slice(&length.to_le_bytes());
         response[4..8].copy_from_slice(&(-error).to_le_bytes());
         response[8..16].copy_from_slice(&request.unique().to_le_bytes());
-        // Whoever asked may be gone.
+        // The process that asked may be gone.
         let _ = self.channel.write(&response);
     }
 

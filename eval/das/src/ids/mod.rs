@@ -28,18 +28,18 @@ use suricata::Settings;
 use turn::{Bench, Figures, Turn};
 
 /// The first guess of the capacity, in packets per second: below it on any machine.
-const GUESS: f64 = 1000.0;
+const GUESS: f64 = 500.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How long a turn is
-    #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     seconds: f64,
     /// Arrival rates: up to 10 of the measured capacity, above that packets per second of the cluster
     #[arg(long, value_delimiter = ',', default_value = "0.4,0.7,0.9,1.2")]
     rates: Vec<Rate>,
     /// How often single copies and DAS take turns at each rate
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 6)]
     rounds: usize,
     #[command(flatten)]
     settings: Settings,

@@ -16,7 +16,7 @@ pub(crate) struct Row {
     pub(crate) das: Figures,
     /// The goodput of DAS over that of single copies: geometric mean of the rounds.
     pub(crate) ratio: f64,
-    /// Of the lowest round, and of the highest.
+    /// Two standard errors below and above; the ratio itself where there is one round.
     pub(crate) ratio_low: f64,
     pub(crate) ratio_high: f64,
 }
@@ -24,9 +24,9 @@ pub(crate) struct Row {
 impl Row {
     /// `rounds`: of single copies and of DAS.
     pub(crate) fn new(rate: f64, capacity: f64, straggler: bool, rounds: &[[Figures; 2]]) -> Self {
-        let ratios: Vec<f64> =
-            rounds.iter().map(|[single, das]| das.goodput / single.goodput).collect();
-        let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+        let ratio = |[single, das]: &[Figures; 2]| (das.goodput / single.goodput).ln();
+        let ratios: Vec<f64> = rounds.iter().map(ratio).collect();
+        let (middle, half) = middle(&ratios);
         let [single, das] = [0, 1].map(|at| mean(rounds.iter().map(|round| round[at])));
         Self {
             rate,
@@ -34,11 +34,19 @@ impl Row {
             straggler,
             single,
             das,
-            ratio: (logs / ratios.len() as f64).exp(),
-            ratio_low: ratios.iter().copied().fold(f64::INFINITY, f64::min),
-            ratio_high: ratios.iter().copied().fold(0.0, f64::max),
+            ratio: middle.exp(),
+            ratio_low: (middle - half).exp(),
+            ratio_high: (middle + half).exp(),
         }
     }
+}
+
+/// The mean, and two standard errors of it.
+fn middle(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, 2.0 * (squares / (count - 1.0).max(1.0) / count).sqrt())
 }
 
 fn mean(all: impl ExactSizeIterator<Item = Figures>) -> Figures {
@@ -79,8 +87,9 @@ pub(crate) fn table(rows: &[Row]) -> String {
         );
         for row in rows.iter().filter(|row| row.straggler == straggler) {
             let Row { rate, single, das, ratio, ratio_low, ratio_high, .. } = row;
+            let interval = format!("{ratio:.3} ({ratio_low:.3} to {ratio_high:.3})");
             text += &format!(
-                "{rate:>5.2}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>7.1}%  {ratio:.3} ({ratio_low:.3} to {ratio_high:.3})\n",
+                "{rate:>5.2}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>7.1}%  {interval}\n",
                 das.offered,
                 single.goodput,
                 das.goodput,
@@ -108,7 +117,9 @@ mod tests {
         let rounds = [[of(100.0), of(50.0)], [of(200.0), of(400.0)]];
         let row = Row::new(0.5, 1000.0, false, &rounds);
         assert!((row.ratio - 1.0).abs() < 1e-12, "{row:?}");
-        assert_eq!((row.ratio_low, row.ratio_high), (0.5, 2.0));
+        // The logarithms are -ln 2 and ln 2, so their standard error is ln 2.
+        assert!((row.ratio_low - 0.25).abs() < 1e-12, "{row:?}");
+        assert!((row.ratio_high - 4.0).abs() < 1e-12, "{row:?}");
         assert_eq!((row.single.goodput, row.das.goodput), (150.0, 225.0));
     }
 

@@ -1,7 +1,7 @@
 //! A session that comes before all others of the machine.
 //!
-//! The kernel shares processors among sessions first (`sched_autogroup`), and among the processes of a session then. So
-//! a compiler in another session would take half of the nodes' processors. A session of our own can come first, and what
+//! The kernel shares processors among sessions first (`sched_autogroup`), and then among the processes of a session. A
+//! compiler in another session would take half of the nodes' processors. A session of our own can come first, and what
 //! is set for it is gone with it.
 
 use std::fs;

@@ -16,7 +16,7 @@ use crate::place::{self, Process};
 /// How long an instance may take until it inspects packets.
 const START: Duration = Duration::from_secs(30);
 /// Packets that may wait for a primary.
-const PRIMARY_RING: usize = 512;
+const PRIMARY_RING: usize = 128;
 
 /// What instances read when they start. It is gone with this.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Drop for Folder {
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct Settings {
     /// Rules of each instance: more make a packet more work
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 128)]
     pub(crate) rules: usize,
     /// How many packets may wait for a duplicate instance
     #[arg(long, value_name = "PACKETS", default_value_t = 32)]
