@@ -5,14 +5,13 @@
 //! 10 MB that make 1 % of the link's capacity, of which nothing is duplicated.
 //!
 //! Deviations: links of 20 Mbit/s and not 1 Gbit/s, so that this machine is not the bottleneck: flows take fifty times
-//! as long. The source does not give the sizes of the web search; these are the ones that its reference [13] (DCTCP)
+//! as long. The source does not give the sizes of the web search; these are the ones that its reference 13 (DCTCP)
 //! is simulated with everywhere, after the figure there.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use curtail_dist::seed::{rng, unit};
