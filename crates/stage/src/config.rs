@@ -188,9 +188,10 @@ fn check(raw: Raw) -> Result<Stage, String> {
     };
     let Raw { name, kind, listen, server, admin, purge, root, reads, listen_low, low_from, .. } =
         raw;
-    if name.is_empty() || name.len() > 64 || name.chars().any(|c| !c.is_ascii_graphic() || c == '"')
-    {
-        return Err("name is for metrics; use 1 to 64 visible characters of ASCII".to_owned());
+    if name.is_empty() || name.len() > 64 || !name.chars().all(in_names) {
+        return Err(
+            "name is for metrics; use 1 to 64 letters, digits, and - _ . of ASCII".to_owned()
+        );
     }
     let fits =
         |key: &str, given: bool, fits: &[Kind]| match given && !fits.contains(&kind) {
@@ -240,6 +241,10 @@ fn check(raw: Raw) -> Result<Stage, String> {
         }
     };
     Ok(Stage { name, listen, slots, queue, timeout, behind })
+}
+
+fn in_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
@@ -300,6 +305,9 @@ mod tests {
             let error = parse("f", &format!("{HTTP}{more}")).unwrap_err().to_string();
             assert!(error.contains(wanted), "{more}: {error}");
         }
+        // Names end up in another file of TOML.
+        let quoted = HTTP.replace("\"a\"", "'a\\'");
+        assert!(parse("f", &quoted).unwrap_err().to_string().contains("1 to 64 letters"));
         assert!(parse("f", "").unwrap_err().to_string().contains("there is no stage"));
         assert!(load(Path::new("/absent")).unwrap_err().to_string().contains("cannot be read"));
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use curtail_kernel::stage::Priority;
@@ -21,6 +22,8 @@ use crate::link;
 
 /// Data goes out in pieces of so many bytes: a duplicate gives way between two of them.
 const PIECE_BYTES: usize = 16 * 1024;
+/// Before the next connection is accepted, after one could not be.
+const RETRY: Duration = Duration::from_millis(10);
 /// Made-up data.
 static NOTHING: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 /// Of requests of a connection that have not been read, in bytes.
@@ -125,7 +128,7 @@ impl Server {
                         // Of one connection, or of all descriptors, which will be fewer.
                         Err(error) => {
                             tracing::debug!(%error, "a connection was not accepted");
-                            tokio::task::yield_now().await;
+                            tokio::time::sleep(RETRY).await;
                         }
                     }
                 }
