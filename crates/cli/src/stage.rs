@@ -87,7 +87,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 
 /// What separates the classes on what the stages use.
 fn machine(stages: &[Stage]) -> Vec<Found> {
-    let mut all = vec![check::processors()];
+    let mut all = Vec::new();
+    if stages.iter().any(|stage| matches!(stage.behind, Behind::Get { .. })) {
+        all.push(check::processors());
+    }
     for stage in stages {
         if let Behind::Get { root: Some(root), .. } = &stage.behind {
             all.push(check::disk(root));

@@ -8,19 +8,13 @@
 //! as long. The source does not give the sizes of the web search; these are the ones that its reference 13 (DCTCP)
 //! is simulated with everywhere, after the figure there.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Stdio;
-
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use curtail_dist::seed::{rng, unit};
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{Policy, Topology};
 use curtail_runtime::Query;
 use curtail_stage::cpu::Mechanism;
 use curtail_stage::get::{Addresses, Client, ClientOptions, Job, Key};
-use curtail_stage::link;
 use tokio::runtime::Runtime;
 
 use crate::place::{Host, Network, Process, listens};
@@ -149,14 +143,14 @@ impl Servers {
         let (mut hosts, mut stages, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..count {
             let host = network.host(10 + at, 4 << 20)?;
-            for (program, line) in link::commands("eth0", bits_per_s as u64) {
-                crate::place::run(host.command(program).args(line.split(' ')))?;
-            }
-            let file = folder.path().join(format!("{at}.toml"));
-            stages.push(stage(curtail, &host, &file)?);
-            let socket =
-                |port| -> Result<SocketAddr> { Ok(format!("{}:{port}", host.address).parse()?) };
-            addresses.push(Addresses { data: socket(DATA_PORT)?, purge: socket(PURGE_PORT)? });
+            host.limit(bits_per_s as u64)?;
+            let listen = |port| format!("{}:{port}", host.address);
+            let (data, purge) = (listen(DATA_PORT), listen(PURGE_PORT));
+            let text = format!(
+                "[[stage]]\nname = \"data\"\nkind = \"get\"\nlisten = \"{data}\"\npurge = \"{purge}\"\n"
+            );
+            stages.push(host.stage(curtail, &folder.path().join(format!("{at}.toml")), &text)?);
+            addresses.push(Addresses { data: data.parse()?, purge: purge.parse()? });
             hosts.push(host);
         }
         client.namespace.inside(|| addresses.iter().try_for_each(|at| listens(at.purge)))?;
@@ -164,50 +158,20 @@ impl Servers {
     }
 }
 
-fn stage(curtail: &str, host: &Host, file: &Path) -> Result<Process> {
-    let listen = format!("{}:{DATA_PORT}", host.address);
-    let purge = format!("{}:{PURGE_PORT}", host.address);
-    let text = format!(
-        "[[stage]]\nname = \"data\"\nkind = \"get\"\nlisten = \"{listen}\"\npurge = \"{purge}\"\n"
-    );
-    fs::write(file, text)?;
-    let mut command = host.command(curtail);
-    command.args(["stage", "--config"]).arg(file).stderr(Stdio::null());
-    Process::start(&mut command)
-}
-
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(args.servers >= 2 && args.servers < 200, "--servers: from 2 to 199");
     ensure!(args.loads.iter().all(|load| *load > 0.0 && *load < 2.0), "--load: above 0, below 2");
     ensure!(args.link >= 0.1 && args.link <= 10_000.0, "--link: from 0.1 to 10,000");
     ensure!((1..=100).contains(&args.rounds), "--rounds: from 1 to 100");
-    let parse =
-        |name: &String| Policy::parse(name, None).with_context(|| format!("--policy {name}"));
-    let policies = args.policies.iter().map(parse).collect::<Result<Vec<_>>>()?;
     let servers = Servers::start(&args.curtail, args.servers, args.link * 1e6)?;
     servers.client.namespace.enter()?;
     // The response handlers are threads of the client; the policy's go before them, as they start what these end.
     Mechanism::find().enter(Priority::High)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let mut all = Vec::new();
-    for &load in &args.loads {
-        let mut turns = vec![Vec::new(); policies.len()];
-        for round in 0..args.rounds {
-            for turn in 0..policies.len() {
-                // Each is first once.
-                let at = (turn + round as usize) % policies.len();
-                eprintln!(
-                    "load {load}, round {} of {}: {}",
-                    round + 1,
-                    args.rounds,
-                    args.policies[at]
-                );
-                turns[at].push(args.turn(&runtime, &servers, &policies[at], load, round)?);
-            }
-        }
-        all.extend(turns::outcomes(load, &args.policies, &turns));
-    }
+    let all = turns::take(&args.policies, &args.loads, args.rounds, |policy, load, round| {
+        args.turn(&runtime, &servers, policy, load, round)
+    })?;
     turns::print(&all, args.json)
 }
 

@@ -1,11 +1,14 @@
 //! Where things run: namespaces behind a bridge, and programs in them.
 
+use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use curtail_stage::link;
 use curtail_xdp::namespace::Namespace;
 
 /// A network of namespaces, each with one device `eth0` and an address, behind a bridge. Like its namespaces it is gone
@@ -44,8 +47,8 @@ impl Network {
             .ip(&format!("addr add {address}/24 dev eth0\nlink set eth0 up\nlink set lo up"))?;
         namespace.inside(|| -> io::Result<()> {
             let of = |first| format!("4096 {first} {socket_bytes}");
-            std::fs::write("/proc/sys/net/ipv4/tcp_wmem", of(16_384))?;
-            std::fs::write("/proc/sys/net/ipv4/tcp_rmem", of(65_536))
+            fs::write("/proc/sys/net/ipv4/tcp_wmem", of(16_384))?;
+            fs::write("/proc/sys/net/ipv4/tcp_rmem", of(65_536))
         })?;
         Ok(Host { namespace, address })
     }
@@ -61,9 +64,20 @@ impl Host {
         command
     }
 
-    /// Runs `tc` there, with each line of arguments.
-    pub(crate) fn tc(&self, lines: &str) -> Result<()> {
-        lines.lines().try_for_each(|line| run(self.command("tc").args(line.split_whitespace())))
+    /// From now on it sends so many bits per second, in two bands.
+    pub(crate) fn limit(&self, bits_per_s: u64) -> Result<()> {
+        let commands = link::commands("eth0", bits_per_s);
+        commands
+            .iter()
+            .try_for_each(|(program, line)| run(self.command(program).args(line.split(' '))))
+    }
+
+    /// A stage that runs there by a configuration, which is written to a file.
+    pub(crate) fn stage(&self, curtail: &str, file: &Path, text: &str) -> Result<Process> {
+        fs::write(file, text)?;
+        let mut command = self.command(curtail);
+        command.args(["stage", "--config"]).arg(file).stderr(Stdio::null());
+        Process::start(&mut command)
     }
 }
 

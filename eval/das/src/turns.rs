@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use curtail_dist::seed::{rng, unit};
 use curtail_kernel::{Limits, Policy, Topology, rng as kernel_rng};
 use curtail_runtime::{Cell, Query, Timers, Transport};
@@ -188,8 +188,33 @@ fn empty() -> Histogram<u64> {
     Histogram::new(3).expect("three digits can be had")
 }
 
+/// Lets policies take turns at each load; each is first once.
+pub(crate) fn take(
+    names: &[String],
+    loads: &[f64],
+    rounds: u64,
+    turn: impl Fn(&Policy, f64, u64) -> Result<Turn>,
+) -> Result<Vec<Outcome>> {
+    let parse =
+        |name: &String| Policy::parse(name, None).with_context(|| format!("--policy {name}"));
+    let policies = names.iter().map(parse).collect::<Result<Vec<_>>>()?;
+    let mut all = Vec::new();
+    for &load in loads {
+        let mut turns = vec![Vec::new(); policies.len()];
+        for round in 0..rounds {
+            for next in 0..policies.len() {
+                let at = (next + round as usize) % policies.len();
+                eprintln!("load {load}, round {} of {rounds}: {}", round + 1, names[at]);
+                turns[at].push(turn(&policies[at], load, round)?);
+            }
+        }
+        all.extend(outcomes(load, names, &turns));
+    }
+    Ok(all)
+}
+
 /// All turns of policies at a load: by policy, then by round. The first policy is what the others are compared with.
-pub(crate) fn outcomes(load: f64, policies: &[String], turns: &[Vec<Turn>]) -> Vec<Outcome> {
+fn outcomes(load: f64, policies: &[String], turns: &[Vec<Turn>]) -> Vec<Outcome> {
     let sum = |turns: &[Turn]| {
         let mut all = Turn::new();
         turns.iter().for_each(|turn| all.add(turn));

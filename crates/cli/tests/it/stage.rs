@@ -17,12 +17,15 @@ fn config(kind: &str, more: &str) -> String {
 
 #[test]
 fn check_says_what_separates_classes_here() {
-    let folder = folder(&[("stage.toml", &config("http", ""))]);
+    let text =
+        config("http", "") + &config("get", "purge = \"127.0.0.1:0\"").replace("\"a\"", "\"b\"");
+    let text = text.rsplit_once("server").expect("its last key").0.to_owned();
+    let folder = folder(&[("stage.toml", &text)]);
     let file = folder.path().join("stage.toml").display().to_string();
     let output = curtail(&format!("stage --check --config {file}"), &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0));
-    assert!(text.contains("fine, 1 stage(s)") && text.contains("link 127.0.0.1"), "{text}");
+    assert!(text.contains("fine, 2 stage(s)") && text.contains("link 127.0.0.1"), "{text}");
     let output = curtail(&format!("stage --check --json --config {file}"), &[]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!(document["verdict"]["kind"], "fine");

@@ -129,6 +129,7 @@ async fn handle(
     let (shard, sent) = (target.shard, AtomicU64::new(0));
     let context = ResponseContext { service, cell, shard, is_head, deadline, sent };
     let responded = tokio::select! {
+        biased;
         responded = respond::outcome(client, &context, outcome) => responded,
         () = lost(&mut permit) => Err(Cut::Preempted),
     };

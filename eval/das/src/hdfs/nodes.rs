@@ -198,8 +198,7 @@ impl Hdfs {
 impl DataNode {
     fn start(host: Host, options: &Options, dir: &Path, node: usize) -> Result<Self> {
         if let Some(rate) = options.network {
-            // Sockets bound what queues here, so nothing is lost.
-            host.tc(&format!("qdisc add dev eth0 root tbf rate {rate} burst 64kb limit 8mb"))?;
+            host.limit(rate)?;
         }
         let name = format!("dn{}", node + 1);
         let folder = configure(dir, &name, &hadoop::datanode_properties(&host.address))?;

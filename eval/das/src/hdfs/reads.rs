@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use super::Args;
 use super::nodes::{self, Hdfs};
-use crate::place::{Host, Process, listens};
+use crate::place::{Process, listens};
 use crate::turns::{self, Outcome, Pace, Turn};
 
 /// Where the stage of a DataNode listens.
@@ -61,34 +61,19 @@ impl Stages {
         let (mut processes, mut addresses) = (Vec::new(), Vec::new());
         for node in &hdfs.nodes {
             let address: SocketAddr = format!("{}:{PORT}", node.host.address).parse()?;
+            let text = format!(
+                "[[stage]]\nname = \"datanode\"\nkind = \"http\"\nlisten = \"{address}\"\n\
+                 server = \"{}:{}\"\nslots = {slots}\n",
+                node.host.address,
+                nodes::PORT
+            );
             let file = folder.path().join(&node.host.address);
-            processes.push(stage(curtail, slots, &node.host, &file)?);
+            processes.push(node.host.stage(curtail, &file, &text)?);
             addresses.push(address);
         }
         hdfs.client.namespace.inside(|| addresses.iter().try_for_each(|at| listens(*at)))?;
         Ok(Self { _processes: processes, addresses })
     }
-}
-
-fn stage(curtail: &str, slots: &str, host: &Host, file: &Path) -> Result<Process> {
-    let address = &host.address;
-    let text = format!(
-        "[[stage]]\nname = \"datanode\"\nkind = \"http\"\nlisten = \"{address}:{PORT}\"\n\
-         server = \"{address}:{}\"\nslots = {slots}\nadmin = \"{address}:{}\"\n",
-        nodes::PORT,
-        PORT + 1
-    );
-    std::fs::write(file, text)?;
-    let mut command = host.command(curtail);
-    command.args(["stage", "--config"]).arg(file).stderr(std::process::Stdio::null());
-    Process::start(&mut command)
-}
-
-/// What reads meet: a load, and in which round.
-#[derive(Clone, Copy)]
-struct At {
-    load: f64,
-    round: u64,
 }
 
 /// All reads.
@@ -131,27 +116,11 @@ impl<'a> Reads<'a> {
 
     pub(super) fn run(&self) -> Result<Vec<Outcome>> {
         let Args { policies, loads, rounds, .. } = self.args;
-        let parse =
-            |name: &String| Policy::parse(name, None).with_context(|| format!("--policy {name}"));
-        let parsed = policies.iter().map(parse).collect::<Result<Vec<_>>>()?;
-        let mut all = Vec::new();
-        for &load in loads {
-            let mut turns = vec![Vec::new(); parsed.len()];
-            for round in 0..*rounds {
-                for turn in 0..parsed.len() {
-                    // Each is first once.
-                    let at = (turn + round as usize) % parsed.len();
-                    eprintln!("load {load}, round {} of {rounds}: {}", round + 1, policies[at]);
-                    turns[at].push(self.turn(&parsed[at], At { load, round })?);
-                }
-            }
-            all.extend(turns::outcomes(load, policies, &turns));
-        }
-        Ok(all)
+        turns::take(policies, loads, *rounds, |policy, load, round| self.turn(policy, load, round))
     }
 
     /// All policies meet the same requests in a round.
-    fn turn(&self, policy: &Policy, At { load, round }: At) -> Result<Turn> {
+    fn turn(&self, policy: &Policy, load: f64, round: u64) -> Result<Turn> {
         let _inside = self.runtime.enter();
         let seed = self.args.seed.wrapping_mul(1_000_003).wrapping_add(round);
         let span = Duration::from_secs(60);
