@@ -111,16 +111,21 @@ impl TcpStage {
     ) -> io::Result<()> {
         let (from_client, mut to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let (up, down) = (AtomicU64::new(0), AtomicU64::new(0));
-        let moved = || up.load(Ordering::Relaxed) + down.load(Ordering::Relaxed);
+        let moved = AtomicU64::new(0);
+        let up = |bytes| {
+            moved.fetch_add(bytes, Ordering::Relaxed);
+        };
+        let down = |bytes| {
+            moved.fetch_add(bytes, Ordering::Relaxed);
+            self.stage.did(bytes);
+        };
         let ended = tokio::select! {
-            ended = pump(from_client, to_server, early, &up) => ended,
-            ended = pump(from_server, &mut to_client, BytesMut::new(), &down) => ended,
-            () = stands_still(moved, self.idle) => Err(io::ErrorKind::TimedOut.into()),
+            ended = pump(from_client, to_server, early, up) => ended,
+            ended = pump(from_server, &mut to_client, BytesMut::new(), down) => ended,
+            () = stands_still(|| moved.load(Ordering::Relaxed), self.idle) => Err(io::ErrorKind::TimedOut.into()),
             // The server cannot interrupt a duplicate, so it is given up: its primary is elsewhere.
             () = permit.lost() => Ok(()),
         };
-        permit.did(down.into_inner());
         let _ = permit.finish();
         ended
     }
@@ -131,12 +136,12 @@ async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut buffer: BytesMut,
-    moved: &AtomicU64,
+    moved: impl Fn(u64),
 ) -> io::Result<()> {
     loop {
         let bytes = buffer.len() as u64;
         to.write_all_buf(&mut buffer).await?;
-        moved.fetch_add(bytes, Ordering::Relaxed);
+        moved(bytes);
         buffer.reserve(PIECE_BYTES);
         if from.read_buf(&mut buffer).await? == 0 {
             return Ok(());

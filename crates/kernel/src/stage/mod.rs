@@ -72,13 +72,11 @@ pub enum Priority {
     Low,
 }
 
-/// What a stage has to know of a job (document 003, Table 3).
+/// What a stage has to know of a job (document 003, Table 3, but for the start time: no stage decides by it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// Which queue it waits in.
     pub priority: Priority,
-    /// When it arrived in the system, of which this stage may be a part.
-    pub start_time: Timestamp,
     /// It does not start before that: a hedged request is a duplicate that is delayed.
     pub sched_time: Timestamp,
 }
@@ -92,7 +90,7 @@ impl Metadata {
     /// A job of such a priority that may start at once.
     #[must_use]
     pub const fn of(priority: Priority) -> Self {
-        Self { priority, start_time: Timestamp(0), sched_time: Timestamp(0) }
+        Self { priority, sched_time: Timestamp(0) }
     }
 }
 
@@ -159,8 +157,8 @@ impl Job {
 #[derive(Clone, Debug)]
 pub struct Stage {
     slots: u32,
-    /// By priority: so many may wait.
-    room: [u32; 2],
+    /// So many of each priority may wait.
+    room: u32,
     preempts: bool,
     /// By priority.
     running: [u32; 2],
@@ -181,7 +179,7 @@ impl Stage {
     pub fn new(slots: u32, room: u32) -> Self {
         Self {
             slots: slots.max(1),
-            room: [room; 2],
+            room,
             preempts: false,
             running: [0; 2],
             queues: [VecDeque::new(), VecDeque::new()],
@@ -197,14 +195,6 @@ impl Stage {
     #[must_use]
     pub fn preemptive(self) -> Self {
         Self { preempts: true, ..self }
-    }
-
-    /// The same, with room for so many jobs of low priority: under overload, further ones are refused, which
-    /// stops duplication. They never take the room of the others.
-    #[must_use]
-    pub fn low_room(mut self, room: u32) -> Self {
-        self.room[1] = room;
-        self
     }
 
     /// How many jobs wait.
@@ -274,7 +264,7 @@ impl Stage {
         }
         assert!(self.jobs[id.index()].state == State::Gone, "job {} is there already", id.0);
         let is_due = meta.sched_time <= now;
-        if !(is_due && self.takes(class)) && self.waits(class) >= self.room[class] {
+        if !(is_due && self.takes(class)) && self.waits(class) >= self.room {
             return Err(Refused);
         }
         let in_flight = self.ahead() + 1;
@@ -420,13 +410,5 @@ impl Stage {
         }
         self.jobs[id.index()].state = State::Gone;
         Purged::Waited
-    }
-
-    /// The jobs that are there for which a predicate on their metadata holds, to purge them. O(jobs at once).
-    pub fn matching(&self, holds: impl Fn(&Metadata) -> bool) -> impl Iterator<Item = JobId> {
-        let there = self.jobs.iter().enumerate();
-        there
-            .filter(move |(_, job)| job.state != State::Gone && holds(&job.meta))
-            .map(|(id, _)| JobId(id as u32))
     }
 }

@@ -5,14 +5,16 @@
 //! one, raises the level while the throughput rises with it (probing phase), then stays at N* (exploitation).
 //!
 //! Settled:
-//! - Throughput is what leaves per time *while the level binds*: some job waits and every slot is taken. Else the
-//!   arrivals would decide it, and at low load the level would stay too low. The caller says what leaves, in jobs
-//!   or better in bytes.
+//! - Throughput is what leaves per time *while the level is used up*: as many jobs run as may. Else the arrivals
+//!   would decide it, and at low load the level would stay too low. The caller says what leaves, in jobs or better
+//!   in bytes, as they leave: a long job that began before would count in full else.
 //! - Levels are doubled while that brings [`GROWS`] more, and halved intervals lead to the least level whose
 //!   throughput is within [`LOSS`] of the greatest. The source goes up by one.
 //! - The knee moves: in exploitation, levels above and below N* are tried now and then, by a quarter of it, and
 //!   where one is better by half of what is in proportion, probing begins anew from there. It does, too, where
 //!   the throughput at N* has fallen by [`SHIFT`].
+//! - At low load the level is rarely used up, so a higher one that is tried would stay for long, and for nothing. A
+//!   trial ends after [`TURN_NS`], and goes on from there the next time.
 //! - A window ends when the verdict is clear by three standard errors of the two rates, which is soon where a level
 //!   is far off, or when it is long.
 //!
@@ -26,26 +28,30 @@ const GROWS: f64 = 1.25;
 const LOSS: f64 = 0.08;
 /// A fall of the throughput at N* after which the knee is looked for again.
 const SHIFT: f64 = 0.25;
-/// The longest window of a level that is tried, in ns of time in which the level binds.
+/// The longest window of a level that is tried, in ns of time in which it is used up.
 const TRIAL_NS: u64 = 500_000_000;
-/// The window of N* between two trials.
+/// The window of N* between two trials, each of another side; twice that where it has one side only.
 const HOLD_NS: u64 = 1_500_000_000;
-/// No verdict on fewer jobs than this, and as many as two rounds of the level.
-const LEAST_JOBS: u32 = 16;
+/// The longest time in which a level above N* is tried, whether it is used up or not.
+const TURN_NS: u64 = 1_000_000_000;
+/// No verdict on fewer samples than this, and as many as two rounds of the level.
+const LEAST_SAMPLES: u32 = 16;
+/// A sample ends with a job, or after so much of that time: pieces of a job come in bursts.
+const SAMPLE_NS: f64 = 10e6;
 
-/// What left in the time in which a level bound: a rate, and how sure it is.
+/// What left in the time in which a level was used up: a rate, and how sure it is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    jobs: u32,
+    samples: u32,
     time: f64,
     amount: f64,
-    /// Sums of squares and products of the gaps between ends, and of what left at them.
+    /// Sums of squares and products of the samples' times and amounts.
     squares: [f64; 3],
 }
 
 impl Window {
     fn add(&mut self, time: f64, amount: f64) {
-        self.jobs += 1;
+        self.samples += 1;
         self.time += time;
         self.amount += amount;
         let [tt, ta, aa] = &mut self.squares;
@@ -56,7 +62,7 @@ impl Window {
     fn with(self, other: Self) -> Self {
         let sum = |at: usize| self.squares[at] + other.squares[at];
         Self {
-            jobs: self.jobs + other.jobs,
+            samples: self.samples + other.samples,
             time: self.time + other.time,
             amount: self.amount + other.amount,
             squares: [sum(0), sum(1), sum(2)],
@@ -76,7 +82,7 @@ impl Window {
 
     /// Is the rate at least so many times another's? None while that is open and more may come.
     fn exceeds(&self, other: &Self, times: f64, level: u32) -> Option<bool> {
-        if self.jobs < LEAST_JOBS.max(2 * level) {
+        if self.samples < LEAST_SAMPLES.max(2 * level) {
             return None;
         }
         let ratio = self.rate() / other.rate();
@@ -88,15 +94,17 @@ impl Window {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Probing: the level is doubled. The window of half of it, where there is one.
-    Grow(Option<Window>),
+    /// Probing: the first level.
+    First,
+    /// Probing: the level is doubled. The window of half of it, and when to give up.
+    Grow(Window, Timestamp),
     /// Probing: N* is above the first and at most the second; the level is between them. The window of the
     /// greatest throughput.
     Narrow(u32, u32, Window),
-    /// Exploitation, at N*. Which side is tried next; and the throughput that it began with.
-    Hold { up: bool, first: Option<Window> },
-    /// Exploitation: another level is tried. N*, and its window.
-    Try(u32, Window),
+    /// Exploitation, at N*. Which side is tried next, and what is known of it; and the throughput that N* began with.
+    Hold { up: bool, tried: Window, first: Option<Window> },
+    /// Exploitation: another level is tried. N*, its window, and when to go back.
+    Try(u32, Window, Timestamp),
 }
 
 /// Finds N* and follows it.
@@ -106,12 +114,11 @@ pub struct Throttler {
     level: u32,
     phase: Phase,
     window: Window,
-    /// Ends that still show the level before.
-    to_skip: u32,
-    /// Since when the level binds, or the last end in that time. None: it does not bind.
+    /// Since when the level is used up, or the last sample's end in that time. None: it is not.
     since: Option<Timestamp>,
-    /// Binding time without an end, in ns.
-    idle_ns: f64,
+    /// The sample so far: time before `since`, in ns, and what left.
+    before_ns: f64,
+    done: f64,
 }
 
 impl Throttler {
@@ -121,11 +128,11 @@ impl Throttler {
         Self {
             most: most.max(1),
             level: 1,
-            phase: Phase::Grow(None),
+            phase: Phase::First,
             window: Window::default(),
-            to_skip: 0,
             since: None,
-            idle_ns: 0.0,
+            before_ns: 0.0,
+            done: 0.0,
         }
     }
 
@@ -140,49 +147,75 @@ impl Throttler {
     pub fn knee(&self) -> Option<u32> {
         match self.phase {
             Phase::Hold { .. } => Some(self.level),
-            Phase::Try(knee, _) => Some(knee),
-            Phase::Grow(_) | Phase::Narrow(..) => None,
+            Phase::Try(knee, ..) => Some(knee),
+            Phase::First | Phase::Grow(..) | Phase::Narrow(..) => None,
         }
     }
 
-    /// Says whether the level binds from now on: it is used up, and a job waits. To be called whenever that may
-    /// have changed; saying it again changes nothing.
-    pub fn binds(&mut self, now: Timestamp, binds: bool) {
+    /// How many jobs run from now on: the level is used up where that is the level. To be called whenever it may have
+    /// changed; saying it again changes nothing.
+    pub fn runs(&mut self, now: Timestamp, jobs: u32) {
+        let is_used_up = jobs == self.level;
         match self.since {
-            None if binds => self.since = Some(now),
-            Some(since) if !binds => {
-                self.idle_ns += now.since(since) as f64;
+            None if is_used_up => self.since = Some(now),
+            Some(since) if !is_used_up => {
+                self.before_ns += now.since(since) as f64;
                 self.since = None;
             }
             _ => {}
         }
     }
 
-    /// A job has left the stage, with so much done. True where the level has changed.
-    pub fn left(&mut self, now: Timestamp, amount: u64) -> bool {
-        let Some(since) = self.since else { return false };
-        self.since = Some(now);
-        let time = self.idle_ns + now.since(since) as f64;
-        self.idle_ns = 0.0;
-        if self.to_skip > 0 {
-            self.to_skip -= 1;
-            return false;
+    /// So much has left the stage, of jobs that may go on. True where the level has changed.
+    pub fn did(&mut self, now: Timestamp, amount: u64) -> bool {
+        if self.is_over(now) {
+            return true;
         }
-        self.window.add(time, amount as f64);
+        let Some(since) = self.since else { return false };
+        self.done += amount as f64;
+        self.before_ns + now.since(since) as f64 >= SAMPLE_NS && self.sample(now, since)
+    }
+
+    /// A job has left the stage. True where the level has changed.
+    pub fn left(&mut self, now: Timestamp) -> bool {
+        if self.is_over(now) {
+            return true;
+        }
+        let Some(since) = self.since else { return false };
+        // Jobs may have nothing that can be counted, and are counted then.
+        self.done += 1.0;
+        self.sample(now, since)
+    }
+
+    /// Is a trial over, without a verdict?
+    fn is_over(&mut self, now: Timestamp) -> bool {
+        let (knee, first, tried) = match self.phase {
+            Phase::Grow(half, until) if now >= until => (self.level / 2, half, Window::default()),
+            Phase::Try(knee, at_knee, until) if now >= until => (knee, at_knee, self.window),
+            _ => return false,
+        };
+        let up = self.level > knee;
+        self.turn(knee, Phase::Hold { up, tried, first: Some(first) });
+        true
+    }
+
+    fn sample(&mut self, now: Timestamp, since: Timestamp) -> bool {
+        self.window.add(self.before_ns + now.since(since) as f64, self.done);
+        (self.since, self.before_ns, self.done) = (Some(now), 0.0, 0.0);
         let before = self.level;
-        self.judge();
+        self.judge(now);
         before != self.level
     }
 
-    fn judge(&mut self) {
+    fn judge(&mut self, now: Timestamp) {
         let (level, window) = (self.level, self.window);
         let is_long =
-            |ns: u64| window.jobs >= LEAST_JOBS.max(2 * level) && window.time >= ns as f64;
+            |ns: u64| window.samples >= LEAST_SAMPLES.max(2 * level) && window.time >= ns as f64;
         match self.phase {
-            Phase::Grow(None) if is_long(TRIAL_NS) || window.jobs >= 64 => self.grow(window),
-            Phase::Grow(None) => {}
-            Phase::Grow(Some(half)) => match window.exceeds(&half, GROWS, level) {
-                Some(true) => self.grow(window),
+            Phase::First if is_long(TRIAL_NS) || window.samples >= 64 => self.grow(now, window),
+            Phase::First => {}
+            Phase::Grow(half, _) => match window.exceeds(&half, GROWS, level) {
+                Some(true) => self.grow(now, window),
                 Some(false) => {
                     let ratio = half.rate() / window.rate();
                     // Beyond the knee it may be less again.
@@ -203,18 +236,19 @@ impl Throttler {
                 Some(false) => self.narrow(level, at_most, top),
                 None => {}
             },
-            Phase::Hold { up, first } if is_long(HOLD_NS) => self.held(up, first),
+            Phase::Hold { up, tried, first } if is_long(HOLD_NS << u32::from(level == 1)) => {
+                self.held(now, up, tried, first);
+            }
             Phase::Hold { .. } => {}
-            Phase::Try(knee, at_knee) => {
+            Phase::Try(knee, at_knee, _) => {
                 // Half of what would be in proportion.
                 let times = f64::midpoint(1.0, f64::from(level) / f64::from(knee));
                 let Some(exceeds) = window.exceeds(&at_knee, times, level) else { return };
                 match (exceeds, level > knee) {
-                    (true, true) => self.grow(window),
+                    (true, true) => self.grow(now, window),
                     (true, false) => self.narrow(0, level, at_knee),
                     (false, tried_up) => {
-                        let up = !tried_up;
-                        self.turn(knee, Phase::Hold { up, first: Some(at_knee) });
+                        self.hold(knee, !tried_up, Some(at_knee));
                     }
                 }
             }
@@ -222,23 +256,23 @@ impl Throttler {
     }
 
     /// The level brought what it should.
-    fn grow(&mut self, window: Window) {
+    fn grow(&mut self, now: Timestamp, window: Window) {
         let double = self.level.saturating_mul(2).min(self.most);
         if double == self.level {
-            return self.turn(double, Phase::Hold { up: false, first: None });
+            return self.hold(double, false, None);
         }
-        self.turn(double, Phase::Grow(Some(window)));
+        self.turn(double, Phase::Grow(window, now.after(TURN_NS)));
     }
 
     fn narrow(&mut self, below: u32, at_most: u32, top: Window) {
         if below + 1 >= at_most {
-            return self.turn(at_most, Phase::Hold { up: true, first: None });
+            return self.hold(at_most, true, None);
         }
         self.turn(u32::midpoint(below, at_most), Phase::Narrow(below, at_most, top));
     }
 
     /// N* had a long window: has it another throughput than before, and is another level better?
-    fn held(&mut self, up: bool, first: Option<Window>) {
+    fn held(&mut self, now: Timestamp, up: bool, tried: Window, first: Option<Window>) {
         let (knee, window) = (self.level, self.window);
         let ratio = first.map_or(1.0, |first| window.rate() / first.rate());
         let step = (knee / 4).max(1);
@@ -246,17 +280,24 @@ impl Throttler {
             // Less leaves: fewer may do.
             return self.narrow(0, knee, window);
         }
-        let tried =
-            if up || knee == 1 { knee.saturating_add(step).min(self.most) } else { knee - step };
-        if tried == knee {
-            return self.turn(knee, Phase::Hold { up: false, first: Some(window) });
+        let is_up = up || knee == 1;
+        let next = if is_up { knee.saturating_add(step).min(self.most) } else { knee - step };
+        if next == knee {
+            return self.hold(knee, false, Some(window));
         }
-        self.turn(tried, Phase::Try(knee, window));
+        self.turn(next, Phase::Try(knee, window, now.after(TURN_NS)));
+        self.window = tried;
+    }
+
+    fn hold(&mut self, knee: u32, up: bool, first: Option<Window>) {
+        self.turn(knee, Phase::Hold { up, tried: Window::default(), first });
     }
 
     fn turn(&mut self, level: u32, phase: Phase) {
-        // What is under way was begun at the level before.
-        self.to_skip = if level == self.level { 0 } else { level.max(self.level) };
+        if level != self.level {
+            // What was so far is of the level before.
+            (self.since, self.before_ns, self.done) = (None, 0.0, 0.0);
+        }
         (self.level, self.phase, self.window) = (level, phase, Window::default());
     }
 }

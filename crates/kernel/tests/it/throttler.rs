@@ -43,7 +43,7 @@ fn levels(server: Server, gap_ns: f64, at: &[u64], seed: u64) -> Vec<Throttler> 
                 let (_, job) = ends.first(0).expect("it ends");
                 ends.remove(0, job);
                 stage.finish(Timestamp(now), JobId(job)).expect("it runs");
-                if throttler.left(Timestamp(now), 1) {
+                if throttler.left(Timestamp(now)) {
                     stage.set_slots(throttler.level());
                 }
             } else {
@@ -59,8 +59,7 @@ fn levels(server: Server, gap_ns: f64, at: &[u64], seed: u64) -> Vec<Throttler> 
                 let takes = server(now, stage.running(), &mut rng);
                 ends.insert(0, now + takes as u64, scheduled.job.0);
             }
-            let binds = stage.waiting() > 0 && stage.running() >= stage.slots();
-            throttler.binds(Timestamp(now), binds);
+            throttler.runs(Timestamp(now), stage.running());
         }
         found.push(throttler.clone());
     }
@@ -115,11 +114,56 @@ fn at_half_the_load_it_gives_the_server_what_it_can_use() {
 }
 
 #[test]
-fn without_a_job_that_waits_it_stays_where_it_is() {
+fn while_its_slots_are_not_taken_it_stays_where_it_is() {
     let mut throttler = Throttler::new(8);
     for now in 0..10_000_u64 {
-        throttler.binds(Timestamp(now * 1_000_000), false);
-        assert!(!throttler.left(Timestamp(now * 1_000_000), 1));
+        throttler.runs(Timestamp(now * 1_000_000), 0);
+        assert!(!throttler.left(Timestamp(now * 1_000_000)));
     }
     assert_eq!(throttler.level(), 1);
+}
+
+/// A disk that reads a piece of one job per tick, before which a job is opened for some ticks: the share of the time
+/// it is busy in which it has several, of jobs that come at a share of what it can do.
+fn share_of_several(load: f64, pieces: u32, seed: u64) -> f64 {
+    const TICK_NS: u64 = 3_200_000;
+    const OPENING: u64 = 3;
+    let mut rng = curtail_kernel::rng(seed);
+    let (mut throttler, mut waiting, mut busy) = (Throttler::new(64), 0_u32, [0, 0]);
+    let mut running: std::collections::VecDeque<(u64, u32)> = std::collections::VecDeque::new();
+    let (mut next, ticks) = (0.0, 60 * SECOND / TICK_NS);
+    for tick in 0..ticks {
+        let now = Timestamp(tick * TICK_NS);
+        while next <= tick as f64 {
+            waiting += 1;
+            next += f64::from(pieces) / load * exp(&mut rng);
+        }
+        let ready = running.iter().position(|(from, _)| *from <= tick);
+        if let Some((from, left)) = ready.and_then(|at| running.remove(at)) {
+            throttler.did(now, 131_072);
+            match left {
+                1 => drop(throttler.left(now)),
+                // Jobs take turns.
+                _ => running.push_back((from, left - 1)),
+            }
+        }
+        while waiting > 0 && (running.len() as u32) < throttler.level() {
+            waiting -= 1;
+            running.push_back((tick + OPENING, pieces));
+        }
+        throttler.runs(now, running.len() as u32);
+        busy[0] += u32::from(!running.is_empty());
+        busy[1] += u32::from(running.len() > 1);
+    }
+    f64::from(busy[1]) / f64::from(busy[0])
+}
+
+#[test]
+fn long_jobs_leave_it_at_one_where_one_is_enough() {
+    for load in [0.15, 0.45, 0.75, 1.2] {
+        for seed in 0..10 {
+            let share = share_of_several(load, 76, seed);
+            assert!(share < 0.2, "load {load}, seed {seed}: {share}");
+        }
+    }
 }

@@ -3,8 +3,6 @@
 //! A client that closes its sending half is taken to have left: on the wire nothing tells it from
 //! one that is gone, and what is worked on for those who are gone is taken from those who wait.
 
-use std::sync::atomic::AtomicU64;
-
 use curtail_http1::server::{self, Connection, ServerError};
 use curtail_http1::{RequestHead, Version};
 use curtail_kernel::stage::Priority;
@@ -126,17 +124,14 @@ async fn handle(
     if *draining.borrow() {
         client.close_after_response();
     }
-    let (shard, sent) = (target.shard, AtomicU64::new(0));
-    let context = ResponseContext { service, cell, shard, is_head, deadline, sent };
+    let (shard, stage) = (target.shard, service.stage.as_ref());
+    let context = ResponseContext { service, cell, shard, is_head, deadline, stage };
     let responded = tokio::select! {
         biased;
         responded = respond::outcome(client, &context, outcome) => responded,
         () = lost(&mut permit) => Err(Cut::Preempted),
     };
-    if let Some(mut permit) = permit {
-        // One at least, as responses may be empty.
-        permit.did(1 + context.sent.into_inner());
-    }
+    drop(permit);
     match responded {
         Ok((status, outcome)) => {
             service.metrics.responded(status);

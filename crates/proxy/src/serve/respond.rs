@@ -1,11 +1,11 @@
 //! The response to the client.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use curtail_http1::server::{Connection, ServerError};
 use curtail_http1::{BodyLength, Framing, ResponseHead, Version};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
+use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -27,11 +27,17 @@ pub(super) struct ResponseContext<'a> {
     pub(super) is_head: bool,
     /// When the whole response must have been relayed.
     pub(super) deadline: Instant,
-    /// Bytes of its body that were.
-    pub(super) sent: AtomicU64,
+    /// The stage before the replica, which counts what leaves.
+    pub(super) stage: Option<&'a Stage>,
 }
 
 impl ResponseContext<'_> {
+    fn sent(&self, body: &[u8]) {
+        if let Some(stage) = self.stage {
+            stage.did(body.len() as u64);
+        }
+    }
+
     fn none_up(&self) -> bool {
         let servers = self.service.servers(self.shard);
         self.cell.look(|core| servers.iter().all(|&server| !core.server(server).up))
@@ -167,20 +173,24 @@ async fn respond(
             client.finish_body().await?;
         }
         Body::Whole(body) => {
-            context.sent.fetch_add(body.len() as u64, Ordering::Relaxed);
+            context.sent(&body);
             client.respond(status, headers, &body).await?;
         }
         Body::Stream(body) => {
             client.start_response(status, headers, length(&head))?;
             // A client that does not read holds the replica's slot no longer than that.
-            let relaying = relay(client, body, &context.sent);
+            let relaying = relay(client, body, context);
             timeout_at(context.deadline, relaying).await.map_err(|_| Cut::Timeout)??;
         }
     }
     Ok(status)
 }
 
-async fn relay(client: &mut Client, mut body: BodyReceiver, sent: &AtomicU64) -> Result<(), Cut> {
+async fn relay(
+    client: &mut Client,
+    mut body: BodyReceiver,
+    context: &ResponseContext<'_>,
+) -> Result<(), Cut> {
     client.flush().await?;
     loop {
         let piece = tokio::select! {
@@ -192,7 +202,7 @@ async fn relay(client: &mut Client, mut body: BodyReceiver, sent: &AtomicU64) ->
         match piece.map_err(|_| Cut::Replica)? {
             Some(piece) => {
                 client.write_body(&piece).await?;
-                sent.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                context.sent(&piece);
             }
             None => break,
         }

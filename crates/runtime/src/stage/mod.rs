@@ -51,6 +51,8 @@ pub struct Stage(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     since: Instant,
+    /// As its throttler says, and without a lock.
+    is_throttled: bool,
 }
 
 #[derive(Debug)]
@@ -81,8 +83,6 @@ pub struct Permit {
 struct Place {
     shared: Arc<Shared>,
     job: u32,
-    /// What was done for it, in whatever the throttler is to count.
-    done: u64,
     has_left: bool,
 }
 
@@ -112,8 +112,9 @@ impl Stage {
     }
 
     fn with(stage: stage::Stage, throttler: Option<Throttler>) -> Self {
+        let is_throttled = throttler.is_some();
         let state = State { stage, throttler, turns: Vec::new(), free: Vec::new() };
-        Self(Arc::new(Shared { state: Mutex::new(state), since: Instant::now() }))
+        Self(Arc::new(Shared { state: Mutex::new(state), since: Instant::now(), is_throttled }))
     }
 
     /// Takes a slot, after those who came before. Dropping the future leaves the queue.
@@ -155,7 +156,24 @@ impl Stage {
             state.turns[job as usize] = Some(sender);
             receiver
         });
-        Ok((Place { shared: Arc::clone(&self.0), job, done: 0, has_left: false }, turns))
+        Ok((Place { shared: Arc::clone(&self.0), job, has_left: false }, turns))
+    }
+
+    /// So many bytes have left, of requests that run: what a throttled stage maximizes per time. Where nothing is said,
+    /// it maximizes requests.
+    pub fn did(&self, bytes: u64) {
+        if !self.0.is_throttled {
+            return;
+        }
+        let now = self.0.now();
+        let mut state = self.0.lock();
+        let State { stage, throttler, .. } = &mut *state;
+        if let Some(throttler) = throttler
+            && throttler.did(now, bytes)
+        {
+            stage.set_slots(throttler.level());
+            state.schedule(now, None);
+        }
     }
 
     /// How many requests may run at once.
@@ -204,22 +222,21 @@ impl State {
             }
         }
         if let Some(throttler) = &mut self.throttler {
-            let stage = &self.stage;
-            throttler.binds(now, stage.waiting() > 0 && stage.running() >= stage.slots());
+            throttler.runs(now, self.stage.running());
         }
         starts
     }
 }
 
 impl Shared {
-    /// A request leaves, for which so much was done.
-    fn leave(&self, job: u32, done: u64) -> Option<LoadReport> {
+    /// A request leaves.
+    fn leave(&self, job: u32) -> Option<LoadReport> {
         let now = self.now();
         let mut state = self.lock();
         let feedback = state.stage.finish(now, JobId(job));
         let State { stage, throttler, .. } = &mut *state;
         if let (Some(_), Some(throttler)) = (feedback, throttler)
-            && throttler.left(now, done)
+            && throttler.left(now)
         {
             stage.set_slots(throttler.level());
         }
@@ -309,25 +326,20 @@ impl Permit {
         Duration::from_nanos(shared.lock().stage.served_ns(now, JobId(*job)))
     }
 
-    /// So much more was done for the request, in jobs or bytes: what a throttled stage maximizes per time.
-    pub fn did(&mut self, amount: u64) {
-        self.place.done += amount;
-    }
-
     /// Gives the slot back, to the request that waits longest; what the response may say: how many are left
     /// there, waiting or running, and how long this one had its slot.
     #[must_use]
     pub fn finish(mut self) -> LoadReport {
         self.place.has_left = true;
         // One that has lost its slot has no report.
-        self.place.shared.leave(self.place.job, self.place.done).unwrap_or_default()
+        self.place.shared.leave(self.place.job).unwrap_or_default()
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.has_left {
-            self.shared.leave(self.job, self.done);
+            self.shared.leave(self.job);
         }
     }
 }

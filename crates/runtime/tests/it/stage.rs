@@ -327,7 +327,7 @@ async fn a_throttled_stage_finds_how_many_a_server_can_serve_at_once() {
         let (stage, there) = (stage.clone(), Arc::clone(&there));
         clients.spawn(async move {
             loop {
-                let mut permit = stage.enter().await.expect("there is room");
+                let permit = stage.enter().await.expect("there is room");
                 let share = {
                     let mut there = there.lock().unwrap();
                     *there += 1;
@@ -335,7 +335,7 @@ async fn a_throttled_stage_finds_how_many_a_server_can_serve_at_once() {
                 };
                 sleep((4 * MS).mul_f64(share)).await;
                 *there.lock().unwrap() -= 1;
-                permit.did(1_000);
+                stage.did(1_000);
                 let _ = permit.finish();
             }
         });
