@@ -28,7 +28,7 @@ const BACKGROUND_BYTES: u64 = 10_000_000;
 /// Their share of the capacity.
 const BACKGROUND: f64 = 0.01;
 /// Bytes on the wire per byte of data: heads of TCP, IP and Ethernet.
-const OVERHEAD: f64 = 1514.0 / 1448.0;
+pub(crate) const OVERHEAD: f64 = 1514.0 / 1448.0;
 /// Sizes of flows in bytes, and the share that is at most so large: web search.
 const WEB_SEARCH: [(f64, f64); 12] = [
     (1.0, 0.0),
@@ -79,7 +79,7 @@ pub(crate) struct Args {
 
 /// How large flows are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Size {
+pub(crate) enum Size {
     Fixed(u64),
     WebSearch,
 }
@@ -104,7 +104,7 @@ impl Size {
         }
     }
 
-    fn mean(self) -> f64 {
+    pub(crate) fn mean(self) -> f64 {
         match self {
             Self::Fixed(bytes) => bytes as f64,
             Self::WebSearch => {
@@ -129,8 +129,8 @@ impl Size {
 pub(crate) struct Servers {
     pub(crate) client: Host,
     pub(crate) addresses: Vec<Addresses>,
+    pub(crate) hosts: Vec<Host>,
     _network: Network,
-    _hosts: Vec<Host>,
     _stages: Vec<Process>,
 }
 
@@ -154,8 +154,18 @@ impl Servers {
             hosts.push(host);
         }
         client.namespace.inside(|| addresses.iter().try_for_each(|at| listens(at.purge)))?;
-        Ok(Self { client, addresses, _network: network, _hosts: hosts, _stages: stages })
+        Ok(Self { client, addresses, hosts, _network: network, _stages: stages })
     }
+}
+
+/// Flows of these sizes, at a pace whose seed draws them, too.
+pub(crate) fn flows(client: &Client, size: Size, pace: Pace) -> Requests<Job> {
+    let mut draws = rng(pace.seed);
+    let flow = |due| {
+        let bytes = size.draw(unit(&mut draws));
+        (due, Some(size.class(bytes)), Query::new(client.job(Key::made_up(bytes))))
+    };
+    turns::arrivals(pace).into_iter().map(flow).collect()
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -202,13 +212,7 @@ impl Args {
             seconds: self.seconds,
             seed,
         };
-        let mut draws = rng(seed);
-        let mut requests: Requests<Job> = Vec::new();
-        for due in turns::arrivals(pace(load, self.size.mean(), seed)) {
-            let bytes = self.size.draw(unit(&mut draws));
-            let query = Query::new(client.job(Key::made_up(bytes)));
-            requests.push((due, Some(self.size.class(bytes)), query));
-        }
+        let mut requests = flows(&client, self.size, pace(load, self.size.mean(), seed));
         for due in turns::arrivals(pace(BACKGROUND, BACKGROUND_BYTES as f64, seed ^ 1 << 32)) {
             let background = Query::new(client.job(Key::made_up(BACKGROUND_BYTES)));
             requests.push((due, None, Query { may_duplicate: false, ..background }));

@@ -6,14 +6,16 @@
 mod dpnet;
 mod hdfs;
 mod ids;
+mod knee;
 mod place;
+mod price;
 mod turns;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// DAS on real systems: HDFS, a data-parallel network, an intrusion detection system.
+/// DAS on real systems: HDFS, a data-parallel network, an intrusion detection system, a throttler.
 #[derive(Parser)]
 #[command(name = "curtail-das")]
 struct Args {
@@ -27,15 +29,21 @@ enum Verb {
     Hdfs(hdfs::Args),
     /// Flows from nine servers whose links are slow (Figure 8)
     Net(dpnet::Args),
+    /// What prioritization costs primaries, on a link and at a disk (Figure 10)
+    Price(price::Args),
     /// Packets through two nodes of Suricata, each with a duplicate instance (Figure 9)
     Ids(ids::Args),
+    /// The throttler before three servers: the knee, found and followed
+    Knee(knee::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Args::parse().verb {
         Verb::Hdfs(args) => hdfs::run(&args),
         Verb::Net(args) => dpnet::run(&args),
+        Verb::Price(args) => price::run(&args),
         Verb::Ids(args) => ids::run(&args),
+        Verb::Knee(args) => knee::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

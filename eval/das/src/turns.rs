@@ -42,7 +42,7 @@ pub(crate) struct Turn {
     left: u64,
     errors: u64,
     /// By class of request, in microseconds.
-    latencies: BTreeMap<&'static str, Histogram<u64>>,
+    pub(crate) latencies: BTreeMap<&'static str, Histogram<u64>>,
 }
 
 /// A policy at a load: all of its turns.
@@ -169,7 +169,7 @@ impl Turn {
         histogram.record(micros).expect("it grows as it must");
     }
 
-    fn is_stable(&self) -> bool {
+    pub(crate) fn is_stable(&self) -> bool {
         (self.left + self.errors) as f64 <= LEFT_MAX * self.offered as f64
     }
 
@@ -184,7 +184,7 @@ impl Turn {
     }
 }
 
-fn empty() -> Histogram<u64> {
+pub(crate) fn empty() -> Histogram<u64> {
     Histogram::new(3).expect("three digits can be had")
 }
 

@@ -5,7 +5,7 @@
 //! by control groups serves the first tenth of a second at once; three DataNodes and not ten or sixty; responses are
 //! late (the noise of §5.2) where they arrive, so a late one holds nothing at its node.
 
-mod disk;
+pub(crate) mod disk;
 mod files;
 mod hadoop;
 mod nodes;

@@ -1,0 +1,235 @@
+//! Three servers, each with a bottleneck whose capacity changes while it serves.
+//!
+//! | server | the bottleneck | a job alone |
+//! |---|---|---|
+//! | fast | HAProxy (`maxconn`) before a search leaf | takes 5 ms |
+//! | disk | a block device, limited by `blkio.throttle` | is sent by nginx at a pace (`limit_rate`) |
+//! | network | the link, limited by `htb` | is sent by nginx at a pace |
+//!
+//! A job that is paced uses only a part of the device or link, as that of a slow client does. `blkio.throttle` serves
+//! slices of 100 ms, each at once until it is used up: throughput, and so the knee, is the same, but comes in bursts.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use curtail_stage::link;
+use serde::Serialize;
+
+use super::load::Load;
+use crate::place::{Host, Process, listens, run};
+
+/// Where servers, leaves, stages, and the metrics of stages are in the namespace of each.
+const SERVER: SocketAddr = local(8000);
+const LEAF: SocketAddr = local(8001);
+const STAGE_PORT: u16 = 9900;
+pub(super) const ADMIN: SocketAddr = local(9901);
+/// A response from a disk or over a link; and what nginx sends of it in a second, 16 KB every 8 ms.
+const FILE_BYTES: usize = 200_000;
+const PACE: f64 = 2.04e6;
+/// Bytes on the wire per byte of data: heads of TCP, IP and Ethernet.
+const OVERHEAD: f64 = 1514.0 / 1448.0;
+/// Control groups of version 1 that limit block devices.
+const BLKIO: &str = "/sys/fs/cgroup/blkio";
+const LIMIT: &str = "blkio.throttle.read_bps_device";
+/// Mounts an image where only this process sees it, limits it, and goes on as nginx: the mount ends with that.
+const MOUNT: &str = "mount -o loop,ro \"$0\" \"$1\" && echo $$ > \"$2/cgroup.procs\" \
+                     && echo \"$(mountpoint -d \"$1\") 1000000000\" > \"$2/$3\" && exec nginx -c \"$4\"";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    Fast,
+    Disk,
+    Network,
+}
+
+/// How much a bottleneck can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Capacity {
+    Low,
+    High,
+}
+
+impl Capacity {
+    /// How many jobs use it up.
+    fn jobs(self) -> u32 {
+        if self == Self::Low { 3 } else { 7 }
+    }
+
+    /// In bytes per second: a little less than all of these jobs ask for, so that the last one uses it up surely.
+    fn rate(self) -> f64 {
+        (f64::from(self.jobs()) - 0.1) * PACE
+    }
+
+    /// In bits per second on a link.
+    fn bits(self) -> u64 {
+        (self.rate() * 8.0 * OVERHEAD) as u64
+    }
+}
+
+/// A server that runs. It ends with this.
+pub(super) struct Server {
+    kind: Kind,
+    pub(super) host: Host,
+    curtail: String,
+    folder: PathBuf,
+    processes: Vec<Process>,
+    // It can be removed when the processes are gone.
+    group: Option<Group>,
+}
+
+const fn local(port: u16) -> SocketAddr {
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+}
+
+impl Server {
+    /// From the main thread: it ends with the one that starts it. `folder` is not there yet.
+    pub(super) fn start(kind: Kind, host: Host, curtail: &str, folder: PathBuf) -> Result<Self> {
+        fs::create_dir_all(folder.join("files"))?;
+        fs::write(folder.join("files/file"), vec![7; FILE_BYTES])?;
+        let mut server = Self {
+            kind,
+            host,
+            curtail: curtail.to_owned(),
+            folder,
+            processes: Vec::new(),
+            group: None,
+        };
+        let mut command = match kind {
+            Kind::Fast => {
+                let mut leaf = server.host.command(curtail);
+                leaf.args(["leaf", "--listen", &LEAF.to_string(), "--slots", "64"]);
+                leaf.args(["--service-time", "lognormal:5ms:0.3"]);
+                leaf.stdout(Stdio::null()).stderr(Stdio::null());
+                server.processes.push(Process::start(&mut leaf)?);
+                server.host.namespace.inside(|| listens(LEAF))?;
+                server.haproxy()?
+            }
+            Kind::Disk => server.nginx_on_disk()?,
+            Kind::Network => {
+                server.host.limit(Capacity::Low.bits())?;
+                let mut nginx = server.host.command("nginx");
+                nginx.arg("-c").arg(server.nginx_config("files", "")?);
+                nginx
+            }
+        };
+        server.processes.push(Process::start(&mut command)?);
+        let listens = server.host.namespace.inside(|| listens(SERVER));
+        listens.with_context(|| format!("{kind:?}: the server does not listen"))?;
+        Ok(server)
+    }
+
+    fn haproxy(&self) -> Result<Command> {
+        let (config, stats) = (self.folder.join("haproxy.cfg"), self.folder.join("stats"));
+        let text = format!(
+            "global\n nbthread 1\n stats socket {} level admin\n\
+             defaults\n mode http\n timeout connect 60s\n timeout client 60s\n timeout server 60s\n\
+             listen fast\n bind {SERVER}\n http-reuse always\n server leaf {LEAF} maxconn 1\n",
+            stats.display()
+        );
+        fs::write(&config, text)?;
+        let mut command = self.host.command("haproxy");
+        command.args(["-db", "-q", "-f"]).arg(config);
+        Ok(command)
+    }
+
+    fn nginx_on_disk(&mut self) -> Result<Command> {
+        let [image, at] = ["image", "disk"].map(|name| self.folder.join(name));
+        fs::File::create(&image)?.set_len(8 << 20)?;
+        let mut make = Command::new("mke2fs");
+        run(make.args(["-q", "-t", "ext4", "-d"]).arg(self.folder.join("files")).arg(&image))?;
+        fs::create_dir(&at)?;
+        let config = self.nginx_config("disk", "directio 4k; aio threads;")?;
+        let group = self.group.insert(Group::new()?);
+        let mut command = self.host.command("unshare");
+        command.args(["--mount", "sh", "-c", MOUNT]).arg(image).arg(at);
+        command.arg(&group.0).arg(LIMIT).arg(config);
+        Ok(command)
+    }
+
+    /// Small buffers make an even pace. Without a master it is one process, which ends with this one.
+    fn nginx_config(&self, root: &str, reads: &str) -> Result<PathBuf> {
+        let (config, folder) = (self.folder.join("nginx.conf"), self.folder.display());
+        let text = format!(
+            "daemon off; master_process off; user root; error_log stderr crit; pid {folder}/pid;\n\
+             events {{ }}\n\
+             http {{ access_log off; sendfile off; output_buffers 1 16k; limit_rate 2000000; {reads}\n\
+             server {{ listen {SERVER}; root {folder}/{root}; keepalive_requests 1000000; }} }}\n"
+        );
+        fs::write(&config, text)?;
+        Ok(config)
+    }
+
+    /// From now on.
+    pub(super) fn set(&self, capacity: Capacity) -> Result<()> {
+        match (self.kind, &self.group) {
+            (Kind::Fast, _) => {
+                let mut stats = UnixStream::connect(self.folder.join("stats"))?;
+                writeln!(stats, "set maxconn server fast/leaf {}", capacity.jobs())?;
+                let said = io::read_to_string(stats)?;
+                ensure!(said.trim().is_empty(), "haproxy: {}", said.trim());
+                Ok(())
+            }
+            (Kind::Disk, Some(group)) => group.limit(capacity.rate() as u64),
+            _ => {
+                // The class alone: a link that has its queueing disciplines cannot get them again.
+                let (program, line) = &link::commands("eth0", capacity.bits())[2];
+                run(self.host.command(program).args(line.split(' ')))
+            }
+        }
+    }
+
+    /// A stage before it, and clients of that. From the main thread, in the clients' namespace.
+    pub(super) fn loaded(&self, slots: &str) -> Result<(Process, Load)> {
+        let address: SocketAddr = format!("{}:{STAGE_PORT}", self.host.address).parse()?;
+        let text = format!(
+            "[[stage]]\nname = \"server\"\nkind = \"http\"\nlisten = \"{address}\"\n\
+             server = \"{SERVER}\"\nadmin = \"{ADMIN}\"\nslots = {slots}\n"
+        );
+        let stage = self.host.stage(&self.curtail, &self.folder.join("stage.toml"), &text)?;
+        listens(address).with_context(|| format!("{} stage does not listen", self.curtail))?;
+        let path = if self.kind == Kind::Fast { "/search?q=tail&n=" } else { "/file?n=" };
+        Ok((stage, Load::start(address, path)))
+    }
+}
+
+/// A control group of the server whose disk is limited.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Result<Self> {
+        let group = Path::new(BLKIO).join(format!("curtail-knee-{}", std::process::id()));
+        fs::create_dir(&group).with_context(|| format!("SKIPPED: no control group {group:?}"))?;
+        let group = Self(group);
+        ensure!(group.0.join(LIMIT).exists(), "SKIPPED: there is no {LIMIT} in {BLKIO}");
+        Ok(group)
+    }
+
+    /// Another limit for the device that has one.
+    fn limit(&self, bytes_per_s: u64) -> Result<()> {
+        let limit = fs::read_to_string(self.0.join(LIMIT))?;
+        let device = limit.split(' ').next().filter(|device| device.contains(':'));
+        let device = device.context("the disk has no limit")?;
+        Ok(fs::write(self.0.join(LIMIT), format!("{device} {bytes_per_s}"))?)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Installs a program that is not here; `RUNLEVEL` keeps its service from being started.
+pub(super) fn install(program: &str) -> Result<()> {
+    let script = "command -v \"$0\" || DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+                  apt-get install -y --no-install-recommends \"$0\"";
+    let done = run(Command::new("sh").args(["-c", script, program]));
+    done.with_context(|| format!("SKIPPED: {program} is not here, and cannot be installed"))
+}
