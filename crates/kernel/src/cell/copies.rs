@@ -200,7 +200,10 @@ pub(crate) struct QueryState {
     pub(crate) group: GroupId,
     pub(crate) may_duplicate: bool,
     pub(crate) may_retry: bool,
+    /// How often it was sent again. Where two copies fail, the second is the retry.
     pub(crate) retries: u8,
+    /// Servers that failed it while another had a copy of it.
+    pub(crate) failures: u8,
     pub(crate) stage: Stage,
     /// How many copies may still answer it, up to [`super::Core::MOST_COPIES`].
     pub(crate) copies: u8,
@@ -226,6 +229,7 @@ impl QueryState {
         may_duplicate: false,
         may_retry: false,
         retries: 0,
+        failures: 0,
         copies: 0,
         first: NONE,
         before: NONE,
@@ -246,6 +250,7 @@ impl QueryState {
             may_duplicate: arrive.may_duplicate,
             may_retry: arrive.may_retry,
             retries: 0,
+            failures: 0,
             copies: 0,
             first: NONE,
             before: NONE,

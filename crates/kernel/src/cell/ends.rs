@@ -186,10 +186,14 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             (Some(_), Blame::Server(other, _)) if other != server => state.blame = Blame::Request,
             _ => {}
         }
-        if self.core.copies_of(query).any(|copy| !copy.stopping) {
-            // The other copy is the retry: where both fail, two servers have failed the query.
-            let state = &mut self.core.queries[query.index()];
-            state.retries = state.retries.saturating_add(1);
+        let others = self.core.copies_of(query).any(|copy| !copy.stopping);
+        let state = &mut self.core.queries[query.index()];
+        // What no server failed was not tried: a duplicate that is given up says nothing.
+        state.failures = state.failures.saturating_add(why.is_some().into());
+        if !others {
+            // The other copy was the retry: where both fail, two servers have failed the query.
+            let more = core::mem::take(&mut state.failures).saturating_sub(1);
+            state.retries = state.retries.saturating_add(more);
         }
         self.hedge.recount(&self.core, query);
         self.check_retry(query);

@@ -276,3 +276,25 @@ fn duplicates_of_das_are_no_load_and_leave_half_of_a_gate_to_others() {
     w.feed(1_100, Event::Tick);
     assert!(queries.iter().all(|&query| copies(&w, query) == 1), "they wait for their turn");
 }
+
+#[test]
+fn a_duplicate_that_is_given_up_is_no_retry() {
+    for primary_first in [true, false] {
+        let mut w = world(named("das"), 3);
+        let query = w.arrive(0, 0);
+        let role = |w: &World, copy: &CopyId| w.model.copies[copy].role;
+        let mut copies = w.copies(query);
+        copies.sort_by_key(|copy| (role(&w, copy) == Role::Duplicate) == primary_first);
+        for (now, copy) in (1..).zip(&copies) {
+            let is_primary = role(&w, copy) == Role::Primary;
+            w.finish(now, *copy, if is_primary { Outcome::Reset } else { Outcome::Local });
+        }
+        // Only one server failed it.
+        assert_eq!(w.starts(), [(query, StartReason::Retry)], "primary first: {primary_first}");
+        // Two servers did.
+        let again = w.copies(query);
+        assert_eq!(again.len(), 1);
+        w.finish(3, again[0], Outcome::Reset);
+        assert!(matches!(w.actions[..], [Action::Fail { .. }]), "{:?}", w.actions);
+    }
+}
