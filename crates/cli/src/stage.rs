@@ -26,17 +26,17 @@ use crate::say;
 A configuration with a stage of each kind:
 
   [[stage]]
-  name = \"datanode\"            # before a server of HTTP; duplicates say \"priority: u=7\" (RFC 9218)
+  name = \"datanode\"            # before HTTP; duplicates say \"priority: u=7\"
   kind = \"http\"
   listen = \"127.0.0.1:9000\"
   server = \"127.0.0.1:9864\"
-  # slots = \"auto\"             # the default, or a number: requests that the server gets at once
-  # queue = 1000               # requests of each class that wait; further ones get 503
+  # slots = \"auto\"             # or a number: requests at once
+  # queue = 1000               # of each class that wait; more get 503
   # timeout = \"60s\"
   # admin = \"127.0.0.1:9901\"   # metrics and health
 
   [[stage]]
-  name = \"store\"               # before any server over TCP: a connection is a job, and closing it is its purge
+  name = \"store\"               # before TCP: a connection is a job
   kind = \"tcp\"
   listen = \"127.0.0.1:9100\"
   listen_low = \"127.0.0.1:9101\"    # duplicates connect to here,
@@ -44,12 +44,13 @@ A configuration with a stage of each kind:
   server = \"127.0.0.1:6379\"
 
   [[stage]]
-  name = \"files\"               # data of a folder, over disk and link, by the protocol of curtail_stage::get
+  name = \"files\"               # data of a folder, by curtail_stage::get
   kind = \"get\"
   listen = \"127.0.0.1:9200\"
   purge = \"127.0.0.1:9201\"     # purge messages
   root = \"/srv/data\"           # without it: made-up data, to measure with
-  # slots = 4, reads = 4       # responses that are sent, and reads of the disk, at once
+  # slots = 4                  # responses that are sent at once
+  # reads = 4                  # reads of the disk at once
 
 --check also says what separates primaries from duplicates on this machine's processors, disks and links.")]
 pub(crate) struct Args {

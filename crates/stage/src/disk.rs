@@ -6,9 +6,9 @@
 //! under BFQ alone (the successor of the source's CFQ) primaries wait for the idle slices of duplicates, and a limit by
 //! control groups (`blkio.throttle`) serves both first come, first served.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,7 +58,9 @@ impl Disk {
         }
         let path = self.root.join(path);
         blocking(move || {
-            let file = File::open(path)?;
+            // A pipe would wait for who writes to it.
+            let flags = libc::O_NONBLOCK;
+            let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
             let regular = file.metadata()?.is_file();
             regular.then(|| Arc::new(file)).ok_or_else(|| io::ErrorKind::NotFound.into())
         })
@@ -113,7 +115,9 @@ mod tests {
         std::fs::write(inside.join("file"), &data).unwrap();
         std::fs::write(folder.path().join("secret"), "no").unwrap();
         let disk = Disk::new(&inside, 1, 10);
-        for name in ["../secret", "/etc/passwd", "", ".", "absent", "a/../../secret"] {
+        let pipe = std::process::Command::new("mkfifo").arg(inside.join("pipe")).status();
+        assert!(pipe.expect("there is mkfifo").success());
+        for name in ["pipe", "../secret", "/etc/passwd", "", ".", "absent", "a/../../secret"] {
             assert!(disk.open(name).await.is_err(), "{name}");
         }
         let file = disk.open("file").await.unwrap();

@@ -33,6 +33,22 @@ fn check_says_what_separates_classes_here() {
 }
 
 #[test]
+fn the_example_of_the_help_can_be_used_as_it_is() {
+    let help = curtail("stage --help", &[]);
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let start = help.find("  [[stage]]").expect("an example");
+    let (example, _) = help[start..].split_once("--check also").expect("its end");
+    let example = example.replace("/srv/data", "/");
+    for text in [example.clone(), example.replace("\n  # ", "\n  ")] {
+        let folder = folder(&[("stage.toml", &text)]);
+        let file = folder.path().join("stage.toml").display().to_string();
+        let output = curtail(&format!("stage --check --config {file}"), &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}{text}");
+    }
+}
+
+#[test]
 fn bad_configurations_are_refused_with_the_line_and_the_fix() {
     let bad = config("udp", "");
     let (slots, root) = (config("tcp", "slots = 0"), config("tcp", "root = \"/\""));
