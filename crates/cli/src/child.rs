@@ -23,6 +23,17 @@ const START: Duration = Duration::from_secs(20);
 /// Lines of a child's stderr that are kept, to explain its end.
 const TAIL: usize = 20;
 
+/// How a process that serves is tied to the one that started it.
+#[derive(clap::Args)]
+pub(crate) struct Ties {
+    /// Say on stdout where it listens
+    #[arg(long, hide = true)]
+    pub(crate) announce: bool,
+    /// End when stdin closes, so that nothing outlives who started it
+    #[arg(long, hide = true)]
+    pub(crate) tied_to_stdin: bool,
+}
+
 /// In the child: says where it listens, and what it is.
 pub(crate) fn announce(addresses: &[SocketAddr], what: &str) -> Result<(), Stop> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();

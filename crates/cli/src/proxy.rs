@@ -45,12 +45,8 @@ pub(crate) struct Args {
     /// Check the configuration and exit (with --json: a document): 0 when it is fine, 2 when it is not
     #[arg(long)]
     check: bool,
-    /// Say on stdout where it listens: for clients, and for operators
-    #[arg(long, hide = true)]
-    announce: bool,
-    /// End when stdin closes, so that nothing outlives who started it
-    #[arg(long, hide = true)]
-    tied_to_stdin: bool,
+    #[command(flatten)]
+    ties: child::Ties,
     #[command(flatten)]
     seed: Seed,
     #[command(flatten)]
@@ -104,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
     // Before the address is known to anyone: a signal must not find us unprepared.
-    let mut endings = child::Endings::listen(args.tied_to_stdin)?;
+    let mut endings = child::Endings::listen(args.ties.tied_to_stdin)?;
     // It asks a daemon to read its configuration again, and would end a process that does not listen.
     let mut hangup = signal(SignalKind::hangup()).map_err(lacking)?;
     let said = config.summary();
@@ -117,7 +113,7 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
         Some(admin) => tracing::info!(%http, %admin, "proxy for {said}"),
         None => tracing::info!(%http, "proxy for {said}"),
     }
-    if args.announce {
+    if args.ties.announce {
         let addresses: Vec<_> = std::iter::once(http).chain(admin).collect();
         child::announce(&addresses, "")?;
     }

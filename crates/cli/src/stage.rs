@@ -20,6 +20,9 @@ use crate::say;
 /// from delaying anything. Before a server that cannot be changed, it holds requests back and passes on as many at once
 /// as keep the server busy, which it finds out.
 ///
+/// Before http, one server is known and nothing is probed: where it is down, clients get a 502 at once. Before tcp a job
+/// is a connection, so clients should close theirs after each response; else give it as many slots as they keep.
+///
 /// SIGTERM drains: what is under way ends. A second one ends at once.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -32,16 +35,17 @@ A configuration with a stage of each kind:
   server = \"127.0.0.1:9864\"
   # slots = \"auto\"             # or a number: requests at once
   # queue = 1000               # of each class that wait; more get 503
-  # timeout = \"60s\"
+  # timeout = \"60s\"           # of a request; its body has at most 1 MB
   # admin = \"127.0.0.1:9901\"   # metrics and health
 
   [[stage]]
-  name = \"store\"               # before TCP: a connection is a job
+  name = \"whois\"               # before TCP: a connection is a job
   kind = \"tcp\"
   listen = \"127.0.0.1:9100\"
   listen_low = \"127.0.0.1:9101\"    # duplicates connect to here,
   low_from = [\"10.0.2.0/24\"]       # or come from there
-  server = \"127.0.0.1:6379\"
+  server = \"127.0.0.1:43\"
+  # timeout = \"60s\"           # of a connection over which nothing goes
 
   [[stage]]
   name = \"files\"               # data of a folder, by curtail_stage::get
@@ -50,7 +54,8 @@ A configuration with a stage of each kind:
   purge = \"127.0.0.1:9201\"     # purge messages
   root = \"/srv/data\"           # without it: made-up data, to measure with
   # slots = 4                  # responses that are sent at once
-  # reads = 4                  # reads of the disk at once
+  # reads = 4                  # reads of the disk at once: 1 keeps the classes apart on a disk of one head
+  # timeout = \"60s\"           # for a first request, and for a client that takes nothing
 
 --check also says what separates primaries from duplicates on this machine's processors, disks and links.")]
 pub(crate) struct Args {
@@ -60,12 +65,8 @@ pub(crate) struct Args {
     /// Check the configuration and the machine, and exit (with --json: a document): 2 when the configuration is wrong
     #[arg(long)]
     check: bool,
-    /// Say on stdout where it listens
-    #[arg(long, hide = true)]
-    announce: bool,
-    /// End when stdin closes, so that nothing outlives who started it
-    #[arg(long, hide = true)]
-    tied_to_stdin: bool,
+    #[command(flatten)]
+    ties: child::Ties,
     #[command(flatten)]
     seed: Seed,
     #[command(flatten)]
@@ -124,13 +125,13 @@ fn report(text: &str, machine: &[Found], as_json: bool) -> Result<(), Stop> {
 
 async fn serve(stages: Vec<Stage>, args: &Args) -> Result<ExitCode, Stop> {
     // Before an address is known to anyone: a signal must not find us unprepared.
-    let mut endings = child::Endings::listen(args.tied_to_stdin)?;
+    let mut endings = child::Endings::listen(args.ties.tied_to_stdin)?;
     let started = curtail_stage::start(stages, args.seed.seed).await;
     let running = started.map_err(|why| Stop::Lacking(why.to_string()))?;
     for (name, addresses) in &running.addresses {
         tracing::info!(stage = %name, ?addresses, "listening");
     }
-    if args.announce {
+    if args.ties.announce {
         let all: Vec<_> = running.addresses.iter().flat_map(|(_, all)| all.clone()).collect();
         child::announce(&all, "")?;
     }

@@ -63,6 +63,9 @@ pub enum QueryError<R> {
     /// The waiting queue is full.
     #[error("too many queries wait for this shard")]
     QueueFull,
+    /// A duplicate whose slot a primary needed.
+    #[error("a duplicate gave way to a primary")]
+    GaveWay,
     /// Its time was up before a server could take it.
     #[error("the query expired before a replica was free")]
     Expired,

@@ -55,7 +55,7 @@ enum Kind {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "slots is a number from 1 to 4096, or \"auto\"")]
 enum RawSlots {
     Number(u32),
     Word(String),
@@ -81,7 +81,8 @@ pub struct Stage {
     pub slots: Slots,
     /// How many jobs of each class wait.
     pub queue: u32,
-    /// After so long a request has failed; a connection, when nothing went over it for so long.
+    /// After so long a request has failed; a connection, when nothing went over it for so long, or what is sent is not
+    /// taken.
     pub timeout: Duration,
     /// What is behind it.
     pub behind: Behind,
@@ -166,13 +167,50 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Stage>, ConfigError> {
         let at = line(raw.span().start);
         let stage = resolve(raw.into_inner())
             .map_err(|(stage, why)| ConfigError(format!("{name}:{at}: stage {stage:?}: {why}")))?;
-        if stages.iter().any(|other| other.name == stage.name) {
-            let why = "there are two of that name; give each its own";
+        if let Some(why) = clash(&stages, &stage) {
             return Err(ConfigError(format!("{name}:{at}: stage {:?}: {why}", stage.name)));
         }
         stages.push(stage);
     }
     Ok(stages)
+}
+
+/// What a stage and those before it cannot both have.
+fn clash(before: &[Stage], stage: &Stage) -> Option<String> {
+    if before.iter().any(|other| other.name == stage.name) {
+        return Some("there are two of that name; give each its own".to_owned());
+    }
+    let mut taken: Vec<SocketAddr> = before.iter().flat_map(Stage::listens).collect();
+    for address in stage.listens() {
+        // The system finds a port for each of those.
+        if address.port() != 0 && taken.contains(&address) {
+            return Some(format!("{address} is listened to twice; give each its own port"));
+        }
+        taken.push(address);
+    }
+    match stage.behind {
+        Behind::Http { server, .. } | Behind::Tcp { server, .. } => {
+            if server.port() == 0 {
+                return Some(format!(
+                    "server = \"{server}\" has no port; write one from 1 to 65535"
+                ));
+            }
+            let own = stage.listens().any(|address| address == server);
+            own.then(|| format!("server = \"{server}\" is the stage; name what is behind it"))
+        }
+        Behind::Get { .. } => None,
+    }
+}
+
+impl Stage {
+    fn listens(&self) -> impl Iterator<Item = SocketAddr> + use<> {
+        let second = match self.behind {
+            Behind::Http { admin, .. } => admin,
+            Behind::Tcp { listen_low, .. } => listen_low,
+            Behind::Get { purge, .. } => Some(purge),
+        };
+        [Some(self.listen), second].into_iter().flatten()
+    }
 }
 
 /// The error names the stage.
@@ -200,7 +238,6 @@ fn check(raw: Raw) -> Result<Stage, String> {
             false => Ok(()),
         };
     fits("server", server.is_some(), &[Kind::Http, Kind::Tcp])?;
-    fits("timeout", raw.timeout.is_some(), &[Kind::Http, Kind::Tcp])?;
     fits("admin", admin.is_some(), &[Kind::Http])?;
     fits("purge", purge.is_some(), &[Kind::Get])?;
     fits("root", root.is_some(), &[Kind::Get])?;
@@ -296,6 +333,8 @@ mod tests {
             ("timeout = \"0s\"", "is out of range; from 1ms to 24h"),
             ("sluts = 1", "f:6: unknown field `sluts`"),
             ("queue = -1", "f:6: "),
+            ("slots = -1", "f:6: slots is a number from 1 to 4096, or \"auto\""),
+            ("admin = \"127.0.0.1:1\"", "127.0.0.1:1 is listened to twice; give each its own port"),
             (
                 "[[stage]]\nname=\"b\"\nkind=\"tcp\"\nlisten=\"[::1]:1\"",
                 "f:6: stage \"b\": server is missing",
@@ -305,6 +344,13 @@ mod tests {
             let error = parse("f", &format!("{HTTP}{more}")).unwrap_err().to_string();
             assert!(error.contains(wanted), "{more}: {error}");
         }
+        for (server, wanted) in [("127.0.0.1:1", "is the stage"), ("127.0.0.1:0", "has no port")] {
+            let error = parse("f", &HTTP.replace("127.0.0.1:2", server)).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        let both = HTTP.replace("\"a\"", "\"b\"");
+        let error = parse("f", &format!("{HTTP}{both}")).unwrap_err().to_string();
+        assert!(error.contains("f:6: stage \"b\": 127.0.0.1:1 is listened to twice"), "{error}");
         // Names end up in another file of TOML.
         let quoted = HTTP.replace("\"a\"", "'a\\'");
         assert!(parse("f", &quoted).unwrap_err().to_string().contains("1 to 64 letters"));

@@ -15,6 +15,7 @@ pub mod cpu;
 pub mod disk;
 pub mod get;
 pub mod link;
+mod seldom;
 mod serve;
 mod sys;
 pub mod tcp;

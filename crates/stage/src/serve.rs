@@ -80,6 +80,7 @@ impl Running {
                 let options = get::ServerOptions {
                     slots,
                     queue: stage.queue,
+                    patience: stage.timeout,
                     disk: root.map(|root| Disk::new(&root, reads, stage.queue)),
                     mechanism: Mechanism::find(),
                     ..get::ServerOptions::default()
@@ -93,7 +94,8 @@ impl Running {
         }
     }
 
-    /// The proxy has it all but for the name.
+    /// The proxy has it all but for the name. There is one server, so nothing is gained by knowing that it is down:
+    /// without probes, its clients hear at once.
     async fn http(
         &mut self,
         stage: &Stage,
@@ -111,7 +113,7 @@ impl Running {
         let text = format!(
             "[listen]\nhttp = \"{listen}\"\nadmin = {admin}\n\
              [[service]]\nname = \"{name}\"\npolicy = \"least-outstanding\"\ncancel = \"reset\"\n\
-             throttle = {throttle}\nqueue = {queue}\n\
+             throttle = {throttle}\nqueue = {queue}\nhealth = false\n\
              timeout = \"{timeout}\"\nattempt_timeout = \"{timeout}\"\n\
              [[service.shard]]\nname = \"0\"\nreplicas = [\"{server}\"]\n"
         );
@@ -156,6 +158,9 @@ impl Running {
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> usize {
         shutdown.await;
         self.stop.send_replace(true);
+        for server in self.servers {
+            self.jobs.spawn(async move { server.drain(DRAIN).await });
+        }
         let mut cut = 0;
         while let Some(ended) = self.jobs.join_next().await {
             cut += ended.unwrap_or_default();

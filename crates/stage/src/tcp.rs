@@ -22,6 +22,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::seldom::Seldom;
+
 /// Of what a client sends before its job has its turn, in bytes. Then it waits, too.
 const EARLY_BYTES: usize = 64 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
@@ -42,6 +44,14 @@ pub struct TcpStage {
     pub idle: Duration,
 }
 
+/// What it has to say in a log.
+#[derive(Debug, Default)]
+struct Warnings {
+    connections: Seldom,
+    queue: Seldom,
+    server: Seldom,
+}
+
 impl TcpStage {
     fn priority(&self, from: IpAddr, listener: Priority) -> Priority {
         let low = self.low_from.iter().any(|net| net.contains(&from.to_canonical()));
@@ -57,7 +67,7 @@ impl TcpStage {
         within: Duration,
     ) -> usize {
         let room = Arc::new(Semaphore::new(self.connections));
-        let shared = Arc::new(self);
+        let shared = Arc::new((self, Warnings::default()));
         let mut jobs = JoinSet::new();
         tokio::pin!(drain);
         loop {
@@ -72,12 +82,15 @@ impl TcpStage {
                 continue;
             };
             let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                tracing::warn!(%from, "too many connections: one is closed");
+                if shared.1.connections.now() {
+                    tracing::warn!(%from, "too many connections: some are closed");
+                }
                 continue;
             };
-            let (shared, class) = (Arc::clone(&shared), shared.priority(from.ip(), class));
+            let (shared, class) = (Arc::clone(&shared), shared.0.priority(from.ip(), class));
             jobs.spawn(async move {
-                if let Err(error) = shared.job(client, class).await {
+                let (stage, warnings) = &*shared;
+                if let Err(error) = stage.job(client, class, warnings).await {
                     tracing::debug!(%error, %from, "a connection ended");
                 }
                 drop(place);
@@ -88,15 +101,32 @@ impl TcpStage {
         jobs.len()
     }
 
-    async fn job(&self, mut client: TcpStream, class: Priority) -> io::Result<()> {
+    async fn job(
+        &self,
+        mut client: TcpStream,
+        class: Priority,
+        warnings: &Warnings,
+    ) -> io::Result<()> {
         client.set_nodelay(true)?;
         let mut early = BytesMut::new();
         let permit = tokio::select! {
-            permit = self.stage.enter_as(class) => permit.map_err(io::Error::other)?,
+            permit = self.stage.enter_as(class) => permit.map_err(|full| {
+                if warnings.queue.now() {
+                    tracing::warn!("the queue is full: connections are closed");
+                }
+                io::Error::other(full)
+            })?,
             gone = closed(&mut client, &mut early) => return gone,
         };
-        let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(self.server));
-        let server = connecting.await.map_err(|_| io::ErrorKind::TimedOut)??;
+        let server = match timeout(CONNECT_TIMEOUT, TcpStream::connect(self.server)).await {
+            Ok(connected) => connected,
+            Err(late) => Err(late.into()),
+        };
+        let server = server.inspect_err(|error| {
+            if warnings.server.now() {
+                tracing::warn!(%error, server = %self.server, "no connection to the server: clients' are closed");
+            }
+        })?;
         server.set_nodelay(true)?;
         self.relay(client, server, early, permit).await
     }

@@ -168,7 +168,7 @@ async fn ask(
             tokio::select! {
                 outcome = cell.query(query) => (permit, outcome),
                 // The replica cannot interrupt it, so it is given up: its primary is elsewhere.
-                () = lost(&mut permit) => (None, Err(QueryError::QueueFull)),
+                () = lost(&mut permit) => (None, Err(QueryError::GaveWay)),
             }
         }
         Ok(Err(_)) => (None, Err(QueryError::QueueFull)),

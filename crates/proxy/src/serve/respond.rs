@@ -119,6 +119,7 @@ pub(super) async fn outcome(
     };
     let (status, retry_after, ended) = match error {
         QueryError::QueueFull | QueryError::Expired => (503, Some("1"), RequestOutcome::Shed),
+        QueryError::GaveWay => (503, None, RequestOutcome::Shed),
         QueryError::Closed => (503, None, RequestOutcome::Failed),
         QueryError::Timeout => (504, None, RequestOutcome::Failed),
         QueryError::Failed { .. } => (502, None, RequestOutcome::Failed),

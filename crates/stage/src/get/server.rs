@@ -14,11 +14,13 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::wire::{Get, RESPONSE_BYTES, Request, Response, Status};
 use crate::cpu::{Classes, Handlers, Mechanism};
 use crate::disk::{Disk, DiskError};
 use crate::link;
+use crate::seldom::Seldom;
 
 /// Data goes out in pieces of so many bytes: a duplicate gives way between two of them.
 const PIECE_BYTES: usize = 16 * 1024;
@@ -38,6 +40,8 @@ pub struct ServerOptions {
     pub queue: u32,
     /// How many connections there may be, those for purges included; further ones are closed.
     pub connections: usize,
+    /// How long a client may be silent before its first request, and take nothing of a response: it holds a slot.
+    pub patience: Duration,
     /// Where files are; none: data is made up.
     pub disk: Option<Disk>,
     /// What separates the threads of the two classes.
@@ -47,7 +51,8 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         let (disk, mechanism) = (None, Mechanism::None);
-        Self { slots: 4, queue: 1_000, connections: 1_000, disk, mechanism }
+        let patience = Duration::from_secs(60);
+        Self { slots: 4, queue: 1_000, connections: 1_000, patience, disk, mechanism }
     }
 }
 
@@ -75,6 +80,8 @@ struct Shared {
     disk: Option<Disk>,
     jobs: Mutex<Jobs>,
     connections: Arc<Semaphore>,
+    patience: Duration,
+    full: Seldom,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +90,8 @@ struct Jobs {
     here: HashMap<u64, watch::Sender<bool>>,
     /// Purges that found nothing, the last first: their connection may be faster than that of the job.
     early: VecDeque<u64>,
+    /// No further ones are taken.
+    draining: bool,
 }
 
 /// Of [`Jobs::early`]. A job whose purge is forgotten is done in vain.
@@ -114,6 +123,8 @@ impl Server {
             disk: options.disk,
             jobs: Mutex::default(),
             connections: Arc::new(Semaphore::new(options.connections)),
+            patience: options.patience,
+            full: Seldom::default(),
         });
         for listener in [data, purge] {
             let weak = Arc::downgrade(&shared);
@@ -143,6 +154,19 @@ impl Server {
         self.addresses
     }
 
+    /// Refuses further jobs, and waits for those that are here; how many have not ended after so long.
+    pub async fn drain(&self, within: Duration) -> usize {
+        self.shared.lock().draining = true;
+        let ended = async {
+            while !self.shared.lock().here.is_empty() {
+                tokio::time::sleep(RETRY).await;
+            }
+        };
+        // Time out or not, what is left is counted.
+        let _ = timeout(within, ended).await;
+        self.shared.lock().here.len()
+    }
+
     /// How many responses are being sent, and how many jobs wait.
     #[must_use]
     pub fn load(&self) -> (u32, u32) {
@@ -154,14 +178,16 @@ impl Shared {
     /// Serves a connection, at the class of its first request.
     fn take(self: Arc<Self>, stream: TcpStream) {
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
-            tracing::warn!("too many connections: one is closed");
+            if self.full.now() {
+                tracing::warn!("too many connections: some are closed");
+            }
             return;
         };
         let shared = Arc::clone(&self);
         // Not to hold up the listener.
         self.classes.spawn(Priority::High, async move {
             let served = async {
-                let (stream, arrived, priority) = first(stream).await?;
+                let (stream, arrived, priority) = timeout(shared.patience, first(stream)).await??;
                 link::mark(&stream, priority)?;
                 let stream = stream.into_std()?;
                 let handler = Arc::clone(&shared);
@@ -187,7 +213,8 @@ impl Shared {
         let stream = TcpStream::from_std(stream)?;
         stream.set_nodelay(true)?;
         let (mut requests, responses) = stream.into_split();
-        let responses = Arc::new(AsyncMutex::new(responses));
+        let responses =
+            Responses { half: Arc::new(AsyncMutex::new(responses)), patience: self.patience };
         // They end with the connection.
         let mut jobs = JoinSet::new();
         loop {
@@ -195,14 +222,17 @@ impl Shared {
                 match request {
                     Request::Purge(job) => self.purge(job),
                     Request::Get(get) => match self.enter(get.job) {
-                        Ok(here) => drop(jobs.spawn(respond(here, get, Arc::clone(&responses)))),
+                        Ok(here) => drop(jobs.spawn(respond(here, get, responses.clone()))),
                         Err(status) => say(&responses, status, get.job).await?,
                     },
                 }
             }
-            while jobs.try_join_next().is_some() {}
-            if read(&mut requests, &mut arrived).await? == 0 {
-                return Ok(());
+            tokio::select! {
+                read = read(&mut requests, &mut arrived) => if read? == 0 {
+                    return Ok(());
+                },
+                // One that broke off may have left half a piece, so nothing can follow.
+                Some(ended) = jobs.join_next() => ended.map_err(io::Error::other)??,
             }
         }
     }
@@ -210,6 +240,9 @@ impl Shared {
     /// A job that is new here, and was not purged before it came.
     fn enter(self: &Arc<Self>, job: u64) -> Result<Here, Status> {
         let mut jobs = self.lock();
+        if jobs.draining {
+            return Err(Status::Refused);
+        }
         if let Some(at) = jobs.early.iter().position(|early| *early == job) {
             jobs.early.remove(at);
             return Err(Status::Purged);
@@ -267,7 +300,12 @@ async fn read(requests: &mut OwnedReadHalf, arrived: &mut BytesMut) -> io::Resul
     requests.read_buf(arrived).await
 }
 
-type Responses = Arc<AsyncMutex<OwnedWriteHalf>>;
+/// The way back of a connection, which its jobs share.
+#[derive(Clone)]
+struct Responses {
+    half: Arc<AsyncMutex<OwnedWriteHalf>>,
+    patience: Duration,
+}
 
 async fn say(responses: &Responses, status: Status, job: u64) -> io::Result<()> {
     piece(responses, Response { status, more: status == Status::Started, job, length: 0 }, &[])
@@ -279,26 +317,34 @@ async fn piece(responses: &Responses, head: Response, data: &[u8]) -> io::Result
     let mut bytes = BytesMut::with_capacity(RESPONSE_BYTES + data.len());
     bytes.extend_from_slice(&head.to_bytes());
     bytes.extend_from_slice(data);
-    responses.lock().await.write_all(&bytes).await
+    let mut half = responses.half.lock().await;
+    timeout(responses.patience, half.write_all(&bytes)).await?
 }
 
-/// Waits for a job's turn, and does it. A connection that fails ends with its reader.
-async fn respond(mut here: Here, get: Get, responses: Responses) {
+/// Waits for a job's turn, and does it.
+///
+/// # Errors
+/// The client is gone, or takes nothing.
+async fn respond(mut here: Here, get: Get, responses: Responses) -> io::Result<()> {
     let mut purged = here.purged.clone();
     let entered = tokio::select! {
         biased;
         // Nothing is said: the client, who is gone or has what it needs, does not wait.
-        _ = purged.wait_for(|purged| *purged) => return,
+        _ = purged.wait_for(|purged| *purged) => return Ok(()),
         entered = here.shared.stage.enter_as(get.priority) => entered,
     };
     let status = match entered {
-        Ok(permit) => here.send(permit, &get, &responses).await,
-        Err(_) => Ok(Some(Status::Refused)),
+        Ok(permit) => here.send(permit, &get, &responses).await?,
+        Err(_) => {
+            if here.shared.full.now() {
+                tracing::warn!("the queue is full: requests are refused");
+            }
+            Some(Status::Refused)
+        }
     };
     match status {
-        Ok(Some(status)) => drop(say(&responses, status, get.job).await),
-        Ok(None) => {}
-        Err(error) => tracing::debug!(%error, "a response broke off"),
+        Some(status) => say(&responses, status, get.job).await,
+        None => Ok(()),
     }
 }
 

@@ -134,6 +134,44 @@ async fn beyond_the_queue_and_by_a_name_that_is_taken_jobs_are_refused() {
 }
 
 #[tokio::test]
+async fn a_client_that_takes_nothing_or_says_nothing_loses_its_connection() {
+    // tidy: real time
+    let patience = std::time::Duration::from_millis(50);
+    let server = server(ServerOptions { patience, ..one_slot() }).await;
+    let (mut silent, mut deaf) = (Raw::new(&server).await, Raw::new(&server).await);
+    deaf.get(1, Priority::High, LONG).await;
+    load(&server, (1, 0)).await;
+    load(&server, (0, 0)).await;
+    assert!(matches!(silent.0.read(&mut [0]).await, Ok(0) | Err(_)));
+    // One that has said something may be silent for as long as it likes.
+    let mut client = Raw::new(&server).await;
+    for job in [3, 4] {
+        client.get(job, Priority::High, 10).await;
+        assert_eq!(client.hears().await.length, 10);
+        tokio::time::sleep(4 * patience).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_drains_ends_what_it_has_and_refuses_the_rest() {
+    let server = server(one_slot()).await;
+    let mut client = Raw::new(&server).await;
+    client.get(1, Priority::High, LONG).await;
+    load(&server, (1, 0)).await;
+    let draining = server.drain(std::time::Duration::from_secs(60));
+    let served = async {
+        let mut late = Raw::new(&server).await;
+        late.get(2, Priority::High, 10).await;
+        assert_eq!(late.hears().await.status, Status::Refused);
+        while client.hears().await.more {}
+    };
+    assert_eq!(tokio::join!(draining, served).0, 0);
+    let mut deaf = Raw::new(&server).await;
+    deaf.get(3, Priority::High, 10).await;
+    assert_eq!(deaf.hears().await.status, Status::Refused);
+}
+
+#[tokio::test]
 async fn a_connection_of_nonsense_is_closed_and_nothing_else() {
     let server = server(one_slot()).await;
     let mut nonsense = Raw::new(&server).await;

@@ -40,6 +40,25 @@ async fn stages_of_all_kinds_start_serve_and_drain() {
 }
 
 #[tokio::test]
+async fn where_the_server_is_down_clients_hear_at_once() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let text = format!(
+        "[[stage]]\nname = \"a\"\nkind = \"http\"\nlisten = \"127.0.0.1:0\"\nserver = \"{gone}\"\ntimeout = \"1h\"\n"
+    );
+    let running = curtail_stage::start(config::parse("f", &text).unwrap(), 1).await.unwrap();
+    let address = running.addresses[0].1[0];
+    let _serving = tokio::spawn(running.run(std::future::pending()));
+    for method in ["GET", "POST"] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let request = format!("{method} / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 502"), "{response}");
+    }
+}
+
+#[tokio::test]
 async fn an_address_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();

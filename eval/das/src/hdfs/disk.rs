@@ -10,8 +10,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,10 @@ impl Disk {
         ensure!(rate > 0, "a disk needs a rate");
         let disk = Arc::new(Self { rate: AtomicU64::new(rate), read: AtomicU64::new(0) });
         let files = Files::new(folder);
-        let server = Server { disk: Arc::clone(&disk), channel, files, free: Instant::now() };
+        let (head, reads) = mpsc::channel();
+        let reply = channel.try_clone().context("no second descriptor")?;
+        thread::spawn(move || serve_reads(&reply, &reads));
+        let server = Server { disk: Arc::clone(&disk), channel, files, free: Instant::now(), head };
         thread::spawn(move || server.serve());
         Ok(disk)
     }
@@ -75,6 +78,15 @@ struct Server {
     files: Files,
     /// When the disk is done with the requests that it took.
     free: Instant,
+    /// Responses of reads, and when each is read.
+    head: mpsc::Sender<(Instant, Vec<u8>)>,
+}
+
+fn serve_reads(mut channel: &File, reads: &mpsc::Receiver<(Instant, Vec<u8>)>) {
+    while let Ok((at, response)) = reads.recv() {
+        thread::sleep(at.saturating_duration_since(Instant::now()));
+        let _ = channel.write(&response);
+    }
 }
 
 impl Server {
@@ -101,8 +113,9 @@ impl Server {
             return;
         }
         let mut response = vec![0; 16];
+        let mut at = None;
         let done = match request.operation() {
-            READ => self.read(request, &mut response),
+            READ => self.read(request, &mut response).map(|when| at = when),
             _ => self.files.respond(request, &mut response),
         };
         let error = done.map_or_else(|error| error.raw_os_error().unwrap_or(EIO), |()| 0);
@@ -113,25 +126,32 @@ impl Server {
         response[..4].copy_from_slice(&length.to_le_bytes());
         response[4..8].copy_from_slice(&(-error).to_le_bytes());
         response[8..16].copy_from_slice(&request.unique().to_le_bytes());
+        if let Some(at) = at {
+            let _ = self.head.send((at, response));
+            return;
+        }
         // The process that asked may be gone.
         let _ = self.channel.write(&response);
     }
 
-    fn read(&mut self, request: &Request<'_>, response: &mut Vec<u8>) -> io::Result<()> {
+    fn read(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Vec<u8>,
+    ) -> io::Result<Option<Instant>> {
         let (handle, offset, size) = (request.u64(40), request.u64(48), request.u32(56) as usize);
         response.resize(16 + size.min(REQUEST), 0);
         let length = self.files.opened(handle)?.read_at(&mut response[16..], offset)?;
         response.truncate(16 + length);
         if is_checksum(self.files.path(request.node())?) {
-            return Ok(());
+            return Ok(None);
         }
         let rate = self.disk.rate.load(Ordering::Relaxed);
         let now = Instant::now();
         let start = self.free.max(now.checked_sub(TURNAROUND).unwrap_or(now));
         self.free = start + Duration::from_secs_f64(length as f64 / rate as f64);
-        thread::sleep(self.free.saturating_duration_since(now));
         self.disk.read.fetch_add(length as u64, Ordering::Relaxed);
-        Ok(())
+        Ok(Some(self.free))
     }
 }
 
