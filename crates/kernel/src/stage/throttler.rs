@@ -12,11 +12,12 @@
 //!   throughput is within [`LOSS`] of the greatest. The source goes up by one.
 //! - The knee moves: in exploitation, levels above and below N* are tried now and then, by a quarter of it, and
 //!   where one is better by half of what is in proportion, probing begins anew from there. It does, too, where
-//!   the throughput at N* has fallen by [`SHIFT`].
+//!   the throughput at N* has fallen by [`SHIFT`] in two windows in a row: the first one may have begun before the fall.
 //! - At low load the level is rarely used up, so a higher one that is tried would stay for long, and for nothing. A
 //!   trial ends after [`TURN_NS`], and goes on from there the next time.
 //! - A window ends when the verdict is clear by three standard errors of the two rates, which is soon where a level
-//!   is far off, or when it is long.
+//!   is far off, or when it is long. What lies between two levels may take twice as long where not even one error
+//!   tells: a device that is limited in slices of 100 ms serves in bursts.
 //!
 //! Cost: O(1) per call, and no memory but its own.
 
@@ -80,15 +81,17 @@ impl Window {
         (residuals / (self.amount * self.amount)).max(0.0)
     }
 
-    /// Is the rate at least so many times another's? None while that is open and more may come.
-    fn exceeds(&self, other: &Self, times: f64, level: u32) -> Option<bool> {
+    /// Is the rate at least so many times another's? None while that is open and more may come, for so long.
+    fn exceeds(&self, other: &Self, times: f64, level: u32, longest_ns: u64) -> Option<bool> {
         if self.samples < LEAST_SAMPLES.max(2 * level) {
             return None;
         }
         let ratio = self.rate() / other.rate();
         let (off, variance) = (ratio - times, self.variance() + other.variance());
-        let is_clear = off * off > 9.0 * ratio * ratio * variance;
-        (is_clear || self.time >= TRIAL_NS as f64).then_some(off >= 0.0)
+        let is_clear = |errors: f64| off * off > errors * errors * ratio * ratio * variance;
+        let is_long = |ns: u64| self.time >= ns as f64;
+        (is_clear(3.0) || (is_long(TRIAL_NS) && is_clear(1.0)) || is_long(longest_ns))
+            .then_some(off >= 0.0)
     }
 }
 
@@ -101,8 +104,9 @@ enum Phase {
     /// Probing: N* is above the first and at most the second; the level is between them. The window of the
     /// greatest throughput.
     Narrow(u32, u32, Window),
-    /// Exploitation, at N*. Which side is tried next, and what is known of it; and the throughput that N* began with.
-    Hold { up: bool, tried: Window, first: Option<Window> },
+    /// Exploitation, at N*. Which side is tried next, and what is known of it; the throughput that N* began with, and
+    /// has had; and whether the last window had less.
+    Hold { up: bool, tried: Window, first: Window, sum: Window, fell: bool },
     /// Exploitation: another level is tried. N*, its window, and when to go back.
     Try(u32, Window, Timestamp),
 }
@@ -195,7 +199,7 @@ impl Throttler {
             _ => return false,
         };
         let up = self.level > knee;
-        self.turn(knee, Phase::Hold { up, tried, first: Some(first) });
+        self.turn(knee, Phase::Hold { up, tried, first, sum: Window::default(), fell: false });
         true
     }
 
@@ -214,7 +218,7 @@ impl Throttler {
         match self.phase {
             Phase::First if is_long(TRIAL_NS) || window.samples >= 64 => self.grow(now, window),
             Phase::First => {}
-            Phase::Grow(half, _) => match window.exceeds(&half, GROWS, level) {
+            Phase::Grow(half, _) => match window.exceeds(&half, GROWS, level, TRIAL_NS) {
                 Some(true) => self.grow(now, window),
                 Some(false) => {
                     let ratio = half.rate() / window.rate();
@@ -231,24 +235,31 @@ impl Throttler {
                 }
                 None => {}
             },
-            Phase::Narrow(below, at_most, top) => match window.exceeds(&top, 1.0 - LOSS, level) {
-                Some(true) => self.narrow(below, level, top.with(window)),
-                Some(false) => self.narrow(level, at_most, top),
-                None => {}
-            },
-            Phase::Hold { up, tried, first } if is_long(HOLD_NS << u32::from(level == 1)) => {
-                self.held(now, up, tried, first);
+            Phase::Narrow(below, at_most, top) => {
+                match window.exceeds(&top, 1.0 - LOSS, level, 2 * TRIAL_NS) {
+                    Some(true) => self.narrow(below, level, top.with(window)),
+                    Some(false) => self.narrow(level, at_most, top),
+                    None => {}
+                }
             }
+            Phase::Hold { .. } if is_long(TRIAL_NS) => self.held(now),
             Phase::Hold { .. } => {}
             Phase::Try(knee, at_knee, _) => {
                 // Half of what would be in proportion.
                 let times = f64::midpoint(1.0, f64::from(level) / f64::from(knee));
-                let Some(exceeds) = window.exceeds(&at_knee, times, level) else { return };
+                let Some(exceeds) = window.exceeds(&at_knee, times, level, TRIAL_NS) else {
+                    return;
+                };
                 match (exceeds, level > knee) {
                     (true, true) => self.grow(now, window),
-                    (true, false) => self.narrow(0, level, at_knee),
+                    // One more step down, and then what is between: it seldom moves far without a fall.
+                    (true, false) if level > 1 => {
+                        let next = level.saturating_sub(knee - level).max(1);
+                        self.turn(next, Phase::Narrow(0, level, at_knee));
+                    }
+                    (true, false) => self.hold(level, true, at_knee),
                     (false, tried_up) => {
-                        self.hold(knee, !tried_up, Some(at_knee));
+                        self.hold(knee, !tried_up, at_knee);
                     }
                 }
             }
@@ -259,38 +270,44 @@ impl Throttler {
     fn grow(&mut self, now: Timestamp, window: Window) {
         let double = self.level.saturating_mul(2).min(self.most);
         if double == self.level {
-            return self.hold(double, false, None);
+            return self.hold(double, false, window);
         }
         self.turn(double, Phase::Grow(window, now.after(TURN_NS)));
     }
 
     fn narrow(&mut self, below: u32, at_most: u32, top: Window) {
         if below + 1 >= at_most {
-            return self.hold(at_most, true, None);
+            return self.hold(at_most, true, top);
         }
         self.turn(u32::midpoint(below, at_most), Phase::Narrow(below, at_most, top));
     }
 
-    /// N* had a long window: has it another throughput than before, and is another level better?
-    fn held(&mut self, now: Timestamp, up: bool, tried: Window, first: Option<Window>) {
+    /// N* had a window: has it less throughput than before, and is it time to see whether another level is better?
+    fn held(&mut self, now: Timestamp) {
+        let Phase::Hold { up, tried, first, sum, fell } = self.phase else { return };
         let (knee, window) = (self.level, self.window);
-        let ratio = first.map_or(1.0, |first| window.rate() / first.rate());
-        let step = (knee / 4).max(1);
-        if ratio < 1.0 - SHIFT && knee > 1 {
+        let falls = knee > 1 && window.rate() < (1.0 - SHIFT) * first.rate();
+        if falls && fell {
             // Less leaves: fewer may do.
             return self.narrow(0, knee, window);
         }
+        let sum = if falls { Window::default() } else { sum.with(window) };
+        if falls || sum.time < (HOLD_NS << u32::from(knee == 1)) as f64 {
+            return self.turn(knee, Phase::Hold { up, tried, first, sum, fell: falls });
+        }
+        let step = (knee / 4).max(1);
         let is_up = up || knee == 1;
         let next = if is_up { knee.saturating_add(step).min(self.most) } else { knee - step };
         if next == knee {
-            return self.hold(knee, false, Some(window));
+            return self.hold(knee, false, sum);
         }
-        self.turn(next, Phase::Try(knee, window, now.after(TURN_NS)));
+        self.turn(next, Phase::Try(knee, sum, now.after(TURN_NS)));
         self.window = tried;
     }
 
-    fn hold(&mut self, knee: u32, up: bool, first: Option<Window>) {
-        self.turn(knee, Phase::Hold { up, tried: Window::default(), first });
+    fn hold(&mut self, knee: u32, up: bool, first: Window) {
+        let (tried, sum) = (Window::default(), Window::default());
+        self.turn(knee, Phase::Hold { up, tried, first, sum, fell: false });
     }
 
     fn turn(&mut self, level: u32, phase: Phase) {

@@ -167,3 +167,56 @@ fn long_jobs_leave_it_at_one_where_one_is_enough() {
         }
     }
 }
+
+/// What a job asks for in a tick of 8 ms, and how much it is in all, in bytes.
+const PACED: f64 = 16_384.0;
+const JOB: f64 = 200_000.0;
+
+/// Levels, tick by tick, of a device that serves slices of 104 ms, each at once until it is used up, behind a server
+/// that sends every job at a pace. `capacity`: how many jobs use it up, by ms. Some job always waits.
+fn sliced(capacity: impl Fn(u64) -> f64, ticks: u64, seed: u64) -> Vec<u32> {
+    let mut rng = curtail_kernel::rng(seed);
+    let phase = rng.next_u64() % 13;
+    let (mut throttler, mut jobs, mut budget) = (Throttler::new(256), Vec::new(), 0.0);
+    let tick = |at: u64| {
+        let now = Timestamp(at * 8_000_000);
+        if (at + phase) % 13 == 0 {
+            budget = capacity(at * 8) * PACED * 13.0;
+        }
+        while jobs.len() < throttler.level() as usize {
+            jobs.push(JOB);
+        }
+        throttler.runs(now, jobs.len() as u32);
+        for left in &mut jobs {
+            let bytes = (PACED * about_one(&mut rng)).min(*left).min(budget);
+            (*left, budget) = (*left - bytes, budget - bytes);
+            throttler.did(now, bytes as u64);
+            if *left < 1.0 {
+                throttler.left(now);
+            }
+        }
+        jobs.retain(|&left| left >= 1.0);
+        while jobs.len() < throttler.level() as usize {
+            jobs.push(JOB);
+        }
+        throttler.runs(now, jobs.len() as u32);
+        throttler.level()
+    };
+    (0..ticks).map(tick).collect()
+}
+
+#[test]
+fn it_follows_the_knee_of_a_device_that_is_limited_in_slices() {
+    let capacity = |ms| if (5_000..15_000).contains(&ms) { 6.9 } else { 2.9 };
+    let mut far = [0; 3];
+    for seed in 0..40 {
+        let levels = sliced(capacity, 20_000 / 8, seed);
+        for (step, (end_s, knee)) in [(5, 3_u32), (15, 7), (20, 3)].into_iter().enumerate() {
+            // Others are tried for a moment.
+            let mut last = levels[(end_s - 2) * 125..end_s * 125].to_vec();
+            last.sort_unstable();
+            far[step] += u32::from(last[last.len() / 2].abs_diff(knee) > 1);
+        }
+    }
+    assert!(far.iter().all(|&far| far <= 2), "{far:?} of 40 are off by more than 1");
+}

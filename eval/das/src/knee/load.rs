@@ -17,7 +17,7 @@ const CLIENTS: u32 = 40;
 /// How often the level is read.
 const POLL: Duration = Duration::from_millis(50);
 /// The level that counts is the most frequent one in so long before the end: a throttler tries others for a moment.
-const LAST_S: f64 = 1.0;
+const LAST_S: f64 = 2.0;
 const METRIC: &str = "curtail_stage_slots{";
 
 /// Clients of a server, until this and the server's stage are dropped.
