@@ -180,7 +180,7 @@ fn sliced(capacity: impl Fn(u64) -> f64, ticks: u64, seed: u64) -> Vec<u32> {
     let (mut throttler, mut jobs, mut budget) = (Throttler::new(256), Vec::new(), 0.0);
     let tick = |at: u64| {
         let now = Timestamp(at * 8_000_000);
-        if (at + phase) % 13 == 0 {
+        if (at + phase).is_multiple_of(13) {
             budget = capacity(at * 8) * PACED * 13.0;
         }
         while jobs.len() < throttler.level() as usize {
