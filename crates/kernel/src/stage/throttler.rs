@@ -13,6 +13,8 @@
 //! - The knee moves: in exploitation, levels above and below N* are tried now and then, by a quarter of it, and
 //!   where one is better by half of what is in proportion, probing begins anew from there. It does, too, where
 //!   the throughput at N* has fallen by [`SHIFT`] in two windows in a row: the first one may have begun before the fall.
+//! - What leaves just after a change of the level does not count ([`SETTLE_NS`]): buffers fill, and devices that were
+//!   not used up serve on credit.
 //! - At low load the level is rarely used up, so a higher one that is tried would stay for long, and for nothing. A
 //!   trial ends after [`TURN_NS`], and goes on from there the next time.
 //! - A window ends when the verdict is clear by three standard errors of the two rates, which is soon where a level
@@ -37,6 +39,8 @@ const HOLD_NS: u64 = 1_500_000_000;
 const TURN_NS: u64 = 1_000_000_000;
 /// No verdict on fewer samples than this, and as many as two rounds of the level.
 const LEAST_SAMPLES: u32 = 16;
+/// For so long after a change of the level nothing counts, in ns of time in which it is used up.
+const SETTLE_NS: f64 = 100e6;
 /// A sample ends with a job, or after so much of that time: pieces of a job come in bursts.
 const SAMPLE_NS: f64 = 10e6;
 
@@ -123,6 +127,8 @@ pub struct Throttler {
     /// The sample so far: time before `since`, in ns, and what left.
     before_ns: f64,
     done: f64,
+    /// For how long nothing counts, since the level has changed.
+    settles_ns: f64,
 }
 
 impl Throttler {
@@ -137,6 +143,7 @@ impl Throttler {
             since: None,
             before_ns: 0.0,
             done: 0.0,
+            settles_ns: 0.0,
         }
     }
 
@@ -204,8 +211,13 @@ impl Throttler {
     }
 
     fn sample(&mut self, now: Timestamp, since: Timestamp) -> bool {
-        self.window.add(self.before_ns + now.since(since) as f64, self.done);
+        let (time, done) = (self.before_ns + now.since(since) as f64, self.done);
         (self.since, self.before_ns, self.done) = (Some(now), 0.0, 0.0);
+        if self.settles_ns > 0.0 {
+            self.settles_ns -= time;
+            return false;
+        }
+        self.window.add(time, done);
         let before = self.level;
         self.judge(now);
         before != self.level
@@ -277,7 +289,7 @@ impl Throttler {
 
     fn narrow(&mut self, below: u32, at_most: u32, top: Window) {
         if below + 1 >= at_most {
-            return self.hold(at_most, true, top);
+            return self.hold(at_most, false, top);
         }
         self.turn(u32::midpoint(below, at_most), Phase::Narrow(below, at_most, top));
     }
@@ -314,6 +326,7 @@ impl Throttler {
         if level != self.level {
             // What was so far is of the level before.
             (self.since, self.before_ns, self.done) = (None, 0.0, 0.0);
+            self.settles_ns = SETTLE_NS;
         }
         (self.level, self.phase, self.window) = (level, phase, Window::default());
     }

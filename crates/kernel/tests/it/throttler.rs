@@ -177,11 +177,13 @@ const JOB: f64 = 200_000.0;
 fn sliced(capacity: impl Fn(u64) -> f64, ticks: u64, seed: u64) -> Vec<u32> {
     let mut rng = curtail_kernel::rng(seed);
     let phase = rng.next_u64() % 13;
-    let (mut throttler, mut jobs, mut budget) = (Throttler::new(256), Vec::new(), 0.0);
+    let (mut throttler, mut jobs, mut budget) = (Throttler::new(256), Vec::new(), 0.0_f64);
     let tick = |at: u64| {
         let now = Timestamp(at * 8_000_000);
         if (at + phase).is_multiple_of(13) {
-            budget = capacity(at * 8) * PACED * 13.0;
+            // A slice that was not used up is there for another one.
+            let slice = capacity(at * 8) * PACED * 13.0;
+            budget = budget.min(slice) + slice;
         }
         while jobs.len() < throttler.level() as usize {
             jobs.push(JOB);
