@@ -35,7 +35,7 @@ A configuration with a stage of each kind:
   server = \"127.0.0.1:9864\"
   # slots = \"auto\"             # or a number: requests at once
   # queue = 1000               # of each class that wait; more get 503
-  # timeout = \"60s\"           # of a request; its body has at most 1 MB
+  # timeout = \"60s\"            # of a request; its body has at most 1 MB
   # admin = \"127.0.0.1:9901\"   # metrics and health
 
   [[stage]]
@@ -45,7 +45,7 @@ A configuration with a stage of each kind:
   listen_low = \"127.0.0.1:9101\"    # duplicates connect to here,
   low_from = [\"10.0.2.0/24\"]       # or come from there
   server = \"127.0.0.1:43\"
-  # timeout = \"60s\"           # of a connection over which nothing goes
+  # timeout = \"60s\"            # of a connection over which nothing goes
 
   [[stage]]
   name = \"files\"               # data of a folder, by curtail_stage::get
@@ -54,8 +54,8 @@ A configuration with a stage of each kind:
   purge = \"127.0.0.1:9201\"     # purge messages
   root = \"/srv/data\"           # without it: made-up data, to measure with
   # slots = 4                  # responses that are sent at once
-  # reads = 4                  # reads of the disk at once: 1 keeps the classes apart on a disk of one head
-  # timeout = \"60s\"           # for a first request, and for a client that takes nothing
+  # reads = 4                  # reads of the disk at once; 1 where it has one head
+  # timeout = \"60s\"            # of clients that ask nothing, or take nothing
 
 --check also says what separates primaries from duplicates on this machine's processors, disks and links.")]
 pub(crate) struct Args {

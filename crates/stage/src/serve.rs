@@ -80,7 +80,7 @@ impl Running {
                 let options = get::ServerOptions {
                     slots,
                     queue: stage.queue,
-                    patience: stage.timeout,
+                    idle_timeout: stage.timeout,
                     disk: root.map(|root| Disk::new(&root, reads, stage.queue)),
                     mechanism: Mechanism::find(),
                     ..get::ServerOptions::default()

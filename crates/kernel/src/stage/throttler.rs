@@ -18,8 +18,8 @@
 //! - At low load the level is rarely used up, so a higher one that is tried would stay for long, and for nothing. A
 //!   trial ends after [`TURN_NS`], and goes on from there the next time.
 //! - A window ends when the verdict is clear by three standard errors of the two rates, which is soon where a level
-//!   is far off, or when it is long. What lies between two levels may take twice as long where not even one error
-//!   tells: a device that is limited in slices of 100 ms serves in bursts.
+//!   is far off, or when it is long. What lies between two levels may take twice as long where the verdict is
+//!   not clear by one: a device that is limited in slices of 100 ms serves in bursts.
 //!
 //! Cost: O(1) per call, and no memory but its own.
 

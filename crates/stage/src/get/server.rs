@@ -41,7 +41,7 @@ pub struct ServerOptions {
     /// How many connections there may be, those for purges included; further ones are closed.
     pub connections: usize,
     /// How long a client may be silent before its first request, and take nothing of a response: it holds a slot.
-    pub patience: Duration,
+    pub idle_timeout: Duration,
     /// Where files are; none: data is made up.
     pub disk: Option<Disk>,
     /// What separates the threads of the two classes.
@@ -51,8 +51,8 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         let (disk, mechanism) = (None, Mechanism::None);
-        let patience = Duration::from_secs(60);
-        Self { slots: 4, queue: 1_000, connections: 1_000, patience, disk, mechanism }
+        let idle_timeout = Duration::from_secs(60);
+        Self { slots: 4, queue: 1_000, connections: 1_000, idle_timeout, disk, mechanism }
     }
 }
 
@@ -80,7 +80,7 @@ struct Shared {
     disk: Option<Disk>,
     jobs: Mutex<Jobs>,
     connections: Arc<Semaphore>,
-    patience: Duration,
+    idle_timeout: Duration,
     full: Seldom,
 }
 
@@ -123,7 +123,7 @@ impl Server {
             disk: options.disk,
             jobs: Mutex::default(),
             connections: Arc::new(Semaphore::new(options.connections)),
-            patience: options.patience,
+            idle_timeout: options.idle_timeout,
             full: Seldom::default(),
         });
         for listener in [data, purge] {
@@ -187,7 +187,8 @@ impl Shared {
         // Not to hold up the listener.
         self.classes.spawn(Priority::High, async move {
             let served = async {
-                let (stream, arrived, priority) = timeout(shared.patience, first(stream)).await??;
+                let (stream, arrived, priority) =
+                    timeout(shared.idle_timeout, first(stream)).await??;
                 link::mark(&stream, priority)?;
                 let stream = stream.into_std()?;
                 let handler = Arc::clone(&shared);
@@ -213,8 +214,10 @@ impl Shared {
         let stream = TcpStream::from_std(stream)?;
         stream.set_nodelay(true)?;
         let (mut requests, responses) = stream.into_split();
-        let responses =
-            Responses { half: Arc::new(AsyncMutex::new(responses)), patience: self.patience };
+        let responses = Responses {
+            half: Arc::new(AsyncMutex::new(responses)),
+            idle_timeout: self.idle_timeout,
+        };
         // They end with the connection.
         let mut jobs = JoinSet::new();
         loop {
@@ -304,7 +307,7 @@ async fn read(requests: &mut OwnedReadHalf, arrived: &mut BytesMut) -> io::Resul
 #[derive(Clone)]
 struct Responses {
     half: Arc<AsyncMutex<OwnedWriteHalf>>,
-    patience: Duration,
+    idle_timeout: Duration,
 }
 
 async fn say(responses: &Responses, status: Status, job: u64) -> io::Result<()> {
@@ -318,7 +321,7 @@ async fn piece(responses: &Responses, head: Response, data: &[u8]) -> io::Result
     bytes.extend_from_slice(&head.to_bytes());
     bytes.extend_from_slice(data);
     let mut half = responses.half.lock().await;
-    timeout(responses.patience, half.write_all(&bytes)).await?
+    timeout(responses.idle_timeout, half.write_all(&bytes)).await?
 }
 
 /// Waits for a job's turn, and does it.

@@ -135,9 +135,8 @@ async fn beyond_the_queue_and_by_a_name_that_is_taken_jobs_are_refused() {
 
 #[tokio::test]
 async fn a_client_that_takes_nothing_or_says_nothing_loses_its_connection() {
-    // tidy: real time
-    let patience = std::time::Duration::from_millis(50);
-    let server = server(ServerOptions { patience, ..one_slot() }).await;
+    let idle_timeout = std::time::Duration::from_millis(50);
+    let server = server(ServerOptions { idle_timeout, ..one_slot() }).await;
     let (mut silent, mut deaf) = (Raw::new(&server).await, Raw::new(&server).await);
     deaf.get(1, Priority::High, LONG).await;
     load(&server, (1, 0)).await;
@@ -148,7 +147,7 @@ async fn a_client_that_takes_nothing_or_says_nothing_loses_its_connection() {
     for job in [3, 4] {
         client.get(job, Priority::High, 10).await;
         assert_eq!(client.hears().await.length, 10);
-        tokio::time::sleep(4 * patience).await;
+        tokio::time::sleep(4 * idle_timeout).await; // tidy: real time
     }
 }
 
