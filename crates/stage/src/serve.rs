@@ -71,8 +71,8 @@ impl Running {
                     Slots::Auto => stage::Stage::throttled(SLOTS_MAX, stage.queue),
                     Slots::Fixed(slots) => stage::Stage::preemptive(slots, stage.queue),
                 };
-                let (connections, idle) = (CONNECTIONS_MAX, stage.timeout);
-                let tcp = TcpStage { server, stage: before, low_from, connections, idle };
+                let (connections, idle_timeout) = (CONNECTIONS_MAX, stage.timeout);
+                let tcp = TcpStage { server, stage: before, low_from, connections, idle_timeout };
                 self.tcp(tcp, [Some(listen), listen_low]).await
             }
             Behind::Get { purge, root, reads } => {

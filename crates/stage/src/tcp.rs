@@ -41,11 +41,16 @@ pub struct TcpStage {
     /// How many connections there may be; further ones are closed.
     pub connections: usize,
     /// A connection over which nothing goes for so long is closed: it holds a slot.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
 }
 
-/// What it has to say in a log.
-#[derive(Debug, Default)]
+/// What all connections share.
+struct Shared {
+    stage: TcpStage,
+    warnings: Warnings,
+}
+
+#[derive(Default)]
 struct Warnings {
     connections: Seldom,
     queue: Seldom,
@@ -67,7 +72,7 @@ impl TcpStage {
         within: Duration,
     ) -> usize {
         let room = Arc::new(Semaphore::new(self.connections));
-        let shared = Arc::new((self, Warnings::default()));
+        let shared = Arc::new(Shared { stage: self, warnings: Warnings::default() });
         let mut jobs = JoinSet::new();
         tokio::pin!(drain);
         loop {
@@ -82,15 +87,13 @@ impl TcpStage {
                 continue;
             };
             let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                if shared.1.connections.now() {
-                    tracing::warn!(%from, "too many connections: some are closed");
-                }
+                let warning = || tracing::warn!(%from, "too many connections: some are closed");
+                shared.warnings.connections.give(warning);
                 continue;
             };
-            let (shared, class) = (Arc::clone(&shared), shared.0.priority(from.ip(), class));
+            let (shared, class) = (Arc::clone(&shared), shared.stage.priority(from.ip(), class));
             jobs.spawn(async move {
-                let (stage, warnings) = &*shared;
-                if let Err(error) = stage.job(client, class, warnings).await {
+                if let Err(error) = shared.job(client, class).await {
                     tracing::debug!(%error, %from, "a connection ended");
                 }
                 drop(place);
@@ -100,35 +103,30 @@ impl TcpStage {
         let _ = timeout(within, async { while jobs.join_next().await.is_some() {} }).await;
         jobs.len()
     }
+}
 
-    async fn job(
-        &self,
-        mut client: TcpStream,
-        class: Priority,
-        warnings: &Warnings,
-    ) -> io::Result<()> {
+impl Shared {
+    async fn job(&self, mut client: TcpStream, class: Priority) -> io::Result<()> {
+        let TcpStage { server, stage, .. } = &self.stage;
         client.set_nodelay(true)?;
         let mut early = BytesMut::new();
         let permit = tokio::select! {
-            permit = self.stage.enter_as(class) => permit.map_err(|full| {
-                if warnings.queue.now() {
-                    tracing::warn!("the queue is full: connections are closed");
-                }
+            permit = stage.enter_as(class) => permit.map_err(|full| {
+                let warning = || tracing::warn!("the queue is full: connections are closed");
+                self.warnings.queue.give(warning);
                 io::Error::other(full)
             })?,
             gone = closed(&mut client, &mut early) => return gone,
         };
-        let server = match timeout(CONNECT_TIMEOUT, TcpStream::connect(self.server)).await {
-            Ok(connected) => connected,
-            Err(late) => Err(late.into()),
-        };
-        let server = server.inspect_err(|error| {
-            if warnings.server.now() {
-                tracing::warn!(%error, server = %self.server, "no connection to the server: clients' are closed");
-            }
+        let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(server));
+        let connected = connecting.await.unwrap_or_else(|late| Err(late.into()));
+        let connected = connected.inspect_err(|error| {
+            self.warnings.server.give(|| {
+                tracing::warn!(%error, %server, "no connection to the server: clients' are closed");
+            });
         })?;
-        server.set_nodelay(true)?;
-        self.relay(client, server, early, permit).await
+        connected.set_nodelay(true)?;
+        self.relay(client, connected, early, permit).await
     }
 
     /// Until either side has said all that it will.
@@ -139,6 +137,7 @@ impl TcpStage {
         early: BytesMut,
         mut permit: Permit,
     ) -> io::Result<()> {
+        let TcpStage { stage, idle_timeout, .. } = &self.stage;
         let (from_client, mut to_client) = client.split();
         let (from_server, to_server) = server.split();
         let moved = AtomicU64::new(0);
@@ -147,12 +146,12 @@ impl TcpStage {
         };
         let down = |bytes| {
             moved.fetch_add(bytes, Ordering::Relaxed);
-            self.stage.did(bytes);
+            stage.did(bytes);
         };
         let ended = tokio::select! {
             ended = pump(from_client, to_server, early, up) => ended,
             ended = pump(from_server, &mut to_client, BytesMut::new(), down) => ended,
-            () = stands_still(|| moved.load(Ordering::Relaxed), self.idle) => Err(io::ErrorKind::TimedOut.into()),
+            () = stands_still(|| moved.load(Ordering::Relaxed), *idle_timeout) => Err(io::ErrorKind::TimedOut.into()),
             // The server cannot interrupt a duplicate, so it is given up: its primary is elsewhere.
             () = permit.lost() => Ok(()),
         };

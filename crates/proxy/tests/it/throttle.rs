@@ -49,7 +49,9 @@ async fn a_duplicate_is_given_up_when_a_primary_needs_its_slot() {
     backend.has_seen(1).await;
     let mut primary = ask(&proxy, "/primary", "").await;
     backend.has_seen(2).await;
-    assert_eq!(duplicate.response().await.status, 503);
+    let response = duplicate.response().await;
+    assert_eq!(response.status, 503);
+    assert!(response.text().contains("gave way"), "{}", response.text());
     backend.open(2);
     assert_eq!(primary.response().await.text(), "hello");
 }

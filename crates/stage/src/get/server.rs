@@ -81,6 +81,7 @@ struct Shared {
     jobs: Mutex<Jobs>,
     connections: Arc<Semaphore>,
     idle_timeout: Duration,
+    crowded: Seldom,
     full: Seldom,
 }
 
@@ -124,6 +125,7 @@ impl Server {
             jobs: Mutex::default(),
             connections: Arc::new(Semaphore::new(options.connections)),
             idle_timeout: options.idle_timeout,
+            crowded: Seldom::default(),
             full: Seldom::default(),
         });
         for listener in [data, purge] {
@@ -178,9 +180,7 @@ impl Shared {
     /// Serves a connection, at the class of its first request.
     fn take(self: Arc<Self>, stream: TcpStream) {
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
-            if self.full.now() {
-                tracing::warn!("too many connections: some are closed");
-            }
+            self.crowded.give(|| tracing::warn!("too many connections: some are closed"));
             return;
         };
         let shared = Arc::clone(&self);
@@ -339,9 +339,7 @@ async fn respond(mut here: Here, get: Get, responses: Responses) -> io::Result<(
     let status = match entered {
         Ok(permit) => here.send(permit, &get, &responses).await?,
         Err(_) => {
-            if here.shared.full.now() {
-                tracing::warn!("the queue is full: requests are refused");
-            }
+            here.shared.full.give(|| tracing::warn!("the queue is full: requests are refused"));
             Some(Status::Refused)
         }
     };

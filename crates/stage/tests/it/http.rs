@@ -43,7 +43,7 @@ async fn stages_of_all_kinds_start_serve_and_drain() {
 async fn where_the_server_is_down_clients_hear_at_once() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let text = format!(
-        "[[stage]]\nname = \"a\"\nkind = \"http\"\nlisten = \"127.0.0.1:0\"\nserver = \"{gone}\"\ntimeout = \"1h\"\n"
+        "[[stage]]\nname = \"a\"\nkind = \"http\"\nlisten = \"127.0.0.1:0\"\nserver = \"{gone}\"\ntimeout = \"20s\"\n"
     );
     let running = curtail_stage::start(config::parse("f", &text).unwrap(), 1).await.unwrap();
     let address = running.addresses[0].1[0];

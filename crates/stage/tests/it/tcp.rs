@@ -62,8 +62,8 @@ struct Front {
 async fn front(server: SocketAddr, slots: u32, low_from: &[&str]) -> Front {
     let stage = Stage::new(slots, 10);
     let low_from = low_from.iter().map(|net| net.parse().unwrap()).collect();
-    let idle = Duration::from_secs(60);
-    let tcp = TcpStage { server, stage: stage.clone(), low_from, connections: 10, idle };
+    let idle_timeout = Duration::from_secs(60);
+    let tcp = TcpStage { server, stage: stage.clone(), low_from, connections: 10, idle_timeout };
     let bind = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (first, second) = (bind().await, bind().await);
     let (high, low) = (first.local_addr().unwrap(), second.local_addr().unwrap());

@@ -22,6 +22,8 @@ use super::files::{BATCH_FORGET, FORGET, Files, READ, REQUEST, Request, is_check
 /// How late a disk that was busy may start its next request as if at once: the time of a response to get to a reader,
 /// and of that reader's next request to come back.
 const TURNAROUND: Duration = Duration::from_micros(500);
+/// Reads under way; beyond them other requests wait, too. The kernel sends fewer.
+const READS: usize = 256;
 /// How long the kernel may take to mount it.
 const MOUNT: Duration = Duration::from_secs(20);
 
@@ -53,7 +55,7 @@ impl Disk {
         ensure!(rate > 0, "a disk needs a rate");
         let disk = Arc::new(Self { rate: AtomicU64::new(rate), read: AtomicU64::new(0) });
         let files = Files::new(folder);
-        let (head, reads) = mpsc::channel();
+        let (head, reads) = mpsc::sync_channel(READS);
         let reply = channel.try_clone().context("no second descriptor")?;
         thread::spawn(move || serve_reads(&reply, &reads));
         let server = Server { disk: Arc::clone(&disk), channel, files, free: Instant::now(), head };
@@ -79,9 +81,10 @@ struct Server {
     /// When the disk is done with the requests that it took.
     free: Instant,
     /// Responses of reads, and when each is read.
-    head: mpsc::Sender<(Instant, Vec<u8>)>,
+    head: mpsc::SyncSender<(Instant, Vec<u8>)>,
 }
 
+/// Sends responses when they are read: meanwhile the other thread opens files.
 fn serve_reads(mut channel: &File, reads: &mpsc::Receiver<(Instant, Vec<u8>)>) {
     while let Ok((at, response)) = reads.recv() {
         thread::sleep(at.saturating_duration_since(Instant::now()));
