@@ -25,6 +25,13 @@ impl<K: Copy + Ord> Heaps<K> {
         Self { heaps: vec![Vec::new(); count], position: Vec::new(), entries: 0 }
     }
 
+    /// The same, with at least so many heaps.
+    pub fn grow(&mut self, count: usize) {
+        if self.heaps.len() < count {
+            self.heaps.resize(count, Vec::new());
+        }
+    }
+
     /// The minimum of a heap.
     #[must_use]
     pub fn first(&self, heap: usize) -> Option<(K, u32)> {

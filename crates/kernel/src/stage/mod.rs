@@ -40,15 +40,17 @@
 //! ```
 
 mod latencies;
+mod line;
 mod throttler;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::event::Feedback;
 use crate::heap::Heaps;
+use crate::schedule::Queues;
 use crate::time::Timestamp;
 use latencies::Latencies;
+use line::Line;
 
 pub use throttler::Throttler;
 
@@ -163,7 +165,7 @@ pub struct Stage {
     /// By priority.
     running: [u32; 2],
     /// By priority: those that wait, in order.
-    queues: [VecDeque<JobId>; 2],
+    queues: [Line; 2],
     /// By priority: how many are in the delay queue.
     held: [u32; 2],
     delayed: Heaps<Timestamp>,
@@ -182,7 +184,7 @@ impl Stage {
             room,
             preempts: false,
             running: [0; 2],
-            queues: [VecDeque::new(), VecDeque::new()],
+            queues: [Line::default(), Line::default()],
             held: [0; 2],
             delayed: Heaps::new(1),
             preemptible: Vec::new(),
@@ -195,6 +197,20 @@ impl Stage {
     #[must_use]
     pub fn preemptive(self) -> Self {
         Self { preempts: true, ..self }
+    }
+
+    /// The same, where jobs of high priority wait in these queues, which have bounds of their own. They are never
+    /// pre-empted or delayed, and come with [`Self::dispatch_ranked`].
+    #[must_use]
+    pub fn ranked(self, queues: Queues) -> Self {
+        Self { room: u32::MAX, queues: [Line::Ranked(queues), Line::default()], ..self }
+    }
+
+    /// From now on a workflow gets credits by this weight, where the jobs are ranked.
+    pub fn set_weight(&mut self, workflow: u32, weight: f64) {
+        if let Line::Ranked(queues) = &mut self.queues[0] {
+            queues.set_weight(workflow, weight);
+        }
     }
 
     /// How many jobs wait.
@@ -247,7 +263,7 @@ impl Stage {
     }
 
     fn waits(&self, class: usize) -> u32 {
-        self.queues[class].len() as u32 + self.held[class]
+        self.queues[class].len() + self.held[class]
     }
 
     /// A job arrives. It takes a slot when [`Self::schedule`] names it.
@@ -259,10 +275,7 @@ impl Stage {
     /// When a job of this name is there: a bug of the caller's.
     pub fn dispatch(&mut self, now: Timestamp, id: JobId, meta: Metadata) -> Result<(), Refused> {
         let class = meta.priority as usize;
-        if id.index() >= self.jobs.len() {
-            self.jobs.resize(id.index() + 1, Job::GONE);
-        }
-        assert!(self.jobs[id.index()].state == State::Gone, "job {} is there already", id.0);
+        self.name(id);
         let is_due = meta.sched_time <= now;
         if !(is_due && self.takes(class)) && self.waits(class) >= self.room {
             return Err(Refused);
@@ -277,6 +290,35 @@ impl Stage {
             self.delayed.insert(0, meta.sched_time, id.0);
         }
         Ok(())
+    }
+
+    /// A job of a workflow arrives, where jobs are ranked: with its key, and with the work that is expected of it.
+    ///
+    /// # Errors
+    /// As many wait as may.
+    ///
+    /// # Panics
+    /// When a job of this name is there, or jobs are not ranked: a bug of the caller's.
+    pub fn dispatch_ranked(
+        &mut self,
+        now: Timestamp,
+        id: JobId,
+        (workflow, key, cost_ns): (u32, u64, u64),
+    ) -> Result<(), Refused> {
+        self.name(id);
+        let in_flight = self.ahead() + 1;
+        let Line::Ranked(queues) = &mut self.queues[0] else { panic!("jobs are not ranked here") };
+        queues.push(id.0, workflow, key, cost_ns).map_err(|_| Refused)?;
+        let state = State::Waiting;
+        self.jobs[id.index()] = Job { state, arrived: now, in_flight, ..Job::GONE };
+        Ok(())
+    }
+
+    fn name(&mut self, id: JobId) {
+        if id.index() >= self.jobs.len() {
+            self.jobs.resize(id.index() + 1, Job::GONE);
+        }
+        assert!(self.jobs[id.index()].state == State::Gone, "job {} is there already", id.0);
     }
 
     /// Would one more of this priority run at once?
@@ -389,7 +431,7 @@ impl Stage {
         if has_slot {
             self.vacate(class, id);
         } else {
-            self.queues[class].retain(|&other| other != id);
+            self.queues[class].remove(id);
         }
         Some(Feedback { queue: self.ahead(), service_ns })
     }
@@ -406,7 +448,7 @@ impl Stage {
                 self.held[class] -= 1;
             }
             // Its name may be another's before its turn comes.
-            State::Waiting => self.queues[class].retain(|&other| other != id),
+            State::Waiting => self.queues[class].remove(id),
         }
         self.jobs[id.index()].state = State::Gone;
         Purged::Waited

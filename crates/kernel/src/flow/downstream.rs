@@ -1,0 +1,219 @@
+//! What downstream services bear: the rates that their instances announced, reduced to one per workflow.
+//!
+//! Source: document 002 §5.2.4, Algorithm 3, lines 1 to 4. The rates of the instances of a service are scaled by the
+//! amplification α, reduced by the quantile q, and the least over the services counts. σ′ is ∞ where nothing is known.
+//!
+//! Deviations:
+//! - **α is measured per instance**: copies sent to it per request admitted. With the α of the service, a rate would
+//!   have to be multiplied by the number of its instances, and that is right only where a workflow uses all of them
+//!   alike. A workflow that one partition serves is limited by that partition alone. Copies count, not calls: hedges
+//!   and retries are load.
+//! - **The quantile is weighted by α**, so that an instance that a workflow hardly uses does not decide. Between ranks
+//!   it is linear. With equal weights, q = 0 is the minimum, 0.5 the median, 1 the maximum.
+//! - **A silent instance** that has announced before is believed for [`super::Config::stale_ns`]; then its rate is that
+//!   of its good responses, and a tenth more. It falls to what is served, rises while all goes well, and is forgotten
+//!   with the next announcement.
+
+use alloc::vec::Vec;
+
+use super::meter::{Meter, Weight};
+use super::{Config, InstanceId, Via};
+use crate::time::Timestamp;
+
+/// What an instance announces for a workflow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Announcement {
+    /// σ, requests per second, the caller's part; ∞ for no limit.
+    pub rate: f64,
+    /// What the instance's own resources bear of that.
+    pub local: f64,
+    /// The services that `rate` depends on.
+    pub via: Via,
+}
+
+/// An instance, as far as one workflow goes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    announced: Option<Announcement>,
+    heard: Timestamp,
+    copies: Meter,
+    good: Meter,
+}
+
+#[derive(Clone, Debug)]
+struct Instance {
+    service: u32,
+    /// By workflow.
+    links: Vec<Link>,
+}
+
+/// All instances that a process calls.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Downstream {
+    instances: Vec<Instance>,
+    services: u32,
+    workflows: usize,
+    /// Scratch: rates and weights of one service.
+    rates: Vec<(f64, f64)>,
+}
+
+/// What is downstream of a workflow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bottleneck {
+    /// σ′, requests per second.
+    pub(super) rate: f64,
+    pub(super) via: Via,
+    /// Instances in use that are silent.
+    pub(super) silent: u32,
+}
+
+impl Downstream {
+    pub(super) fn new(workflows: usize) -> Self {
+        Self { workflows, ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, service: u32) -> InstanceId {
+        self.services = self.services.max(service + 1);
+        let links = alloc::vec![Link::default(); self.workflows];
+        self.instances.push(Instance { service, links });
+        InstanceId(self.instances.len() as u32 - 1)
+    }
+
+    fn link(&mut self, instance: InstanceId, workflow: usize) -> Option<&mut Link> {
+        self.instances.get_mut(instance.0 as usize)?.links.get_mut(workflow)
+    }
+
+    pub(super) fn called(&mut self, instance: InstanceId, workflow: usize) {
+        if let Some(link) = self.link(instance, workflow) {
+            link.copies.add(1.0);
+        }
+    }
+
+    pub(super) fn returned(&mut self, instance: InstanceId, workflow: usize, good: bool) {
+        if let Some(link) = self.link(instance, workflow).filter(|_| good) {
+            link.good.add(1.0);
+        }
+    }
+
+    /// A rate that is no number, or negative, is as good as none.
+    pub(super) fn announced(
+        &mut self,
+        now: Timestamp,
+        instance: InstanceId,
+        workflow: usize,
+        announcement: Announcement,
+    ) {
+        let is_sane = announcement.rate >= 0.0 && announcement.local >= 0.0;
+        if let Some(link) = self.link(instance, workflow).filter(|_| is_sane) {
+            (link.announced, link.heard) = (Some(announcement), now);
+        }
+    }
+
+    /// An instance is gone, or begins anew: nothing is known of it.
+    pub(super) fn forget(&mut self, instance: InstanceId) {
+        if let Some(instance) = self.instances.get_mut(instance.0 as usize) {
+            instance.links.fill(Link::default());
+        }
+    }
+
+    pub(super) fn roll(&mut self, calls: &Weight, rates: &Weight) {
+        for link in self.instances.iter_mut().flat_map(|instance| &mut instance.links) {
+            link.copies.roll(calls.decay);
+            link.good.roll(rates.decay);
+        }
+    }
+
+    /// Copies to the instance per request admitted.
+    pub(super) fn amplification(
+        &self,
+        instance: InstanceId,
+        workflow: usize,
+        admitted: &Meter,
+    ) -> f64 {
+        let link = self.instances.get(instance.0 as usize).and_then(|of| of.links.get(workflow));
+        match (link, admitted.sum()) {
+            (Some(link), sum) if sum > 0.0 => link.copies.sum() / sum,
+            _ => 0.0,
+        }
+    }
+
+    /// Algorithm 3, lines 1 to 4, for one workflow.
+    pub(super) fn bottleneck(
+        &mut self,
+        now: Timestamp,
+        (workflow, service): (usize, u16),
+        admitted: &Meter,
+        rates: &Weight,
+        config: &Config,
+    ) -> Bottleneck {
+        let mut found = Bottleneck { rate: f64::INFINITY, via: Via::only(service), silent: 0 };
+        for of in 0..self.services {
+            self.rates.clear();
+            for instance in self.instances.iter().filter(|instance| instance.service == of) {
+                let link = &instance.links[workflow];
+                let alpha = link.copies.sum() / admitted.sum();
+                let Some(announced) = link.announced.filter(|_| alpha.is_finite() && alpha > 0.0)
+                else {
+                    continue;
+                };
+                let rate = if now.since(link.heard) > config.stale_ns {
+                    found.silent += 1;
+                    rates.rate(&link.good) * 1.1 + config.least_rate * alpha.min(1.0)
+                } else if announced.via.leads_to(service) {
+                    announced.local
+                } else {
+                    found.via.extend(&announced.via);
+                    announced.rate
+                };
+                self.rates.push((rate / alpha, alpha));
+            }
+            if let Some(rate) = quantile(&mut self.rates, config.quantile) {
+                found.rate = found.rate.min(rate);
+            }
+        }
+        found
+    }
+}
+
+/// The quantile of weighted values, linear between the middles of their weights; none of none.
+fn quantile(values: &mut [(f64, f64)], q: f64) -> Option<f64> {
+    values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let total: f64 = values.iter().map(|&(_, weight)| weight).sum();
+    let (mut below, mut last) = (0.0, None);
+    for &(value, weight) in &*values {
+        let middle = (below + weight / 2.0) / total;
+        if q <= middle {
+            let Some((least, at)) = last else { return Some(value) };
+            // From the same to the same, so that ∞ stays what it is.
+            let part = if middle > at { (q - at) / (middle - at) } else { 1.0 };
+            return Some(if part >= 1.0 || value == least {
+                value
+            } else {
+                least + part * (value - least)
+            });
+        }
+        below += weight;
+        last = Some((value, middle));
+    }
+    last.map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(values: &[(f64, f64)], q: f64) -> f64 {
+        quantile(&mut values.to_vec(), q).expect("there are some")
+    }
+
+    #[test]
+    fn quantiles_are_minimum_median_and_maximum_and_between_them_linear() {
+        let even = [(100.0, 1.0), (50.0, 1.0), (10.0, 1.0)];
+        assert_eq!([0.0, 0.5, 1.0].map(|q| one(&even, q)), [10.0, 50.0, 100.0]);
+        assert_eq!(one(&[(10.0, 1.0), (20.0, 1.0)], 0.5), 15.0);
+        assert_eq!(one(&[(10.0, 0.01), (20.0, 1.0), (30.0, 1.0)], 0.5) as u32, 24);
+        assert_eq!(one(&[(7.0, 2.0)], 0.9), 7.0);
+        assert_eq!(one(&[(f64::INFINITY, 1.0), (f64::INFINITY, 1.0)], 0.5), f64::INFINITY);
+        assert_eq!(quantile(&mut [], 0.5), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! The rate limiter of one workflow: a token bucket with a queue that takes only what can still be in time.
+//!
+//! Source: document 002 §5.2.5, *Admission control and drop policies*. A request may wait for
+//! delay_max = δ − (elapsed + L), where L is what requests of its workflow take from here on; it is dropped where the
+//! backlog exceeds delay_max·σ. It is dropped, too, if its turn comes too late after all, because the rate fell.
+//!
+//! Cost: O(1) per call, O(requests that wait) to withdraw one.
+
+use alloc::collections::VecDeque;
+
+use super::RequestId;
+use crate::time::Timestamp;
+
+/// What becomes of a request that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It goes on at once.
+    Admitted,
+    /// It waits for its turn.
+    Queued,
+    /// It does not enter.
+    Dropped(Drop),
+}
+
+/// Why a request was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Drop {
+    /// It could not be in time.
+    Late,
+    /// As many wait as may.
+    Full,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    request: RequestId,
+    /// When it has to go on.
+    latest: Timestamp,
+}
+
+/// The limiter.
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    /// σ, requests per second.
+    rate: f64,
+    tokens: f64,
+    filled: Timestamp,
+    /// So long an idle limiter collects tokens.
+    burst_s: f64,
+    queue: VecDeque<Waiting>,
+    room: usize,
+}
+
+impl Limiter {
+    /// Without a limit yet, and with room for so many that wait.
+    #[must_use]
+    pub fn new(burst_ns: u64, room: u32) -> Self {
+        Self {
+            rate: f64::INFINITY,
+            tokens: 1.0,
+            filled: Timestamp(0),
+            burst_s: burst_ns as f64 / 1e9,
+            queue: VecDeque::new(),
+            room: room as usize,
+        }
+    }
+
+    /// σ, requests per second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// From now on so many pass per second, above 0.
+    pub fn set_rate(&mut self, now: Timestamp, rate: f64) {
+        self.fill(now);
+        self.rate = rate;
+    }
+
+    fn fill(&mut self, now: Timestamp) {
+        let most = (self.rate * self.burst_s).max(1.0);
+        let seconds = now.since(self.filled) as f64 / 1e9;
+        self.filled = self.filled.max(now);
+        self.tokens =
+            if self.rate.is_finite() { (self.tokens + self.rate * seconds).min(most) } else { 1.0 };
+    }
+
+    /// A request arrives that has to go on before `latest`.
+    pub fn arrive(&mut self, now: Timestamp, request: RequestId, latest: Timestamp) -> Admission {
+        if latest < now {
+            return Admission::Dropped(Drop::Late);
+        }
+        self.fill(now);
+        if self.queue.is_empty() && (self.tokens >= 1.0 || self.rate.is_infinite()) {
+            self.tokens -= 1.0;
+            return Admission::Admitted;
+        }
+        let spare_s = latest.since(now) as f64 / 1e9;
+        if latest != Timestamp::NEVER && self.queue.len() as f64 > spare_s * self.rate {
+            return Admission::Dropped(Drop::Late);
+        }
+        if self.queue.len() >= self.room {
+            return Admission::Dropped(Drop::Full);
+        }
+        self.queue.push_back(Waiting { request, latest });
+        Admission::Queued
+    }
+
+    /// The next request whose turn has come, or that is dropped because its turn comes too late.
+    pub fn release(&mut self, now: Timestamp) -> Option<(RequestId, Result<(), Drop>)> {
+        let &Waiting { request, latest } = self.queue.front()?;
+        if latest < now {
+            self.queue.pop_front();
+            return Some((request, Err(Drop::Late)));
+        }
+        self.fill(now);
+        if self.tokens < 1.0 && self.rate.is_finite() {
+            return None;
+        }
+        self.tokens -= 1.0;
+        self.queue.pop_front();
+        Some((request, Ok(())))
+    }
+
+    /// A request leaves the queue; false where it does not wait.
+    pub fn withdraw(&mut self, request: RequestId) -> bool {
+        let before = self.queue.len();
+        self.queue.retain(|waiting| waiting.request != request);
+        self.queue.len() < before
+    }
+
+    /// When the first that waits may go on; [`Timestamp::NEVER`] where none waits.
+    #[must_use]
+    pub fn next_deadline(&self) -> Timestamp {
+        let Some(first) = self.queue.front() else { return Timestamp::NEVER };
+        if self.tokens >= 1.0 || self.rate.is_infinite() {
+            return self.filled;
+        }
+        // Rounded up: when the time has come, so has the token.
+        let wait_ns = (1.0 - self.tokens) / self.rate * 1e9;
+        self.filled.after(wait_ns as u64 + 1).min(first.latest.after(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const NEVER: Timestamp = Timestamp::NEVER;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp(ms * MS)
+    }
+
+    fn limited(per_second: f64) -> Limiter {
+        let mut limiter = Limiter::new(100 * MS, 100);
+        limiter.set_rate(at(0), per_second);
+        limiter
+    }
+
+    #[test]
+    fn requests_pass_at_the_rate_and_an_idle_limiter_saves_little() {
+        let mut limiter = limited(100.0);
+        let mut passed = [0, 0];
+        for ms in 0..2_000 {
+            let request = RequestId(ms as u32);
+            let admitted = limiter.arrive(at(ms), request, NEVER) == Admission::Admitted;
+            let mut count = usize::from(admitted);
+            while let Some((_, outcome)) = limiter.release(at(ms)) {
+                assert_eq!(outcome, Ok(()));
+                count += 1;
+            }
+            passed[usize::from(ms >= 1_000)] += count;
+        }
+        assert_eq!(passed, [100, 100]);
+        (2_000..60_000).for_each(|ms| while limiter.release(at(ms)).is_some() {});
+        let burst = (0..50)
+            .filter(|&n| limiter.arrive(at(120_000), RequestId(n), NEVER) == Admission::Admitted);
+        assert_eq!(burst.count(), 10, "what 100 ms are worth");
+    }
+
+    #[test]
+    fn only_what_can_be_in_time_waits() {
+        let mut limiter = limited(10.0);
+        assert_eq!(limiter.arrive(at(0), RequestId(0), at(0)), Admission::Admitted);
+        // 300 ms are worth three requests.
+        let outcomes: Vec<Admission> =
+            (1..=5).map(|n| limiter.arrive(at(0), RequestId(n), at(300))).collect();
+        let late = Admission::Dropped(Drop::Late);
+        assert_eq!(outcomes, [Admission::Queued; 4].into_iter().chain([late]).collect::<Vec<_>>());
+        assert_eq!(limiter.arrive(at(1), RequestId(9), at(0)), late);
+        assert_eq!(limiter.next_deadline().0 / MS, 100);
+        assert_eq!(limiter.release(at(101)), Some((RequestId(1), Ok(()))));
+        assert_eq!(limiter.release(at(101)), None);
+        assert_eq!(limiter.release(at(301)), Some((RequestId(2), Err(Drop::Late))));
+        assert!(limiter.withdraw(RequestId(3)) && !limiter.withdraw(RequestId(3)));
+        assert_eq!(limiter.waiting(), 1);
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_an_infinite_rate_lets_all_pass() {
+        let mut limiter = Limiter::new(100 * MS, 2);
+        limiter.set_rate(at(0), 1.0);
+        let full = (0..5).map(|n| limiter.arrive(at(0), RequestId(n), NEVER)).last();
+        assert_eq!(full, Some(Admission::Dropped(Drop::Full)));
+        limiter.set_rate(at(0), f64::INFINITY);
+        assert!(limiter.release(at(0)).is_some() && limiter.release(at(0)).is_some());
+        assert!(
+            (0..1_000).all(|n| limiter.arrive(at(0), RequestId(n), NEVER) == Admission::Admitted)
+        );
+        assert_eq!(limiter.next_deadline(), NEVER);
+    }
+}

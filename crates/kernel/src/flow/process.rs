@@ -1,0 +1,352 @@
+//! One process: its limiters, resources, callers and what it calls, and the loop that adapts the rates.
+//!
+//! Source: document 002 §5.2.4, Algorithm 3.
+
+use alloc::vec::Vec;
+
+use super::downstream::{Bottleneck, Downstream};
+use super::limiter::{Admission, Drop, Limiter};
+use super::meter::{Meter, Weight};
+use super::resource::{Resource, ResourceSpec, Turn};
+use super::share::{Used, local_rates};
+use super::upstream::Callers;
+use super::{
+    Announcement, CallerId, Config, InstanceId, RequestId, ResourceId, Via, Workflow, WorkflowId,
+};
+use crate::schedule::Standing;
+use crate::stage::{JobId, Purged, Refused, Stage};
+use crate::time::Timestamp;
+
+/// A workflow at the process.
+#[derive(Clone, Debug)]
+struct State {
+    limiter: Limiter,
+    offered: Meter,
+    /// What its own resources bear, requests per second.
+    local: f64,
+    downstream: Bottleneck,
+    /// L: from admission to completion, in ns, an average.
+    latency_ns: f64,
+    completed: bool,
+}
+
+/// What the process knows of a workflow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    /// σ: what is admitted at most, requests per second.
+    pub rate: f64,
+    /// What its own resources bear.
+    pub local: f64,
+    /// σ′: what is downstream.
+    pub downstream: f64,
+    /// What arrives, requests per second.
+    pub offered: f64,
+    /// Requests that wait for admission.
+    pub waiting: u32,
+    /// L, in ns.
+    pub latency_ns: u64,
+    /// Instances that it uses and that are silent.
+    pub silent: u32,
+}
+
+/// A process of a service. See [the module](super) for the order of calls.
+#[derive(Clone, Debug)]
+pub struct Process {
+    config: Config,
+    service: u16,
+    workflows: Vec<Workflow>,
+    states: Vec<State>,
+    /// By workflow.
+    admitted: Vec<Meter>,
+    resources: Vec<Resource>,
+    downstream: Downstream,
+    callers: Callers,
+    rates: Weight,
+    calls: Weight,
+    next_tick: Timestamp,
+    /// Where the next search for a request to release begins.
+    turn: usize,
+    used: Vec<Used>,
+    local: Vec<f64>,
+}
+
+impl Process {
+    /// With these workflows and resources, and so far without services downstream.
+    #[must_use]
+    pub fn new(config: Config, workflows: &[Workflow], resources: &[ResourceSpec]) -> Self {
+        let count = workflows.len();
+        let unknown = Bottleneck { rate: f64::INFINITY, via: Via::default(), silent: 0 };
+        let state = State {
+            limiter: Limiter::new(config.interval_ns, config.queue),
+            offered: Meter::default(),
+            local: f64::INFINITY,
+            downstream: unknown,
+            latency_ns: 0.0,
+            completed: false,
+        };
+        let resource = |&spec: &ResourceSpec| {
+            let mut resource = Resource::new(spec, count, &config);
+            for (at, workflow) in workflows.iter().enumerate() {
+                resource.set_weight(at, workflow.weight);
+            }
+            resource
+        };
+        Self {
+            config,
+            service: 0,
+            workflows: workflows.to_vec(),
+            states: alloc::vec![state; count],
+            admitted: alloc::vec![Meter::default(); count],
+            resources: resources.iter().map(resource).collect(),
+            downstream: Downstream::new(count),
+            callers: Callers::new(count),
+            rates: Weight::new(config.decay, config.interval_ns),
+            calls: Weight::new(config.slow_decay, config.interval_ns),
+            next_tick: Timestamp(config.interval_ns),
+            turn: 0,
+            used: alloc::vec![Used::default(); resources.len()],
+            local: Vec::new(),
+        }
+    }
+
+    /// The same, as a process of this service, by the hash of its name.
+    #[must_use]
+    pub fn of_service(self, service: u16) -> Self {
+        Self { service, ..self }
+    }
+
+    /// A further instance of a downstream service, whose dense number the caller chooses.
+    pub fn add_instance(&mut self, service: u32) -> InstanceId {
+        self.downstream.add(service)
+    }
+
+    /// When rates change next, or a request may be released: [`Self::tick`] then, and [`Self::release`].
+    #[must_use]
+    pub fn next_deadline(&self) -> Timestamp {
+        let released = self.states.iter().map(|state| state.limiter.next_deadline()).min();
+        released.unwrap_or(Timestamp::NEVER).min(self.next_tick)
+    }
+
+    /// A request arrives, which is late after `deadline`, by this process's clock.
+    pub fn arrive(
+        &mut self,
+        now: Timestamp,
+        request: RequestId,
+        workflow: WorkflowId,
+        deadline: Timestamp,
+    ) -> Admission {
+        let at = workflow.0 as usize;
+        let state = &mut self.states[at];
+        state.offered.add(1.0);
+        let latest = match deadline {
+            _ if !self.config.drops_late => Timestamp::NEVER,
+            Timestamp::NEVER => deadline,
+            Timestamp(ns) => match ns.checked_sub(state.latency_ns as u64) {
+                Some(latest) => Timestamp(latest),
+                None => return Admission::Dropped(Drop::Late),
+            },
+        };
+        let admission = state.limiter.arrive(now, request, latest);
+        if admission == Admission::Admitted {
+            self.admitted[at].add(1.0);
+        }
+        admission
+    }
+
+    /// A request that waited and goes on now, or is dropped.
+    pub fn release(&mut self, now: Timestamp) -> Option<(RequestId, Result<(), Drop>)> {
+        let count = self.states.len();
+        for step in 0..count {
+            let at = (self.turn + step) % count;
+            if let Some((request, outcome)) = self.states[at].limiter.release(now) {
+                if outcome.is_ok() {
+                    self.admitted[at].add(1.0);
+                }
+                self.turn = at;
+                return Some((request, outcome));
+            }
+        }
+        None
+    }
+
+    /// A request that waits is given up.
+    pub fn withdraw(&mut self, request: RequestId, workflow: WorkflowId) -> bool {
+        self.states[workflow.0 as usize].limiter.withdraw(request)
+    }
+
+    /// An admitted request has ended well, so long after it was admitted.
+    pub fn completed(&mut self, _: Timestamp, workflow: WorkflowId, took_ns: u64) {
+        let state = &mut self.states[workflow.0 as usize];
+        let weight = if state.latency_ns == 0.0 { 1.0 } else { 0.1 };
+        state.latency_ns += weight * (took_ns as f64 - state.latency_ns);
+        state.completed = true;
+    }
+
+    /// A sub-task asks for a resource; `hint_ns` is its expected work, where it is known.
+    ///
+    /// # Errors
+    /// As many wait as may.
+    pub fn subtask(
+        &mut self,
+        now: Timestamp,
+        resource: ResourceId,
+        job: JobId,
+        workflow: WorkflowId,
+        standing: &Standing,
+        hint_ns: Option<u64>,
+    ) -> Result<(), Refused> {
+        let priority = self.workflows[workflow.0 as usize].priority;
+        let key = self.config.discipline.key(now, &Standing { priority, ..*standing });
+        let resource = &mut self.resources[resource.0 as usize];
+        resource.arrive(now, job, workflow, (standing, hint_ns), key)
+    }
+
+    /// The next sub-task that gets the resource, or is too late for it.
+    pub fn schedule(&mut self, now: Timestamp, resource: ResourceId) -> Option<Turn> {
+        self.resources[resource.0 as usize].schedule(now)
+    }
+
+    /// A sub-task gives the resource back: for how long it held it, in ns; none where it did not.
+    pub fn done(&mut self, now: Timestamp, resource: ResourceId, job: JobId) -> Option<u64> {
+        self.resources[resource.0 as usize].done(now, job)
+    }
+
+    /// A sub-task is given up. One that runs is still to be reported as [`Self::done`].
+    pub fn purge(&mut self, resource: ResourceId, job: JobId) -> Purged {
+        self.resources[resource.0 as usize].purge(job)
+    }
+
+    /// From now on a resource has so many slots.
+    pub fn set_slots(&mut self, resource: ResourceId, slots: u32) {
+        self.resources[resource.0 as usize].set_slots(slots);
+    }
+
+    /// The queue and the slots of a resource.
+    #[must_use]
+    pub fn stage(&self, resource: ResourceId) -> &Stage {
+        self.resources[resource.0 as usize].stage()
+    }
+
+    /// The load of a workflow on a resource, in slots.
+    #[must_use]
+    pub fn load(&self, resource: ResourceId, workflow: WorkflowId) -> f64 {
+        self.resources[resource.0 as usize].load(&self.rates, workflow.0 as usize)
+    }
+
+    /// A copy of a call was sent to an instance, for a request of the workflow.
+    pub fn called(&mut self, instance: InstanceId, workflow: WorkflowId) {
+        self.downstream.called(instance, workflow.0 as usize);
+    }
+
+    /// It has come back.
+    pub fn returned(&mut self, instance: InstanceId, workflow: WorkflowId, good: bool) {
+        self.downstream.returned(instance, workflow.0 as usize, good);
+    }
+
+    /// An instance has announced a rate.
+    pub fn announced(
+        &mut self,
+        now: Timestamp,
+        instance: InstanceId,
+        workflow: WorkflowId,
+        announcement: Announcement,
+    ) {
+        self.downstream.announced(now, instance, workflow.0 as usize, announcement);
+    }
+
+    /// An instance is gone or has begun anew.
+    pub fn forget(&mut self, instance: InstanceId) {
+        self.downstream.forget(instance);
+    }
+
+    /// What this process wants to send to an instance, requests per second, before its own limits.
+    #[must_use]
+    pub fn wants(&self, instance: InstanceId, workflow: WorkflowId) -> f64 {
+        let at = workflow.0 as usize;
+        let alpha = self.downstream.amplification(instance, at, &self.admitted[at]);
+        self.rates.rate(&self.states[at].offered) * alpha
+    }
+
+    /// A caller wants to send so many requests per second.
+    pub fn wanted(&mut self, now: Timestamp, caller: CallerId, workflow: WorkflowId, rate: f64) {
+        self.callers.wanted(now, caller, workflow.0 as usize, rate);
+    }
+
+    /// The caller's part of what this process admits.
+    #[must_use]
+    pub fn announce(&self, caller: CallerId, workflow: WorkflowId) -> Announcement {
+        let at = workflow.0 as usize;
+        let state = &self.states[at];
+        let part = |rate| self.callers.part(caller, at, rate);
+        Announcement {
+            rate: part(state.limiter.rate()),
+            local: part(state.local),
+            via: state.downstream.via,
+        }
+    }
+
+    /// What is known of a workflow.
+    #[must_use]
+    pub fn view(&self, workflow: WorkflowId) -> View {
+        let state = &self.states[workflow.0 as usize];
+        View {
+            rate: state.limiter.rate(),
+            local: state.local,
+            downstream: state.downstream.rate,
+            offered: self.rates.rate(&state.offered),
+            waiting: state.limiter.waiting() as u32,
+            latency_ns: state.latency_ns as u64,
+            silent: state.downstream.silent,
+        }
+    }
+
+    /// Algorithm 3, once per interval; false where it is not yet time. Then release what may go on.
+    pub fn tick(&mut self, now: Timestamp) -> bool {
+        if now < self.next_tick {
+            return false;
+        }
+        // Missed intervals are not made up for.
+        let interval_ns = self.config.interval_ns;
+        let missed = now.since(self.next_tick) / interval_ns;
+        self.next_tick = self.next_tick.after((missed + 1) * interval_ns);
+        self.roll();
+        self.callers.tick(now, 10 * self.config.stale_ns);
+        if self.config.rate_control {
+            self.adapt(now);
+        }
+        true
+    }
+
+    fn roll(&mut self) {
+        self.rates.roll();
+        self.calls.roll();
+        self.downstream.roll(&self.calls, &self.rates);
+        self.resources.iter_mut().for_each(|resource| resource.roll(&self.config));
+        for (state, admitted) in self.states.iter_mut().zip(&mut self.admitted) {
+            state.offered.roll(self.config.decay);
+            admitted.roll(self.config.slow_decay);
+            // Where none completes, L is forgotten: otherwise one slow spell could keep all out for ever.
+            if !core::mem::take(&mut state.completed) {
+                state.latency_ns *= 0.9;
+            }
+        }
+    }
+
+    fn adapt(&mut self, now: Timestamp) {
+        let config = &self.config;
+        for (resource, used) in self.resources.iter().zip(&mut self.used) {
+            resource.used(&self.rates, &self.admitted, config, used);
+        }
+        self.local.clear();
+        self.local.extend(self.states.iter().map(|state| state.local));
+        local_rates(&self.used, &self.workflows, config, &mut self.local);
+        for (at, state) in self.states.iter_mut().enumerate() {
+            let of = (at, self.service);
+            let admitted = &self.admitted[at];
+            state.downstream = self.downstream.bottleneck(now, of, admitted, &self.rates, config);
+            state.local = self.local[at];
+            let rate = state.local.min(state.downstream.rate).max(config.least_rate);
+            state.limiter.set_rate(now, rate.min(self.workflows[at].limit));
+        }
+    }
+}

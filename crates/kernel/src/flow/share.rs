@@ -1,0 +1,261 @@
+//! What the resources of a process bear: the rate of each workflow, by a policy of sharing.
+//!
+//! Source: document 002 §5.2.5, Algorithm 4 (bottleneck fairness, as in Retro), and DRF. The load of a workflow on a
+//! resource is the work that arrives for it per second, in slots. Where no resource is short, rates rise. Where one
+//! is, workflows share it max-min fairly, by weight; those beyond their share are limited to it.
+//!
+//! Deviations from Algorithm 4:
+//! - **Load counts what arrives and what waits**, and not what was served: a resource cannot serve more than its
+//!   capacity, so its spare capacity would never be negative. It is full at a target utilization below 1, and what
+//!   waits there is to be worked off in a set time.
+//! - **β is a part of the rate**, and what a workflow's share of the spare capacity is worth comes on top, in requests
+//!   of this workflow: a probe of fixed size is too fast for one that gets 10 requests per second and too slow for one
+//!   that gets 10,000.
+//! - **A workflow beyond its share** gets the rate whose cost is its share, by the measured cost of a request. Line 15
+//!   multiplies σ, which says nothing while it limits nothing: a σ that has risen for a minute would need seconds to
+//!   come down to where it matters. For the same reason no rate rises above what the resources would bear if the
+//!   workflow had them alone.
+//! - **A process that is no leaf** rises as leaves do, and does not jump to the rate from downstream (line 7): that
+//!   would overload the local resource again and again. The rate from downstream limits it anyway (Algorithm 3).
+
+use alloc::vec::Vec;
+
+use super::{Config, Workflow};
+
+/// How a resource that is short is shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// Max-min fair by weight, at the resource with the least spare capacity.
+    #[default]
+    Bottleneck,
+    /// Dominant resource fairness: max-min fair by weight in what each workflow uses most of.
+    Drf,
+    /// Only by the limits of the workflows.
+    Static,
+}
+
+/// What a policy knows of a resource.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Used {
+    /// For work that arrives, in slots.
+    pub(super) capacity: f64,
+    /// l: by workflow, in slots.
+    pub(super) loads: Vec<f64>,
+    /// By workflow: the work of a request here, in seconds of a slot.
+    pub(super) costs: Vec<f64>,
+}
+
+impl Used {
+    /// φ: the part of the capacity that is spare; negative where it is short.
+    pub(super) fn spare(&self) -> f64 {
+        1.0 - self.loads.iter().sum::<f64>() / self.capacity
+    }
+}
+
+/// The rates that the resources bear, by workflow, in place of those before: requests per second.
+pub(super) fn local_rates(
+    used: &[Used],
+    workflows: &[Workflow],
+    config: &Config,
+    rates: &mut [f64],
+) {
+    if config.sharing != Sharing::Static
+        && let Some(tightest) = used.iter().min_by(|a, b| a.spare().total_cmp(&b.spare()))
+    {
+        if tightest.spare() >= 0.0 {
+            let active = tightest.loads.iter().filter(|&&load| load > 0.0).count().max(1);
+            let spare = config.spare_gain * tightest.spare() * tightest.capacity / active as f64;
+            for (at, rate) in rates.iter_mut().enumerate() {
+                let worth = if tightest.costs[at] > 0.0 { spare / tightest.costs[at] } else { 0.0 };
+                *rate += config.probe * *rate + worth;
+            }
+        } else {
+            let contended = match config.sharing {
+                Sharing::Drf => used,
+                _ => core::slice::from_ref(tightest),
+            };
+            limit(contended, workflows, config, rates);
+        }
+    }
+    for (at, (rate, workflow)) in rates.iter_mut().zip(workflows).enumerate() {
+        *rate = rate.min(alone(used, at)).max(workflow.guarantee);
+        *rate = rate.max(config.least_rate).min(workflow.limit);
+    }
+}
+
+/// What a workflow would get if it had the resources alone.
+fn alone(used: &[Used], workflow: usize) -> f64 {
+    let of = |used: &Used| match used.costs[workflow] {
+        cost if cost > 0.0 => used.capacity / cost,
+        _ => f64::INFINITY,
+    };
+    used.iter().map(of).fold(f64::INFINITY, f64::min)
+}
+
+/// Algorithm 4, lines 9 to 15, at the resources that are contended for.
+fn limit(contended: &[Used], workflows: &[Workflow], config: &Config, rates: &mut [f64]) {
+    let granted = |at: usize| {
+        // The part of its demand that a workflow gets in any case.
+        let worth = |used: &Used| match used.loads[at] {
+            load if load > 0.0 => workflows[at].guarantee * used.costs[at] / load,
+            _ => 0.0,
+        };
+        contended.iter().map(worth).fold(0.0, f64::max).min(1.0)
+    };
+    let granted: Vec<f64> = (0..rates.len()).map(granted).collect();
+    let levels = fill(contended, workflows, &granted);
+    for (at, rate) in rates.iter_mut().enumerate() {
+        let mut allowed = f64::INFINITY;
+        for (used, level) in contended.iter().zip(&levels.by_resource) {
+            let (load, cost) = (used.loads[at], used.costs[at]);
+            if load <= 0.0 || cost <= 0.0 || level.is_infinite() {
+                continue;
+            }
+            let dominant = dominant(contended, at);
+            // What this level is worth of its dominant share, in requests.
+            let ratio = granted[at] + workflows[at].weight * level / dominant;
+            if ratio < 1.0 {
+                allowed = allowed.min(ratio * load / cost);
+            }
+        }
+        *rate = if allowed.is_finite() { allowed } else { *rate * (1.0 + config.probe) };
+    }
+}
+
+/// The largest part of a resource that a workflow asks for.
+fn dominant(used: &[Used], workflow: usize) -> f64 {
+    used.iter().map(|used| used.loads[workflow] / used.capacity).fold(0.0, f64::max)
+}
+
+struct Levels {
+    /// The dominant share per weight at which the resource is full; ∞ where it is not.
+    by_resource: Vec<f64>,
+}
+
+/// Progressive filling: the dominant shares of all rise together; where a resource is full, those that use it stop.
+fn fill(used: &[Used], workflows: &[Workflow], granted: &[f64]) -> Levels {
+    let mut by_resource = alloc::vec![f64::INFINITY; used.len()];
+    // By workflow: the part of its demand that it has got; none while it rises.
+    let mut stopped: Vec<Option<f64>> = alloc::vec![None; workflows.len()];
+    loop {
+        let open = (0..used.len()).filter(|&at| by_resource[at].is_infinite());
+        let level_of = |at: usize| (at, level(&used[at], used, workflows, granted, &stopped));
+        let full = open.map(level_of).min_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((resource, level)) = full.filter(|(_, level)| level.is_finite()) else {
+            return Levels { by_resource };
+        };
+        by_resource[resource] = level;
+        for (at, stopped) in stopped.iter_mut().enumerate() {
+            if used[resource].loads[at] > 0.0 && stopped.is_none() {
+                let part = granted[at] + workflows[at].weight * level / dominant(used, at);
+                *stopped = Some(part.min(1.0));
+            }
+        }
+    }
+}
+
+/// The dominant share per weight at which one resource is full; ∞ where all demands fit.
+fn level(
+    resource: &Used,
+    used: &[Used],
+    workflows: &[Workflow],
+    granted: &[f64],
+    stopped: &[Option<f64>],
+) -> f64 {
+    let mut left = resource.capacity;
+    // Those that rise: the level at which each has all, and what it takes per level until then.
+    let mut rising = Vec::new();
+    for (at, &load) in resource.loads.iter().enumerate().filter(|(_, load)| **load > 0.0) {
+        let part = stopped[at].unwrap_or(granted[at]);
+        left -= part * load;
+        if stopped[at].is_none() && part < 1.0 {
+            let (dominant, weight) = (dominant(used, at), workflows[at].weight.max(1e-6));
+            rising.push(((1.0 - part) * dominant / weight, load * weight / dominant));
+        }
+    }
+    rising.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let mut slope: f64 = rising.iter().map(|&(_, slope)| slope).sum();
+    let (mut at, left) = (0.0, left.max(0.0));
+    let mut taken = 0.0;
+    for (full_at, own) in rising {
+        let more = (full_at - at) * slope;
+        if taken + more > left {
+            return at + (left - taken) / slope;
+        }
+        (taken, at) = (taken + more, full_at);
+        slope -= own;
+    }
+    f64::INFINITY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: Config = Config {
+        rate_control: true,
+        drops_late: true,
+        discipline: crate::schedule::Discipline::Fifo,
+        is_fair: true,
+        sharing: Sharing::Bottleneck,
+        interval_ns: 100_000_000,
+        quantile: 0.5,
+        probe: 0.02,
+        spare_gain: 0.5,
+        target: 1.0,
+        drain_ns: 500_000_000,
+        decay: 0.8,
+        slow_decay: 0.95,
+        least_rate: 1.0,
+        stale_ns: 1_000_000_000,
+        queue: 100,
+    };
+
+    fn used(capacity: f64, loads: &[f64]) -> Used {
+        // A request costs 10 ms.
+        let costs = loads.iter().map(|&load| if load > 0.0 { 0.01 } else { 0.0 }).collect();
+        Used { capacity, loads: loads.to_vec(), costs }
+    }
+
+    fn shared(used: &[Used], workflows: &[Workflow], sharing: Sharing) -> Vec<i64> {
+        let mut rates = alloc::vec![100.0; workflows.len()];
+        local_rates(used, workflows, &Config { sharing, ..CONFIG }, &mut rates);
+        rates.iter().map(|rate| rate.round() as i64).collect()
+    }
+
+    #[test]
+    fn those_beyond_their_share_are_limited_to_it_and_others_rise() {
+        // 2 slots: 0.4 of the first, and 0.8 for each of the others.
+        let used = [used(2.0, &[0.4, 2.0, 5.0])];
+        assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck), [102, 80, 80]);
+        let heavy = Workflow { weight: 3.0, ..Workflow::default() };
+        let workflows = [Workflow::default(), heavy, Workflow::default()];
+        assert_eq!(shared(&used, &workflows, Sharing::Bottleneck), [102, 120, 40]);
+        let sure = Workflow { guarantee: 150.0, ..Workflow::default() };
+        let workflows = [Workflow::default(), Workflow::default(), sure];
+        // 1.5 are granted, and what is left is 0.5: 1/6 for each.
+        assert_eq!(shared(&used, &workflows, Sharing::Bottleneck), [17, 17, 167]);
+        let capped = Workflow { limit: 30.0, ..Workflow::default() };
+        assert_eq!(shared(&used, &[capped; 3], Sharing::Static), [30, 30, 30]);
+    }
+
+    #[test]
+    fn rates_rise_by_a_part_of_the_spare_capacity_up_to_what_one_had_alone() {
+        let used = [used(2.0, &[0.5, 0.5, 0.0])];
+        // 2 % of 100, and half of a half of a slot, in requests of 10 ms.
+        assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck), [127, 127, 102]);
+        let mut rates = [190.0, f64::INFINITY, f64::INFINITY];
+        local_rates(&used, &[Workflow::default(); 3], &CONFIG, &mut rates);
+        assert_eq!(rates, [200.0, 200.0, f64::INFINITY]);
+    }
+
+    #[test]
+    fn dominant_shares_are_equal() {
+        // The example of DRF: 9 CPUs, 18 GB; tasks of (1, 4) and (3, 1): 3 and 2 of them, two thirds each.
+        let cpu =
+            Used { capacity: 9.0, loads: alloc::vec![100.0, 300.0], costs: alloc::vec![1.0, 3.0] };
+        let memory =
+            Used { capacity: 18.0, loads: alloc::vec![400.0, 100.0], costs: alloc::vec![4.0, 1.0] };
+        assert_eq!(shared(&[cpu, memory], &[Workflow::default(); 2], Sharing::Drf), [3, 2]);
+    }
+}
