@@ -13,6 +13,7 @@ mod demo;
 mod digits;
 mod exit;
 mod files;
+mod graph;
 mod jitter;
 mod leaf;
 mod load;
@@ -65,6 +66,7 @@ enum Verb {
     Advise(advise::Args),
     Sim(sim::Args),
     Sweep(sweep::Args),
+    Graph(graph::Args),
     Model(model::Args),
     Proxy(proxy::Args),
     Stage(stage::Args),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Verb::Advise(args) => advise::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
+        Verb::Graph(args) => graph::run(&args),
         Verb::Model(args) => model::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
         Verb::Completions(args) => completions::run(&args),

@@ -77,6 +77,7 @@ mod draws;
 mod error;
 mod experiment;
 mod figures;
+pub mod graph;
 mod load;
 mod mail;
 mod net;

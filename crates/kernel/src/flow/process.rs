@@ -300,9 +300,15 @@ impl Process {
         }
     }
 
+    /// Is an interval over? Poll those that are called, then [`Self::tick`].
+    #[must_use]
+    pub fn ticks(&self, now: Timestamp) -> bool {
+        now >= self.next_tick
+    }
+
     /// Algorithm 3, once per interval; false where it is not yet time. Then release what may go on.
     pub fn tick(&mut self, now: Timestamp) -> bool {
-        if now < self.next_tick {
+        if !self.ticks(now) {
             return false;
         }
         // Missed intervals are not made up for.

@@ -1,0 +1,127 @@
+//! `curtail graph`: a graph of services, simulated with and without control from end to end.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use curtail_sim::graph::{self, Control, Figures, Graph, GraphFile, GraphOutcome};
+
+use crate::exit::Stop;
+use crate::table::row;
+use crate::{progress, say};
+
+/// Simulate a graph of services under load, with and without control from end to end.
+///
+/// Requests of several workflows (tenants, classes) enter at the first service, call others, and hold resources. Every
+/// process runs the very flow control that the middleware runs: rates that follow the bottleneck downstream, fair
+/// queues, scheduling by deadline, and early drops.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail graph eval/soa/isolation.toml
+  curtail graph shop.toml --control timeouts --control fq+fifo+rc --json
+
+A graph in a file:
+  duration = \"60s\"
+  [[service]]                                   # the first is the entry
+  name = \"web\"
+  instances = 2
+  resource = [{ name = \"threads\", slots = 8 }]
+  [[service]]
+  name = \"store\"
+  instances = 3
+  resource = [{ name = \"disk\", slots = 1 }]
+  [[workflow]]
+  name = \"browse\"
+  deadline = \"300ms\"                            # or \"4x\" its time in isolation
+  clients = [{ open = 100 }]                    # per second; or { closed = 30 }
+  at.web = [\"use threads exp:2ms\", \"call store x3\"]
+  at.store = [\"use disk exp:4ms\"]")]
+pub(crate) struct Args {
+    /// The graph, in TOML
+    file: PathBuf,
+    /// How it is controlled: `timeouts`, or parts of `fq+DISCIPLINE+rc` (repeatable) [default: timeouts, fifo+rc, fq+fifo+rc]
+    #[arg(long, value_name = "CONTROL")]
+    control: Vec<Control>,
+    /// Of the draws
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// One JSON document on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let name = args.file.display();
+    let text = curtail_dist::read_text(&args.file)
+        .map_err(|error| Stop::BadInput(format!("{name}: {error}")))?;
+    let file: GraphFile =
+        toml::from_str(&text).map_err(|error| Stop::BadInput(format!("{name}: {error}")))?;
+    let graph = Graph::new(&file).map_err(|error| Stop::BadInput(format!("{name}: {error}")))?;
+    let mut controls = args.control.clone();
+    if controls.is_empty() {
+        let parse = |text: &&str| text.parse::<Control>().map_err(Stop::BadInput);
+        controls =
+            ["timeouts", "fifo+rc", "fq+fifo+rc"].iter().map(parse).collect::<Result<_, _>>()?;
+    }
+    let bar = progress::bar("simulating");
+    bar.set_length(controls.len() as u64);
+    let mut outcomes = Vec::new();
+    for control in controls {
+        outcomes.push(graph::run(&graph, control, args.seed));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if args.json {
+        say::result(crate::json(&outcomes)?)?;
+    } else {
+        say::result(outcomes.iter().map(table).collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Columns: the name; per second; parts; times.
+const COLUMNS: [isize; 11] = [-14, 9, 9, 8, 9, 10, 10, 10, 10, 11, 9];
+
+fn table(outcome: &GraphOutcome) -> String {
+    let head = [
+        "workflow",
+        "offered",
+        "goodput",
+        "late",
+        "dropped",
+        "timed out",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "lateness",
+        "p99",
+    ];
+    let mut text = format!(
+        "{}: {:.1} % of the work was in vain\n{}",
+        outcome.control,
+        100.0 * outcome.wasted_work,
+        row(&COLUMNS, head)
+    );
+    for of in &outcome.workflows {
+        let part = |part: f64| format!("{:.1} %", 100.0 * part);
+        let ms = |of: &Option<Figures>, pick: fn(&Figures) -> f64, digits| match of {
+            Some(figures) => format!("{:.digits$}", pick(figures)),
+            None => "-".to_owned(),
+        };
+        let cells = [
+            of.name.clone(),
+            format!("{:.1}/s", of.offered),
+            format!("{:.1}/s", of.goodput),
+            part(of.late),
+            part(of.dropped),
+            part(of.timed_out),
+            ms(&of.latency_ms, |of| of.p50, 1),
+            ms(&of.latency_ms, |of| of.p95, 1),
+            ms(&of.latency_ms, |of| of.p99, 1),
+            ms(&of.lateness, |of| of.mean, 3),
+            ms(&of.lateness, |of| of.p99, 3),
+        ];
+        text += &row(&COLUMNS, cells);
+    }
+    text
+}

@@ -1,0 +1,166 @@
+//! What became of requests, and what of the work was in vain.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Well, by its deadline or not.
+    Responded,
+    /// It was turned away, or some call that it needs was.
+    Dropped,
+    /// Its client gave up.
+    TimedOut,
+}
+
+/// One workflow of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkflowOutcome {
+    /// Its name.
+    pub name: String,
+    /// Requests per second that clients sent.
+    pub offered: f64,
+    /// Of these, those with a response by their deadline.
+    pub goodput: f64,
+    /// Parts of the requests: responded, but late.
+    pub late: f64,
+    /// Turned away.
+    pub dropped: f64,
+    /// Given up by their clients.
+    pub timed_out: f64,
+    /// Times of those responded, in ms; null where there are too few.
+    pub latency_ms: Option<Figures>,
+    /// Latency over deadline of those responded.
+    pub lateness: Option<Figures>,
+    /// By second of the run.
+    pub series: Vec<Second>,
+}
+
+/// A mean and percentiles.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 95th percentile.
+    pub p95: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+}
+
+/// A second of a workflow, by when its requests ended.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Second {
+    /// Responses by their deadline.
+    pub good: u32,
+    /// Requests turned away or given up.
+    pub failed: u32,
+    /// Mean time of the responses, in ms; 0 where there is none.
+    pub mean_ms: f64,
+    /// By service: what its processes admit at most, together, per second, at the second's end; −1 for no limit.
+    pub rates: Vec<f64>,
+}
+
+pub(super) struct Book {
+    name: String,
+    offered: u64,
+    good: u64,
+    late: u64,
+    dropped: u64,
+    timed_out: u64,
+    latency: Histogram<u64>,
+    lateness: Histogram<u64>,
+    series: Vec<Second>,
+    /// Work of requests that ended: of all, and of those not good, in ns.
+    pub(super) work_ns: u128,
+    pub(super) wasted_ns: u128,
+}
+
+const LATENESS_UNIT: f64 = 1e6;
+
+impl Book {
+    pub(super) fn new(name: &str, seconds: usize) -> Self {
+        let histogram = || Histogram::new_with_max(1 << 50, 3).expect("these bounds are right");
+        Self {
+            name: name.to_owned(),
+            offered: 0,
+            good: 0,
+            late: 0,
+            dropped: 0,
+            timed_out: 0,
+            latency: histogram(),
+            lateness: histogram(),
+            series: vec![Second::default(); seconds],
+            work_ns: 0,
+            wasted_ns: 0,
+        }
+    }
+
+    pub(super) fn second(&mut self, now: u64) -> Option<&mut Second> {
+        self.series.get_mut((now / 1_000_000_000) as usize)
+    }
+
+    /// A request has ended, `took_ns` after it was sent.
+    pub(super) fn ended(
+        &mut self,
+        now: u64,
+        ending: Ending,
+        (took_ns, deadline_ns): (u64, u64),
+        counts: bool,
+    ) {
+        let is_good = ending == Ending::Responded && took_ns <= deadline_ns;
+        if let Some(second) = self.second(now) {
+            if ending == Ending::Responded {
+                second.mean_ms += took_ns as f64 / 1e6;
+                second.good += 1;
+            } else {
+                second.failed += 1;
+            }
+        }
+        if !counts {
+            return;
+        }
+        self.offered += 1;
+        match ending {
+            Ending::Responded if is_good => self.good += 1,
+            Ending::Responded => self.late += 1,
+            Ending::Dropped => self.dropped += 1,
+            Ending::TimedOut => self.timed_out += 1,
+        }
+        if ending == Ending::Responded {
+            self.latency.saturating_record(took_ns.max(1));
+            let lateness = took_ns as f64 / deadline_ns.max(1) as f64 * LATENESS_UNIT;
+            self.lateness.saturating_record((lateness as u64).max(1));
+        }
+    }
+
+    pub(super) fn outcome(&mut self, seconds: f64) -> WorkflowOutcome {
+        for second in &mut self.series {
+            second.mean_ms /= f64::from(second.good.max(1));
+        }
+        let part = |count: u64| count as f64 / self.offered.max(1) as f64;
+        WorkflowOutcome {
+            name: self.name.clone(),
+            offered: self.offered as f64 / seconds,
+            goodput: self.good as f64 / seconds,
+            late: part(self.late),
+            dropped: part(self.dropped),
+            timed_out: part(self.timed_out),
+            latency_ms: figures(&self.latency, 1e6),
+            lateness: figures(&self.lateness, LATENESS_UNIT),
+            series: std::mem::take(&mut self.series),
+        }
+    }
+}
+
+fn figures(histogram: &Histogram<u64>, unit: f64) -> Option<Figures> {
+    let at = |q| histogram.value_at_quantile(q) as f64 / unit;
+    (histogram.len() >= 20).then(|| Figures {
+        mean: histogram.mean() / unit,
+        p50: at(0.5),
+        p95: at(0.95),
+        p99: at(0.99),
+    })
+}

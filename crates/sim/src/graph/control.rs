@@ -1,0 +1,71 @@
+//! Ways of control by name: `[fq+]DISCIPLINE[+rc]`, or `timeouts`.
+//!
+//! `fq` is fair queuing between workflows, `rc` is end-to-end rate control with the drop rule. `timeouts` is the
+//! baseline of document 002 §5.3.1: one queue, first come, first served, and clients that give up.
+
+use std::fmt;
+use std::str::FromStr;
+
+use curtail_kernel::flow::Config;
+use curtail_kernel::schedule::Discipline;
+
+/// How the processes of a graph control what they do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    pub(super) is_fair: bool,
+    pub(super) discipline: Discipline,
+    pub(super) rates: bool,
+}
+
+impl Control {
+    pub(super) fn config(self, quantile: f64) -> Config {
+        Config {
+            rate_control: self.rates,
+            drops_late: self.rates,
+            discipline: self.discipline,
+            is_fair: self.is_fair,
+            quantile,
+            ..Config::default()
+        }
+    }
+}
+
+impl FromStr for Control {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut control = Self { is_fair: false, discipline: Discipline::Fifo, rates: false };
+        if text == "timeouts" {
+            return Ok(control);
+        }
+        for part in text.split('+') {
+            match (part, Discipline::named(part)) {
+                ("fq", _) => control.is_fair = true,
+                ("rc", _) => control.rates = true,
+                (_, Some(discipline)) => control.discipline = discipline,
+                _ => {
+                    return Err(format!(
+                        "control {text:?}: {part:?} is none of fq, rc, fifo, edf, lstf, srtf, lasf, sjf and strict; \
+                         write timeouts, fifo+rc, fq+fifo+rc or lstf+rc"
+                    ));
+                }
+            }
+        }
+        Ok(control)
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_fair, discipline, rates } = *self;
+        if !is_fair && !rates && discipline == Discipline::Fifo {
+            return f.write_str("timeouts");
+        }
+        write!(
+            f,
+            "{}{discipline}{}",
+            if is_fair { "fq+" } else { "" },
+            if rates { "+rc" } else { "" }
+        )
+    }
+}

@@ -1,0 +1,106 @@
+//! What one request will do, drawn before it begins: so all ways of control meet the same requests, and its time in
+//! isolation is known.
+
+use curtail_dist::seed;
+use rand_core::Rng as _;
+use rand_pcg::Pcg64Mcg;
+
+use super::spec::{Graph, Route, Step, Workflow};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    Use { resource: u32, ns: u64 },
+    Call { first: u32, count: u32, via: Option<u32> },
+}
+
+/// A visit of a process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// Of all instances of all services.
+    pub(super) instance: u32,
+    acts: (u32, u32),
+}
+
+/// A request: nodes and their acts; the calls of a node are behind it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) nodes: Vec<Node>,
+    acts: Vec<Act>,
+}
+
+impl Plan {
+    pub(super) fn draw(graph: &Graph, workflow: &Workflow, rng: &mut Pcg64Mcg) -> Self {
+        let mut plan = Self::default();
+        let partition = rng.next_u32() % workflow.partitions;
+        // By node: its endpoint.
+        let mut endpoints = vec![0_u32];
+        plan.nodes.push(Node::default());
+        let mut at = 0;
+        while at < plan.nodes.len() {
+            let endpoint = &workflow.endpoints[endpoints[at] as usize];
+            let instance = route(graph, endpoint.service, (&workflow.name, partition), rng);
+            let begin = plan.acts.len() as u32;
+            for step in &endpoint.steps {
+                let act = match step {
+                    Step::Use { resource, time } => {
+                        Act::Use { resource: *resource, ns: (time.sample(rng) as u64).max(1) }
+                    }
+                    Step::Call { endpoint, count, via } => {
+                        let first = plan.nodes.len() as u32;
+                        for _ in 0..*count {
+                            plan.nodes.push(Node::default());
+                            endpoints.push(*endpoint);
+                        }
+                        Act::Call { first, count: *count, via: *via }
+                    }
+                };
+                plan.acts.push(act);
+            }
+            plan.nodes[at] = Node { instance, acts: (begin, plan.acts.len() as u32) };
+            at += 1;
+        }
+        plan
+    }
+
+    /// The act of a node at this step; none after the last.
+    pub(super) fn act(&self, node: u32, step: u32) -> Option<Act> {
+        let (begin, end) = self.nodes[node as usize].acts;
+        (begin + step < end).then(|| self.acts[(begin + step) as usize])
+    }
+
+    /// How long the request takes where nothing waits, in ns.
+    pub(super) fn isolated_ns(&self, network_ns: u64) -> u64 {
+        let mut took = vec![0_u64; self.nodes.len()];
+        for at in (0..self.nodes.len()).rev() {
+            let (begin, end) = self.nodes[at].acts;
+            let acts = &self.acts[begin as usize..end as usize];
+            took[at] = acts
+                .iter()
+                .map(|act| match *act {
+                    Act::Use { ns, .. } => ns,
+                    Act::Call { first, count, .. } => {
+                        let calls = &took[first as usize..(first + count) as usize];
+                        2 * network_ns + calls.iter().max().copied().unwrap_or(0)
+                    }
+                })
+                .sum();
+        }
+        took[0] + 2 * network_ns
+    }
+}
+
+/// An instance of the service, of all instances.
+fn route(graph: &Graph, service: u32, (name, partition): (&str, u32), rng: &mut Pcg64Mcg) -> u32 {
+    let before = &graph.services[..service as usize];
+    let first: u32 = before.iter().map(|service| service.instances).sum();
+    let service = &graph.services[service as usize];
+    let within = match service.route {
+        Route::Random => rng.next_u64(),
+        Route::Key { blocks } => {
+            let block = rng.next_u32() % blocks;
+            let key = [name.as_bytes(), &partition.to_le_bytes(), &block.to_le_bytes()];
+            seed::stream(7, &key)
+        }
+    };
+    first + (within % u64::from(service.instances)) as u32
+}

@@ -1,0 +1,562 @@
+//! The events of a graph: requests come, visit processes, and go home. Every process is the kernel's
+//! [`flow::Process`].
+//!
+//! A visit is a *frame*: it waits for admission, does its acts one after the other, and returns to the frame that
+//! called it. What happens at the same time happens in the order in which it was decided. Cost: O(log events) per event;
+//! memory: O(open frames).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use curtail_dist::{Distribution, seed};
+use curtail_kernel::Timestamp;
+use curtail_kernel::flow::{
+    Admission, CallerId, InstanceId, Process, Progress, RequestId, ResourceId, Spent, Totals, Turn,
+    WorkflowId,
+};
+use curtail_kernel::schedule::Standing;
+use curtail_kernel::stage::JobId;
+use rand_pcg::Pcg64Mcg;
+
+use super::books::{Book, Ending};
+use super::clients::Senders;
+use super::control::Control;
+use super::plan::{Act, Plan};
+use super::spec::{Deadline, Graph};
+
+const NONE: u32 = u32::MAX;
+
+/// A visit of a process.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    root: u32,
+    node: u32,
+    parent: u32,
+    step: u32,
+    /// Calls that have not come back.
+    pending: u32,
+    failed: bool,
+    /// What the calls of this step spent.
+    sum: Spent,
+    progress: Progress,
+    admitted: Timestamp,
+    /// The caller's resource and job that the call holds.
+    holds: Option<(ResourceId, JobId)>,
+}
+
+/// A request.
+struct Root {
+    plan: Plan,
+    workflow: u32,
+    sender: u32,
+    sent: u64,
+    deadline_ns: u64,
+    work_ns: u64,
+    /// Its client has heard how it ended.
+    ended: Option<Ending>,
+    is_good: bool,
+    is_home: bool,
+}
+
+/// What a sub-task is for.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    frame: u32,
+    /// It holds the resource for so long, or while this node is called.
+    ns: u64,
+    node: u32,
+}
+
+#[derive(Default)]
+struct Jobs {
+    tasks: Vec<Task>,
+    free: Vec<u32>,
+}
+
+impl Jobs {
+    fn add(&mut self, task: Task) -> JobId {
+        let job = self.free.pop().unwrap_or(self.tasks.len() as u32);
+        if job as usize == self.tasks.len() {
+            self.tasks.push(task);
+        }
+        self.tasks[job as usize] = task;
+        JobId(job)
+    }
+}
+
+struct Instance {
+    service: u32,
+    process: Process,
+    /// By resource.
+    jobs: Vec<Jobs>,
+    /// What it calls, by instance.
+    links: Vec<Option<InstanceId>>,
+    wakes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Send { sender: u32 },
+    Deliver { frame: u32 },
+    Return { frame: u32, ok: bool },
+    Ends { instance: u32, resource: u32, job: u32 },
+    Wake { instance: u32 },
+    GiveUp { root: u32, sent: u64 },
+    Slots { instance: u32, resource: u32, slots: u32 },
+}
+
+pub(super) struct World<'g> {
+    graph: &'g Graph,
+    now: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    scheduled: u64,
+    instances: Vec<Instance>,
+    frames: Vec<Frame>,
+    free_frames: Vec<u32>,
+    roots: Vec<Root>,
+    free_roots: Vec<u32>,
+    senders: Senders,
+    /// By workflow, at the entry: shared by its processes, which would each learn the same.
+    totals: Vec<Totals>,
+    pub(super) books: Vec<Book>,
+    network: Distribution,
+    rng: Pcg64Mcg,
+    sampled: u64,
+}
+
+impl<'g> World<'g> {
+    pub(super) fn new(graph: &'g Graph, control: Control, seed: u64) -> Self {
+        let config = control.config(graph.quantile);
+        let settings: Vec<_> = graph.workflows.iter().map(|of| of.settings).collect();
+        let count: u32 = graph.services.iter().map(|service| service.instances).sum();
+        let mut instances = Vec::new();
+        for (at, service) in graph.services.iter().enumerate() {
+            for _ in 0..service.instances {
+                let process = Process::new(config, &settings, &service.resources);
+                instances.push(Instance {
+                    service: at as u32,
+                    process: process.of_service(at as u16),
+                    jobs: service.resources.iter().map(|_| Jobs::default()).collect(),
+                    links: vec![None; count as usize],
+                    wakes: u64::MAX,
+                });
+            }
+        }
+        let seconds = graph.duration_ns.div_ceil(1_000_000_000) as usize;
+        let mut world = Self {
+            graph,
+            now: 0,
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            instances,
+            frames: Vec::new(),
+            free_frames: Vec::new(),
+            roots: Vec::new(),
+            free_roots: Vec::new(),
+            senders: Senders::new(graph, seed),
+            totals: vec![Totals::default(); graph.workflows.len()],
+            books: graph.workflows.iter().map(|of| Book::new(&of.name, seconds)).collect(),
+            network: graph.network.clone(),
+            rng: seed::rng(seed::stream(seed, &[b"network"])),
+            sampled: 0,
+        };
+        for sender in 0..world.senders.len() {
+            if let Some(at) = world.senders.first(sender) {
+                world.at(at, Event::Send { sender });
+            }
+        }
+        for instance in 0..count {
+            world.wake(instance);
+            let service = &graph.services[world.instances[instance as usize].service as usize];
+            for &(at, resource, slots) in &service.changes {
+                world.at(at, Event::Slots { instance, resource, slots });
+            }
+        }
+        world
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse((time, self.scheduled, event)));
+    }
+
+    fn hop(&mut self, event: Event) {
+        let ns = self.network.sample(&mut self.rng).max(0.0) as u64;
+        self.at(self.now + ns, event);
+    }
+
+    pub(super) fn run(&mut self) {
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > self.graph.duration_ns {
+                return;
+            }
+            while (self.sampled + 1) * 1_000_000_000 <= at {
+                self.sample();
+            }
+            self.now = at;
+            match event {
+                Event::Send { sender } => self.send(sender),
+                Event::Deliver { frame } => self.deliver(frame),
+                Event::Return { frame, ok } => self.returned(frame, ok),
+                Event::Ends { instance, resource, job } => {
+                    self.ended(instance, ResourceId(resource), JobId(job));
+                }
+                Event::Wake { instance } => self.woken(instance),
+                Event::GiveUp { root, sent } => {
+                    let of = &self.roots[root as usize];
+                    if of.sent == sent && of.ended.is_none() {
+                        self.close(root, Ending::TimedOut);
+                    }
+                }
+                Event::Slots { instance, resource, slots } => {
+                    let of = &mut self.instances[instance as usize];
+                    of.process.set_slots(ResourceId(resource), slots);
+                    self.pump(instance, ResourceId(resource));
+                }
+            }
+        }
+    }
+
+    /// The rates at the end of a second.
+    fn sample(&mut self) {
+        let at = self.sampled * 1_000_000_000;
+        self.sampled += 1;
+        for (workflow, book) in self.books.iter_mut().enumerate() {
+            let Some(second) = book.second(at) else { continue };
+            second.rates = vec![0.0; self.graph.services.len()];
+            for of in &self.instances {
+                let rate = of.process.view(WorkflowId(workflow as u32)).rate;
+                second.rates[of.service as usize] += rate;
+            }
+            // JSON has no infinity.
+            second.rates.iter_mut().filter(|rate| !rate.is_finite()).for_each(|rate| *rate = -1.0);
+        }
+    }
+
+    /// A client sends a request.
+    fn send(&mut self, sender: u32) {
+        let (workflow, mut rng) = self.senders.request(sender);
+        if let Some(next) = self.senders.next_open(sender, self.now) {
+            self.at(next, Event::Send { sender });
+        }
+        let of = &self.graph.workflows[workflow as usize];
+        let plan = Plan::draw(self.graph, of, &mut rng);
+        let deadline_ns = match of.deadline {
+            None => self.graph.timeout_ns,
+            Some(Deadline::After(ns)) => ns,
+            Some(Deadline::Times(times)) => {
+                (plan.isolated_ns(self.network.mean() as u64) as f64 * times) as u64
+            }
+        };
+        let (sent, progress) = (self.now, Progress::begin(&self.totals[workflow as usize]));
+        let root = Root {
+            plan,
+            workflow,
+            sender,
+            sent,
+            deadline_ns,
+            work_ns: 0,
+            ended: None,
+            is_good: false,
+            is_home: false,
+        };
+        let name = self.free_roots.pop().unwrap_or(self.roots.len() as u32);
+        if name as usize == self.roots.len() {
+            self.roots.push(root);
+        } else {
+            self.roots[name as usize] = root;
+        }
+        let frame = self.frame(name, 0, NONE, progress, None);
+        self.hop(Event::Deliver { frame });
+        self.at(sent + self.graph.timeout_ns, Event::GiveUp { root: name, sent });
+    }
+
+    fn frame(
+        &mut self,
+        root: u32,
+        node: u32,
+        parent: u32,
+        progress: Progress,
+        holds: Option<(ResourceId, JobId)>,
+    ) -> u32 {
+        let frame = Frame {
+            root,
+            node,
+            parent,
+            step: 0,
+            pending: 0,
+            failed: false,
+            sum: Spent::default(),
+            progress,
+            admitted: Timestamp(0),
+            holds,
+        };
+        let name = self.free_frames.pop().unwrap_or(self.frames.len() as u32);
+        if name as usize == self.frames.len() {
+            self.frames.push(frame);
+        }
+        self.frames[name as usize] = frame;
+        name
+    }
+
+    fn instance_of(&self, frame: u32) -> u32 {
+        let Frame { root, node, .. } = self.frames[frame as usize];
+        self.roots[root as usize].plan.nodes[node as usize].instance
+    }
+
+    fn workflow_of(&self, frame: u32) -> WorkflowId {
+        WorkflowId(self.roots[self.frames[frame as usize].root as usize].workflow)
+    }
+
+    /// When the request is late.
+    fn deadline(&self, frame: u32) -> Timestamp {
+        let root = &self.roots[self.frames[frame as usize].root as usize];
+        Timestamp(root.sent + root.deadline_ns)
+    }
+
+    fn deliver(&mut self, frame: u32) {
+        let (instance, workflow) = (self.instance_of(frame), self.workflow_of(frame));
+        let (now, deadline) = (Timestamp(self.now), self.deadline(frame));
+        let process = &mut self.instances[instance as usize].process;
+        match process.arrive(now, RequestId(frame), workflow, deadline) {
+            Admission::Admitted => self.begin(frame),
+            Admission::Queued => self.wake(instance),
+            Admission::Dropped(_) => self.hop(Event::Return { frame, ok: false }),
+        }
+    }
+
+    fn begin(&mut self, frame: u32) {
+        self.frames[frame as usize].admitted = Timestamp(self.now);
+        self.act(frame);
+    }
+
+    /// The next act of a frame begins, or its end.
+    fn act(&mut self, frame: u32) {
+        let Frame { root, node, step, .. } = self.frames[frame as usize];
+        let instance = self.instance_of(frame);
+        match self.roots[root as usize].plan.act(node, step) {
+            None => {
+                let Frame { admitted, .. } = self.frames[frame as usize];
+                let workflow = self.workflow_of(frame);
+                let (now, took_ns) = (Timestamp(self.now), self.now - admitted.0);
+                self.instances[instance as usize].process.completed(now, workflow, took_ns);
+                self.hop(Event::Return { frame, ok: true });
+            }
+            Some(Act::Use { resource, ns }) => {
+                self.frames[frame as usize].pending = 1;
+                self.ask(instance, ResourceId(resource), Task { frame, ns, node: NONE });
+            }
+            Some(Act::Call { first, count, via }) => {
+                let of = &mut self.frames[frame as usize];
+                (of.pending, of.sum) = (count, Spent::default());
+                for node in first..first + count {
+                    match via {
+                        None => self.call(frame, node, None),
+                        Some(resource) => {
+                            self.ask(instance, ResourceId(resource), Task { frame, ns: 0, node });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A sub-task asks for a resource.
+    fn ask(&mut self, instance: u32, resource: ResourceId, task: Task) {
+        let (now, workflow) = (Timestamp(self.now), self.workflow_of(task.frame));
+        let progress = self.frames[task.frame as usize].progress;
+        let standing = Standing { deadline: self.deadline(task.frame), progress, priority: 0 };
+        let of = &mut self.instances[instance as usize];
+        let job = of.jobs[resource.0 as usize].add(task);
+        if of.process.subtask(now, resource, job, workflow, &standing, None).is_err() {
+            of.jobs[resource.0 as usize].free.push(job.0);
+            self.joined(task.frame, None);
+        } else {
+            self.pump(instance, resource);
+        }
+    }
+
+    /// Whatever gets the resource begins.
+    fn pump(&mut self, instance: u32, resource: ResourceId) {
+        let now = Timestamp(self.now);
+        while let Some(turn) = self.instances[instance as usize].process.schedule(now, resource) {
+            let jobs = &mut self.instances[instance as usize].jobs[resource.0 as usize];
+            match turn {
+                Turn::Late(job) => {
+                    let task = jobs.tasks[job.0 as usize];
+                    jobs.free.push(job.0);
+                    self.joined(task.frame, None);
+                }
+                Turn::Starts(job) => {
+                    let Task { frame, ns, node } = jobs.tasks[job.0 as usize];
+                    if node == NONE {
+                        let (resource, job) = (resource.0, job.0);
+                        self.at(self.now + ns, Event::Ends { instance, resource, job });
+                    } else {
+                        self.call(frame, node, Some((resource, job)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A resource has been held for long enough.
+    fn ended(&mut self, instance: u32, resource: ResourceId, job: JobId) {
+        let frame = self.release(instance, resource, job);
+        let of = &mut self.frames[frame.0 as usize];
+        of.progress.served(frame.1);
+        self.roots[of.root as usize].work_ns += frame.1;
+        self.pump(instance, resource);
+        self.joined(frame.0, Some(Spent::default()));
+    }
+
+    fn release(&mut self, instance: u32, resource: ResourceId, job: JobId) -> (u32, u64) {
+        let of = &mut self.instances[instance as usize];
+        let served_ns = of.process.done(Timestamp(self.now), resource, job).unwrap_or(0);
+        let jobs = &mut of.jobs[resource.0 as usize];
+        jobs.free.push(job.0);
+        (jobs.tasks[job.0 as usize].frame, served_ns)
+    }
+
+    fn call(&mut self, parent: u32, node: u32, holds: Option<(ResourceId, JobId)>) {
+        let Frame { root, progress, .. } = self.frames[parent as usize];
+        let (from, workflow) = (self.instance_of(parent), self.workflow_of(parent));
+        let to = self.roots[root as usize].plan.nodes[node as usize].instance;
+        let link = self.link(from, to);
+        self.instances[from as usize].process.called(link, workflow);
+        let frame = self.frame(root, node, parent, progress.downstream(), holds);
+        self.hop(Event::Deliver { frame });
+    }
+
+    fn link(&mut self, from: u32, to: u32) -> InstanceId {
+        let service = self.instances[to as usize].service;
+        let Instance { process, links, .. } = &mut self.instances[from as usize];
+        *links[to as usize].get_or_insert_with(|| process.add_instance(service))
+    }
+
+    /// A frame has come back to its caller.
+    fn returned(&mut self, frame: u32, ok: bool) {
+        let Frame { root, parent, progress, holds, .. } = self.frames[frame as usize];
+        let (to, workflow) = (self.instance_of(frame), self.workflow_of(frame));
+        self.free_frames.push(frame);
+        if parent == NONE {
+            if ok {
+                self.totals[workflow.0 as usize].add(&progress);
+            }
+            return self.home(root, ok);
+        }
+        let from = self.instance_of(parent);
+        let link = self.link(from, to);
+        self.instances[from as usize].process.returned(link, workflow, ok);
+        if let Some((resource, job)) = holds {
+            self.release(from, resource, job);
+            self.pump(from, resource);
+        }
+        self.joined(parent, ok.then_some(progress.here));
+    }
+
+    /// A part of the present act of a frame has ended, well or not.
+    fn joined(&mut self, frame: u32, spent: Option<Spent>) {
+        let of = &mut self.frames[frame as usize];
+        match spent {
+            None => of.failed = true,
+            Some(Spent { service_ns, work_ns }) => {
+                of.sum.service_ns += service_ns;
+                of.sum.work_ns += work_ns;
+            }
+        }
+        of.pending -= 1;
+        if of.pending > 0 {
+            return;
+        }
+        if of.failed {
+            return self.hop(Event::Return { frame, ok: false });
+        }
+        let Frame { root, node, step, sum, .. } = *of;
+        if let Some(Act::Call { count, .. }) = self.roots[root as usize].plan.act(node, step) {
+            of.progress.joined(count, sum);
+        }
+        of.step += 1;
+        self.act(frame);
+    }
+
+    /// A request has left the graph.
+    fn home(&mut self, root: u32, ok: bool) {
+        if self.roots[root as usize].ended.is_none() {
+            self.close(root, if ok { Ending::Responded } else { Ending::Dropped });
+        }
+        let Root { workflow, work_ns, is_good, .. } = self.roots[root as usize];
+        let book = &mut self.books[workflow as usize];
+        book.work_ns += u128::from(work_ns);
+        book.wasted_ns += if is_good { 0 } else { u128::from(work_ns) };
+        self.roots[root as usize].is_home = true;
+        self.free_roots.push(root);
+    }
+
+    /// The client of a request knows how it ended.
+    fn close(&mut self, root: u32, ending: Ending) {
+        let now = self.now;
+        let of = &mut self.roots[root as usize];
+        let took_ns = now - of.sent;
+        of.ended = Some(ending);
+        of.is_good = ending == Ending::Responded && took_ns <= of.deadline_ns;
+        let counts = of.sent >= self.graph.warmup_ns;
+        let times = (took_ns, of.deadline_ns);
+        self.books[of.workflow as usize].ended(now, ending, times, counts);
+        let sender = of.sender;
+        if let Some(next) = self.senders.next_closed(sender, now, ending) {
+            self.at(next, Event::Send { sender });
+        }
+    }
+
+    /// See to it that a process is woken when it next has something to do.
+    fn wake(&mut self, instance: u32) {
+        let of = &mut self.instances[instance as usize];
+        let at = of.process.next_deadline().0.max(self.now);
+        if at < of.wakes {
+            of.wakes = at;
+            self.at(at, Event::Wake { instance });
+        }
+    }
+
+    fn woken(&mut self, instance: u32) {
+        if self.instances[instance as usize].wakes != self.now {
+            return;
+        }
+        let now = Timestamp(self.now);
+        self.instances[instance as usize].wakes = u64::MAX;
+        self.exchange(instance);
+        self.instances[instance as usize].process.tick(now);
+        while let Some((RequestId(frame), outcome)) =
+            self.instances[instance as usize].process.release(now)
+        {
+            match outcome {
+                Ok(()) => self.begin(frame),
+                Err(_) => self.hop(Event::Return { frame, ok: false }),
+            }
+        }
+        self.wake(instance);
+    }
+
+    /// A process polls those that it calls (Algorithm 3, lines 1 and 2), once per interval.
+    fn exchange(&mut self, from: u32) {
+        let now = Timestamp(self.now);
+        if !self.instances[from as usize].process.ticks(now) {
+            return;
+        }
+        for to in 0..self.instances.len() {
+            let Some(link) = self.instances[from as usize].links[to] else { continue };
+            for workflow in (0..self.books.len() as u32).map(WorkflowId) {
+                let caller = CallerId(from);
+                let wants = self.instances[from as usize].process.wants(link, workflow);
+                let callee = &mut self.instances[to].process;
+                if wants > 0.0 {
+                    callee.wanted(now, caller, workflow, wants);
+                }
+                let announcement = callee.announce(caller, workflow);
+                let process = &mut self.instances[from as usize].process;
+                process.announced(now, link, workflow, announcement);
+            }
+        }
+    }
+}
