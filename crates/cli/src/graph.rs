@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// How it is controlled: `timeouts`, or parts of `fq+DISCIPLINE+rc` (repeatable) [default: timeouts, fifo+rc, fq+fifo+rc]
     #[arg(long, value_name = "CONTROL")]
     control: Vec<Control>,
+    /// Times the load: of the rate of open clients, and of the number of closed ones
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
+    load: f64,
     /// Of the draws
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -57,6 +60,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let file: GraphFile =
         toml::from_str(&text).map_err(|error| Stop::BadInput(format!("{name}: {error}")))?;
     let graph = Graph::new(&file).map_err(|error| Stop::BadInput(format!("{name}: {error}")))?;
+    if !(args.load > 0.0 && args.load <= 1e3) {
+        return Err(Stop::BadInput(format!("--load {}: give it a number up to 1000", args.load)));
+    }
+    let graph = graph.loaded(args.load);
     let mut controls = args.control.clone();
     if controls.is_empty() {
         let parse = |text: &&str| text.parse::<Control>().map_err(Stop::BadInput);
@@ -102,7 +109,7 @@ fn table(outcome: &GraphOutcome) -> String {
         100.0 * outcome.wasted_work,
         row(&COLUMNS, head)
     );
-    for of in &outcome.workflows {
+    for of in outcome.workflows.iter().chain([&outcome.all]) {
         let part = |part: f64| format!("{:.1} %", 100.0 * part);
         let ms = |of: &Option<Figures>, pick: fn(&Figures) -> f64, digits| match of {
             Some(figures) => format!("{:.digits$}", pick(figures)),

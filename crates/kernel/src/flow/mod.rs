@@ -16,7 +16,7 @@
 //! - *requests*: [`Process::arrive`], [`Process::release`] until it is none, [`Process::withdraw`],
 //!   [`Process::completed`];
 //! - *resources*: [`Process::subtask`], [`Process::schedule`] until it is none, [`Process::done`],
-//!   [`Process::purge`];
+//!   [`Process::give_back`], [`Process::purge`];
 //! - *calls*: [`Process::called`], [`Process::returned`], [`Process::announced`], [`Process::wants`];
 //! - *callers*: [`Process::wanted`], [`Process::announce`];
 //! - *time*: [`Process::next_deadline`], when to call [`Process::tick`] at the latest.

@@ -211,6 +211,11 @@ impl Process {
         self.resources[resource.0 as usize].done(now, job)
     }
 
+    /// A sub-task that has the resource gives it back unused: that says nothing of what such sub-tasks take.
+    pub fn give_back(&mut self, now: Timestamp, resource: ResourceId, job: JobId) {
+        self.resources[resource.0 as usize].give_back(now, job);
+    }
+
     /// A sub-task is given up. One that runs is still to be reported as [`Self::done`].
     pub fn purge(&mut self, resource: ResourceId, job: JobId) -> Purged {
         self.resources[resource.0 as usize].purge(job)

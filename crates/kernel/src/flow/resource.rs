@@ -132,6 +132,10 @@ impl Resource {
         Some(service_ns)
     }
 
+    pub(super) fn give_back(&mut self, now: Timestamp, job: JobId) {
+        self.stage.finish(now, job);
+    }
+
     pub(super) fn purge(&mut self, job: JobId) -> crate::stage::Purged {
         let purged = self.stage.purge(job);
         if purged == crate::stage::Purged::Waited {

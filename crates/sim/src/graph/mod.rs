@@ -4,7 +4,8 @@
 //! [`curtail_kernel::flow::Process`], which `curtail-flow` runs in real time.
 //!
 //! What is simulated exactly: admission, queues, resources, deadlines, and the loop that adapts rates. What is not:
-//! the processes' own processing, and polls, which take no time and are not lost.
+//! the processes' own processing; polls, which take no time and are not lost; and cancellation: with rate control, a
+//! request that has failed or was given up is stopped everywhere at once, as when its futures are dropped.
 
 mod books;
 mod clients;
@@ -32,6 +33,8 @@ pub struct GraphOutcome {
     pub wasted_work: f64,
     /// By workflow.
     pub workflows: Vec<WorkflowOutcome>,
+    /// All of them together.
+    pub all: WorkflowOutcome,
 }
 
 /// Simulates a graph under a way of control.
@@ -40,14 +43,11 @@ pub fn run(graph: &Graph, control: Control, seed: u64) -> GraphOutcome {
     let mut world = world::World::new(graph, control, seed);
     world.run();
     let seconds = (graph.duration_ns - graph.warmup_ns) as f64 / 1e9;
-    let (work, wasted) = world
-        .books
-        .iter()
-        .fold((0, 0), |(work, wasted), book| (work + book.work_ns, wasted + book.wasted_ns));
     GraphOutcome {
         control: control.to_string(),
         seed,
-        wasted_work: wasted as f64 / work.max(1) as f64,
+        wasted_work: world.all.wasted_ns as f64 / world.all.work_ns.max(1) as f64,
         workflows: world.books.iter_mut().map(|book| book.outcome(seconds)).collect(),
+        all: world.all.outcome(seconds),
     }
 }

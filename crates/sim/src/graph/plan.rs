@@ -1,6 +1,8 @@
 //! What one request will do, drawn before it begins: so all ways of control meet the same requests, and its time in
 //! isolation is known.
 
+use std::collections::BTreeMap;
+
 use curtail_dist::seed;
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
@@ -18,6 +20,8 @@ pub(super) enum Act {
 pub(super) struct Node {
     /// Of all instances of all services.
     pub(super) instance: u32,
+    /// Of the scarcest resource that it uses there; 0 where it uses none.
+    slots: u32,
     acts: (u32, u32),
 }
 
@@ -56,7 +60,13 @@ impl Plan {
                 };
                 plan.acts.push(act);
             }
-            plan.nodes[at] = Node { instance, acts: (begin, plan.acts.len() as u32) };
+            let resources = &graph.services[endpoint.service as usize].resources;
+            let slots = endpoint.steps.iter().filter_map(|step| match step {
+                Step::Use { resource, .. } => Some(resources[*resource as usize].slots),
+                Step::Call { .. } => None,
+            });
+            let slots = slots.min().unwrap_or(0);
+            plan.nodes[at] = Node { instance, slots, acts: (begin, plan.acts.len() as u32) };
             at += 1;
         }
         plan
@@ -68,24 +78,34 @@ impl Plan {
         (begin + step < end).then(|| self.acts[(begin + step) as usize])
     }
 
-    /// How long the request takes where nothing waits, in ns.
+    /// How long the request takes where it is alone, in ns: parallel calls of its own wait for each other where they
+    /// meet at one process, and are taken to keep its slots busy.
     pub(super) fn isolated_ns(&self, network_ns: u64) -> u64 {
         let mut took = vec![0_u64; self.nodes.len()];
         for at in (0..self.nodes.len()).rev() {
             let (begin, end) = self.nodes[at].acts;
             let acts = &self.acts[begin as usize..end as usize];
-            took[at] = acts
-                .iter()
-                .map(|act| match *act {
-                    Act::Use { ns, .. } => ns,
-                    Act::Call { first, count, .. } => {
-                        let calls = &took[first as usize..(first + count) as usize];
-                        2 * network_ns + calls.iter().max().copied().unwrap_or(0)
-                    }
-                })
-                .sum();
+            let act = |act: &Act| match *act {
+                Act::Use { ns, .. } => ns,
+                Act::Call { first, count, .. } => {
+                    let calls = first as usize..(first + count) as usize;
+                    2 * network_ns + self.together_ns(calls, &took)
+                }
+            };
+            took[at] = acts.iter().map(act).sum();
         }
         took[0] + 2 * network_ns
+    }
+
+    /// How long parallel calls take, of which each takes so long.
+    fn together_ns(&self, calls: std::ops::Range<usize>, took: &[u64]) -> u64 {
+        let longest = took[calls.clone()].iter().max().copied().unwrap_or(0);
+        let mut sums = BTreeMap::new();
+        for call in calls {
+            let Node { instance, slots, .. } = self.nodes[call];
+            *sums.entry(instance).or_insert(0) += took[call] / u64::from(slots.max(1));
+        }
+        sums.into_values().max().unwrap_or(0).max(longest)
     }
 }
 

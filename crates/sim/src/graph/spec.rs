@@ -260,6 +260,19 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// The same with so many times the load: of the rate of open clients, and of the number of closed ones.
+    #[must_use]
+    pub fn loaded(mut self, times: f64) -> Self {
+        for clients in self.workflows.iter_mut().flat_map(|of| &mut of.clients) {
+            clients.open = clients.open.map(|rate| rate * times);
+            let closed = (f64::from(clients.closed) * times).round() as u32;
+            clients.closed = closed.max(clients.closed.min(1));
+        }
+        self
+    }
+}
+
 fn time(at: &str, text: &str) -> Result<u64, GraphError> {
     match text.parse::<Time>() {
         Ok(time) => Ok(time.ns(1e9) as u64),

@@ -55,7 +55,8 @@ struct Root {
     /// Its client has heard how it ended.
     ended: Option<Ending>,
     is_good: bool,
-    is_home: bool,
+    /// What is still to be done for it is not done any more.
+    is_cancelled: bool,
 }
 
 /// What a sub-task is for.
@@ -119,7 +120,10 @@ pub(super) struct World<'g> {
     /// By workflow, at the entry: shared by its processes, which would each learn the same.
     totals: Vec<Totals>,
     pub(super) books: Vec<Book>,
+    pub(super) all: Book,
     network: Distribution,
+    /// Whether a request that has failed, or was given up, is stopped everywhere.
+    cancels: bool,
     rng: Pcg64Mcg,
     sampled: u64,
 }
@@ -156,7 +160,9 @@ impl<'g> World<'g> {
             senders: Senders::new(graph, seed),
             totals: vec![Totals::default(); graph.workflows.len()],
             books: graph.workflows.iter().map(|of| Book::new(&of.name, seconds)).collect(),
+            all: Book::new("all", seconds),
             network: graph.network.clone(),
+            cancels: control.rates,
             rng: seed::rng(seed::stream(seed, &[b"network"])),
             sampled: 0,
         };
@@ -258,7 +264,7 @@ impl<'g> World<'g> {
             work_ns: 0,
             ended: None,
             is_good: false,
-            is_home: false,
+            is_cancelled: false,
         };
         let name = self.free_roots.pop().unwrap_or(self.roots.len() as u32);
         if name as usize == self.roots.len() {
@@ -316,6 +322,9 @@ impl<'g> World<'g> {
 
     fn deliver(&mut self, frame: u32) {
         let (instance, workflow) = (self.instance_of(frame), self.workflow_of(frame));
+        if self.roots[self.frames[frame as usize].root as usize].is_cancelled {
+            return self.hop(Event::Return { frame, ok: false });
+        }
         let (now, deadline) = (Timestamp(self.now), self.deadline(frame));
         let process = &mut self.instances[instance as usize].process;
         match process.arrive(now, RequestId(frame), workflow, deadline) {
@@ -389,7 +398,13 @@ impl<'g> World<'g> {
                 }
                 Turn::Starts(job) => {
                     let Task { frame, ns, node } = jobs.tasks[job.0 as usize];
-                    if node == NONE {
+                    let root = self.frames[frame as usize].root;
+                    if self.roots[root as usize].is_cancelled {
+                        let of = &mut self.instances[instance as usize];
+                        of.process.give_back(now, resource, job);
+                        of.jobs[resource.0 as usize].free.push(job.0);
+                        self.joined(frame, None);
+                    } else if node == NONE {
                         let (resource, job) = (resource.0, job.0);
                         self.at(self.now + ns, Event::Ends { instance, resource, job });
                     } else {
@@ -459,7 +474,10 @@ impl<'g> World<'g> {
     fn joined(&mut self, frame: u32, spent: Option<Spent>) {
         let of = &mut self.frames[frame as usize];
         match spent {
-            None => of.failed = true,
+            None => {
+                of.failed = true;
+                self.roots[of.root as usize].is_cancelled |= self.cancels;
+            }
             Some(Spent { service_ns, work_ns }) => {
                 of.sum.service_ns += service_ns;
                 of.sum.work_ns += work_ns;
@@ -486,10 +504,10 @@ impl<'g> World<'g> {
             self.close(root, if ok { Ending::Responded } else { Ending::Dropped });
         }
         let Root { workflow, work_ns, is_good, .. } = self.roots[root as usize];
-        let book = &mut self.books[workflow as usize];
-        book.work_ns += u128::from(work_ns);
-        book.wasted_ns += if is_good { 0 } else { u128::from(work_ns) };
-        self.roots[root as usize].is_home = true;
+        for book in [&mut self.books[workflow as usize], &mut self.all] {
+            book.work_ns += u128::from(work_ns);
+            book.wasted_ns += if is_good { 0 } else { u128::from(work_ns) };
+        }
         self.free_roots.push(root);
     }
 
@@ -499,10 +517,13 @@ impl<'g> World<'g> {
         let of = &mut self.roots[root as usize];
         let took_ns = now - of.sent;
         of.ended = Some(ending);
+        of.is_cancelled |= self.cancels && ending != Ending::Responded;
         of.is_good = ending == Ending::Responded && took_ns <= of.deadline_ns;
         let counts = of.sent >= self.graph.warmup_ns;
         let times = (took_ns, of.deadline_ns);
-        self.books[of.workflow as usize].ended(now, ending, times, counts);
+        for book in [&mut self.books[of.workflow as usize], &mut self.all] {
+            book.ended(now, ending, times, counts);
+        }
         let sender = of.sender;
         if let Some(next) = self.senders.next_closed(sender, now, ending) {
             self.at(next, Event::Send { sender });
