@@ -32,7 +32,7 @@ A graph in a file:
   resource = [{ name = \"disk\", slots = 1 }]
   [[workflow]]
   name = \"browse\"
-  deadline = \"300ms\"                            # or \"4x\" its time in isolation
+  deadline = \"300ms\"                            # or \"4x\" their mean time in isolation
   clients = [{ open = 100 }]                    # per second; or { closed = 30 }
   at.web = [\"use threads exp:2ms\", \"call store x3\"]
   at.store = [\"use disk exp:4ms\"]")]
@@ -129,6 +129,14 @@ fn table(outcome: &GraphOutcome) -> String {
             ms(&of.lateness, |of| of.p99, 3),
         ];
         text += &row(&COLUMNS, cells);
+    }
+    for of in &outcome.services {
+        let used =
+            of.utilization.iter().map(|(name, used)| format!("{name} {:.0} %", 100.0 * used));
+        let used = used.collect::<Vec<_>>().join(", ");
+        let (turned, expired) = (of.dropped_at_admission, of.expired);
+        text +=
+            &format!("{:14}{used}; turned away {turned:.1}/s, expired {expired:.1}/s\n", of.name);
     }
     text
 }

@@ -3,6 +3,8 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::spec::Service;
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -163,4 +165,45 @@ fn figures(histogram: &Histogram<u64>, unit: f64) -> Option<Figures> {
         p95: at(0.95),
         p99: at(0.99),
     })
+}
+
+/// A service, of the whole run.
+#[derive(Clone, Debug, Serialize)]
+pub struct ServiceOutcome {
+    /// Its name.
+    pub name: String,
+    /// Requests per second that its processes turned away.
+    pub dropped_at_admission: f64,
+    /// Sub-tasks per second that came to be served too late.
+    pub expired: f64,
+    /// By resource: its name, and the part of its slots that were held.
+    pub utilization: Vec<(String, f64)>,
+}
+
+pub(super) struct ServiceBook {
+    pub(super) admission: u64,
+    pub(super) expired: u64,
+    pub(super) busy_ns: Vec<u128>,
+}
+
+impl ServiceBook {
+    pub(super) fn new(service: &Service) -> Self {
+        Self { admission: 0, expired: 0, busy_ns: vec![0; service.resources.len()] }
+    }
+
+    pub(super) fn outcome(&self, service: &Service, duration_ns: u64) -> ServiceOutcome {
+        let seconds = duration_ns as f64 / 1e9;
+        let utilization = |at: usize| {
+            let slots = service.resources[at].slots * service.instances;
+            self.busy_ns[at] as f64 / (f64::from(slots) * duration_ns as f64)
+        };
+        ServiceOutcome {
+            name: service.name.clone(),
+            dropped_at_admission: self.admission as f64 / seconds,
+            expired: self.expired as f64 / seconds,
+            utilization: (service.names.iter().enumerate())
+                .map(|(at, name)| (name.clone(), utilization(at)))
+                .collect(),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Ways of control by name: `[fq+]DISCIPLINE[+rc]`, or `timeouts`.
+//! Ways of control by name: `[fq+]DISCIPLINE[+rc]`, `timeouts`, or what others do ([`super::guard`]).
 //!
 //! `fq` is fair queuing between workflows, `rc` is end-to-end rate control with the drop rule. `timeouts` is the
 //! baseline of document 002 §5.3.1: one queue, first come, first served, and clients that give up.
@@ -9,12 +9,15 @@ use std::str::FromStr;
 use curtail_kernel::flow::Config;
 use curtail_kernel::schedule::Discipline;
 
+use super::guard::Kind;
+
 /// How the processes of a graph control what they do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     pub(super) is_fair: bool,
     pub(super) discipline: Discipline,
     pub(super) rates: bool,
+    pub(super) guard: Option<Kind>,
 }
 
 impl Control {
@@ -34,8 +37,13 @@ impl FromStr for Control {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut control = Self { is_fair: false, discipline: Discipline::Fifo, rates: false };
-        if text == "timeouts" {
+        let mut control = Self {
+            is_fair: false,
+            discipline: Discipline::Fifo,
+            rates: false,
+            guard: Kind::named(text),
+        };
+        if text == "timeouts" || control.guard.is_some() {
             return Ok(control);
         }
         for part in text.split('+') {
@@ -46,7 +54,7 @@ impl FromStr for Control {
                 _ => {
                     return Err(format!(
                         "control {text:?}: {part:?} is none of fq, rc, fifo, edf, lstf, srtf, lasf, sjf and strict; \
-                         write timeouts, fifo+rc, fq+fifo+rc or lstf+rc"
+                         write timeouts, fifo+rc, fq+fifo+rc or lstf+rc, or of others google, gradient2, dagor or prices"
                     ));
                 }
             }
@@ -57,7 +65,10 @@ impl FromStr for Control {
 
 impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { is_fair, discipline, rates } = *self;
+        let Self { is_fair, discipline, rates, guard } = *self;
+        if let Some(guard) = guard {
+            return guard.fmt(f);
+        }
         if !is_fair && !rates && discipline == Discipline::Fifo {
             return f.write_str("timeouts");
         }

@@ -10,13 +10,14 @@
 mod books;
 mod clients;
 mod control;
+mod guard;
 mod plan;
 mod spec;
 mod world;
 
 use serde::Serialize;
 
-pub use books::{Figures, Second, WorkflowOutcome};
+pub use books::{Figures, Second, ServiceOutcome, WorkflowOutcome};
 pub use control::Control;
 pub use spec::{
     ClientsFile, Graph, GraphError, GraphFile, ResourceFile, ServiceFile, WorkflowFile,
@@ -35,6 +36,8 @@ pub struct GraphOutcome {
     pub workflows: Vec<WorkflowOutcome>,
     /// All of them together.
     pub all: WorkflowOutcome,
+    /// By service, of the whole run, the warmup included.
+    pub services: Vec<ServiceOutcome>,
 }
 
 /// Simulates a graph under a way of control.
@@ -49,5 +52,8 @@ pub fn run(graph: &Graph, control: Control, seed: u64) -> GraphOutcome {
         wasted_work: world.all.wasted_ns as f64 / world.all.work_ns.max(1) as f64,
         workflows: world.books.iter_mut().map(|book| book.outcome(seconds)).collect(),
         all: world.all.outcome(seconds),
+        services: (world.services.iter().zip(&graph.services))
+            .map(|(book, service)| book.outcome(service, graph.duration_ns))
+            .collect(),
     }
 }

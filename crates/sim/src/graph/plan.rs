@@ -29,12 +29,15 @@ pub(super) struct Node {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) nodes: Vec<Node>,
+    /// The priority of its user, 0 to 127.
+    pub(super) user: u32,
     acts: Vec<Act>,
 }
 
 impl Plan {
     pub(super) fn draw(graph: &Graph, workflow: &Workflow, rng: &mut Pcg64Mcg) -> Self {
         let mut plan = Self::default();
+        plan.user = rng.next_u32() >> 25;
         let partition = rng.next_u32() % workflow.partitions;
         // By node: its endpoint.
         let mut endpoints = vec![0_u32];

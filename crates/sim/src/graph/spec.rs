@@ -85,7 +85,7 @@ pub struct ResourceFile {
 pub struct WorkflowFile {
     /// Its name.
     pub name: String,
-    /// After which a request is late: a time, or `4x` its time in isolation. The time-out, where it is not given.
+    /// After which a request is late: a time, or `4x` their mean time in isolation. The time-out, where it is not given.
     pub deadline: Option<String>,
     /// In how many partitions its data are.
     #[serde(default = "four")]

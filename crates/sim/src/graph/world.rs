@@ -18,11 +18,12 @@ use curtail_kernel::schedule::Standing;
 use curtail_kernel::stage::JobId;
 use rand_pcg::Pcg64Mcg;
 
-use super::books::{Book, Ending};
+use super::books::{Book, Ending, ServiceBook};
 use super::clients::Senders;
 use super::control::Control;
+use super::guard::{Ask, Guard};
 use super::plan::{Act, Plan};
-use super::spec::{Deadline, Graph};
+use super::spec::{Deadline, Graph, Workflow};
 
 const NONE: u32 = u32::MAX;
 
@@ -66,6 +67,7 @@ struct Task {
     /// It holds the resource for so long, or while this node is called.
     ns: u64,
     node: u32,
+    asked: u64,
 }
 
 #[derive(Default)]
@@ -88,6 +90,7 @@ impl Jobs {
 struct Instance {
     service: u32,
     process: Process,
+    guard: Option<Box<dyn Guard>>,
     /// By resource.
     jobs: Vec<Jobs>,
     /// What it calls, by instance.
@@ -121,9 +124,14 @@ pub(super) struct World<'g> {
     totals: Vec<Totals>,
     pub(super) books: Vec<Book>,
     pub(super) all: Book,
+    pub(super) services: Vec<ServiceBook>,
+    /// By workflow: after so long its requests are late.
+    deadlines: Vec<u64>,
     network: Distribution,
     /// Whether a request that has failed, or was given up, is stopped everywhere.
     cancels: bool,
+    /// Whether a sub-task of a request that is late is not served; flow control does so by itself.
+    drops_expired: bool,
     rng: Pcg64Mcg,
     sampled: u64,
 }
@@ -139,6 +147,10 @@ impl<'g> World<'g> {
                 let process = Process::new(config, &settings, &service.resources);
                 instances.push(Instance {
                     service: at as u32,
+                    guard: control.guard.map(|kind| {
+                        let name = (instances.len() as u64).to_le_bytes();
+                        kind.build(count as usize, seed::stream(seed, &[b"guard", &name]))
+                    }),
                     process: process.of_service(at as u16),
                     jobs: service.resources.iter().map(|_| Jobs::default()).collect(),
                     links: vec![None; count as usize],
@@ -161,8 +173,11 @@ impl<'g> World<'g> {
             totals: vec![Totals::default(); graph.workflows.len()],
             books: graph.workflows.iter().map(|of| Book::new(&of.name, seconds)).collect(),
             all: Book::new("all", seconds),
+            services: graph.services.iter().map(ServiceBook::new).collect(),
+            deadlines: graph.workflows.iter().map(|of| deadline_ns(graph, of)).collect(),
             network: graph.network.clone(),
-            cancels: control.rates,
+            cancels: control.rates || control.guard.is_some(),
+            drops_expired: control.guard.is_some(),
             rng: seed::rng(seed::stream(seed, &[b"network"])),
             sampled: 0,
         };
@@ -247,13 +262,7 @@ impl<'g> World<'g> {
         }
         let of = &self.graph.workflows[workflow as usize];
         let plan = Plan::draw(self.graph, of, &mut rng);
-        let deadline_ns = match of.deadline {
-            None => self.graph.timeout_ns,
-            Some(Deadline::After(ns)) => ns,
-            Some(Deadline::Times(times)) => {
-                (plan.isolated_ns(self.network.mean() as u64) as f64 * times) as u64
-            }
-        };
+        let deadline_ns = self.deadlines[workflow as usize];
         let (sent, progress) = (self.now, Progress::begin(&self.totals[workflow as usize]));
         let root = Root {
             plan,
@@ -326,12 +335,27 @@ impl<'g> World<'g> {
             return self.hop(Event::Return { frame, ok: false });
         }
         let (now, deadline) = (Timestamp(self.now), self.deadline(frame));
-        let process = &mut self.instances[instance as usize].process;
-        match process.arrive(now, RequestId(frame), workflow, deadline) {
+        let ask = self.ask_of(frame);
+        let of = &mut self.instances[instance as usize];
+        let service = of.service as usize;
+        if of.guard.as_mut().is_some_and(|guard| !guard.admit(now.0, ask)) {
+            self.services[service].admission += 1;
+            return self.hop(Event::Return { frame, ok: false });
+        }
+        match of.process.arrive(now, RequestId(frame), workflow, deadline) {
             Admission::Admitted => self.begin(frame),
             Admission::Queued => self.wake(instance),
-            Admission::Dropped(_) => self.hop(Event::Return { frame, ok: false }),
+            Admission::Dropped(_) => {
+                self.services[service].admission += 1;
+                self.hop(Event::Return { frame, ok: false });
+            }
         }
+    }
+
+    fn ask_of(&self, frame: u32) -> Ask {
+        let root = &self.roots[self.frames[frame as usize].root as usize];
+        let business = self.graph.workflows[root.workflow as usize].settings.priority;
+        Ask { business, user: root.plan.user }
     }
 
     fn begin(&mut self, frame: u32) {
@@ -339,21 +363,33 @@ impl<'g> World<'g> {
         self.act(frame);
     }
 
+    /// A frame goes home from its process.
+    fn leave(&mut self, frame: u32, ok: bool) {
+        let (instance, workflow) = (self.instance_of(frame), self.workflow_of(frame));
+        let took_ns = self.now - self.frames[frame as usize].admitted.0;
+        let of = &mut self.instances[instance as usize];
+        if ok {
+            of.process.completed(Timestamp(self.now), workflow, took_ns);
+        }
+        if let Some(guard) = &mut of.guard {
+            guard.left(self.now, took_ns, ok);
+        }
+        self.hop(Event::Return { frame, ok });
+    }
+
     /// The next act of a frame begins, or its end.
     fn act(&mut self, frame: u32) {
         let Frame { root, node, step, .. } = self.frames[frame as usize];
         let instance = self.instance_of(frame);
         match self.roots[root as usize].plan.act(node, step) {
-            None => {
-                let Frame { admitted, .. } = self.frames[frame as usize];
-                let workflow = self.workflow_of(frame);
-                let (now, took_ns) = (Timestamp(self.now), self.now - admitted.0);
-                self.instances[instance as usize].process.completed(now, workflow, took_ns);
-                self.hop(Event::Return { frame, ok: true });
-            }
+            None => self.leave(frame, true),
             Some(Act::Use { resource, ns }) => {
                 self.frames[frame as usize].pending = 1;
-                self.ask(instance, ResourceId(resource), Task { frame, ns, node: NONE });
+                self.ask(
+                    instance,
+                    ResourceId(resource),
+                    Task { frame, ns, node: NONE, asked: self.now },
+                );
             }
             Some(Act::Call { first, count, via }) => {
                 let of = &mut self.frames[frame as usize];
@@ -362,7 +398,11 @@ impl<'g> World<'g> {
                     match via {
                         None => self.call(frame, node, None),
                         Some(resource) => {
-                            self.ask(instance, ResourceId(resource), Task { frame, ns: 0, node });
+                            self.ask(
+                                instance,
+                                ResourceId(resource),
+                                Task { frame, ns: 0, node, asked: self.now },
+                            );
                         }
                     }
                 }
@@ -389,17 +429,24 @@ impl<'g> World<'g> {
     fn pump(&mut self, instance: u32, resource: ResourceId) {
         let now = Timestamp(self.now);
         while let Some(turn) = self.instances[instance as usize].process.schedule(now, resource) {
-            let jobs = &mut self.instances[instance as usize].jobs[resource.0 as usize];
+            let Instance { service, jobs, .. } = &mut self.instances[instance as usize];
+            let (service, jobs) = (*service, &mut jobs[resource.0 as usize]);
             match turn {
                 Turn::Late(job) => {
+                    let of = &mut self.services[service as usize];
+                    of.expired += 1;
                     let task = jobs.tasks[job.0 as usize];
                     jobs.free.push(job.0);
                     self.joined(task.frame, None);
                 }
                 Turn::Starts(job) => {
-                    let Task { frame, ns, node } = jobs.tasks[job.0 as usize];
-                    let root = self.frames[frame as usize].root;
-                    if self.roots[root as usize].is_cancelled {
+                    let Task { frame, ns, node, asked } = jobs.tasks[job.0 as usize];
+                    let root = &self.roots[self.frames[frame as usize].root as usize];
+                    let is_late = root.sent + root.deadline_ns < self.now;
+                    if let Some(guard) = &mut self.instances[instance as usize].guard {
+                        guard.waited(self.now, self.now - asked);
+                    }
+                    if root.is_cancelled || (is_late && self.drops_expired) {
                         let of = &mut self.instances[instance as usize];
                         of.process.give_back(now, resource, job);
                         of.jobs[resource.0 as usize].free.push(job.0);
@@ -428,6 +475,8 @@ impl<'g> World<'g> {
     fn release(&mut self, instance: u32, resource: ResourceId, job: JobId) -> (u32, u64) {
         let of = &mut self.instances[instance as usize];
         let served_ns = of.process.done(Timestamp(self.now), resource, job).unwrap_or(0);
+        let book = &mut self.services[of.service as usize];
+        book.busy_ns[resource.0 as usize] += u128::from(served_ns);
         let jobs = &mut of.jobs[resource.0 as usize];
         jobs.free.push(job.0);
         (jobs.tasks[job.0 as usize].frame, served_ns)
@@ -437,8 +486,15 @@ impl<'g> World<'g> {
         let Frame { root, progress, .. } = self.frames[parent as usize];
         let (from, workflow) = (self.instance_of(parent), self.workflow_of(parent));
         let to = self.roots[root as usize].plan.nodes[node as usize].instance;
-        let link = self.link(from, to);
-        self.instances[from as usize].process.called(link, workflow);
+        let (link, ask, now) = (self.link(from, to), self.ask_of(parent), self.now);
+        let of = &mut self.instances[from as usize];
+        if of.guard.as_mut().is_some_and(|guard| !guard.call(now, to, ask)) {
+            if let Some((resource, job)) = holds {
+                self.release(from, resource, job);
+            }
+            return self.joined(parent, None);
+        }
+        of.process.called(link, workflow);
         let frame = self.frame(root, node, parent, progress.downstream(), holds);
         self.hop(Event::Deliver { frame });
     }
@@ -462,7 +518,12 @@ impl<'g> World<'g> {
         }
         let from = self.instance_of(parent);
         let link = self.link(from, to);
-        self.instances[from as usize].process.returned(link, workflow, ok);
+        let signal = self.instances[to as usize].guard.as_mut().map(|guard| guard.signal(self.now));
+        let of = &mut self.instances[from as usize];
+        of.process.returned(link, workflow, ok);
+        if let (Some(guard), Some(signal)) = (&mut of.guard, signal) {
+            guard.returned(self.now, to, ok, signal);
+        }
         if let Some((resource, job)) = holds {
             self.release(from, resource, job);
             self.pump(from, resource);
@@ -488,7 +549,7 @@ impl<'g> World<'g> {
             return;
         }
         if of.failed {
-            return self.hop(Event::Return { frame, ok: false });
+            return self.leave(frame, false);
         }
         let Frame { root, node, step, sum, .. } = *of;
         if let Some(Act::Call { count, .. }) = self.roots[root as usize].plan.act(node, step) {
@@ -553,7 +614,11 @@ impl<'g> World<'g> {
         {
             match outcome {
                 Ok(()) => self.begin(frame),
-                Err(_) => self.hop(Event::Return { frame, ok: false }),
+                Err(_) => {
+                    let service = self.instances[instance as usize].service;
+                    self.services[service as usize].admission += 1;
+                    self.hop(Event::Return { frame, ok: false });
+                }
             }
         }
         self.wake(instance);
@@ -578,6 +643,24 @@ impl<'g> World<'g> {
                 let process = &mut self.instances[from as usize].process;
                 process.announced(now, link, workflow, announcement);
             }
+        }
+    }
+}
+
+/// Requests whose time in isolation is averaged.
+const SAMPLES: u64 = 400;
+
+/// After how long the requests of a workflow are late.
+fn deadline_ns(graph: &Graph, workflow: &Workflow) -> u64 {
+    match workflow.deadline {
+        None => graph.timeout_ns,
+        Some(Deadline::After(ns)) => ns,
+        Some(Deadline::Times(times)) => {
+            // Of a seed of its own: a deadline is part of the graph, and not of a run.
+            let mut rng = seed::rng(seed::stream(1, &[b"isolated", workflow.name.as_bytes()]));
+            let network_ns = graph.network.mean() as u64;
+            let one = |_| Plan::draw(graph, workflow, &mut rng).isolated_ns(network_ns);
+            (times * (0..SAMPLES).map(one).sum::<u64>() as f64 / SAMPLES as f64) as u64
         }
     }
 }
