@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use curtail_sim::graph::{self, Control, Figures, Graph, GraphFile, GraphOutcome};
+use curtail_sim::Plan;
+use curtail_sim::graph::{self, Control, Figures, Graph, GraphFile, Replicated};
 
 use crate::exit::Stop;
+use crate::sim::work;
 use crate::table::row;
 use crate::{progress, say};
 
@@ -45,9 +47,18 @@ pub(crate) struct Args {
     /// Times the load: of the rate of open clients, and of the number of closed ones
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     load: f64,
+    /// Another value of a parameter of the flow control, as target=0.9 (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    tune: Vec<String>,
     /// Of the draws
     #[arg(long, default_value_t = 42)]
     seed: u64,
+    /// Runs of each, with seeds that follow
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    replications: u32,
+    /// Threads; results do not depend on them
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
     /// One JSON document on stdout
     #[arg(long)]
     json: bool,
@@ -63,7 +74,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if !(args.load > 0.0 && args.load <= 1e3) {
         return Err(Stop::BadInput(format!("--load {}: give it a number up to 1000", args.load)));
     }
-    let graph = graph.loaded(args.load);
+    let mut graph = graph.loaded(args.load);
+    for text in &args.tune {
+        let parts =
+            text.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
+        let Some((name, value)) = parts else {
+            return Err(Stop::BadInput(format!("--tune {text}: write NAME=VALUE, as target=0.9")));
+        };
+        graph =
+            graph.tuned(name, value).map_err(|error| Stop::BadInput(format!("--tune {error}")))?;
+    }
     let mut controls = args.control.clone();
     if controls.is_empty() {
         let parse = |text: &&str| text.parse::<Control>().map_err(Stop::BadInput);
@@ -71,13 +91,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             ["timeouts", "fifo+rc", "fq+fifo+rc"].iter().map(parse).collect::<Result<_, _>>()?;
     }
     let bar = progress::bar("simulating");
-    bar.set_length(controls.len() as u64);
-    let mut outcomes = Vec::new();
-    for control in controls {
-        outcomes.push(graph::run(&graph, control, args.seed));
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    bar.set_length(graph.samples() * controls.len() as u64 * u64::from(args.replications));
+    let outcomes = work::watched(&bar, |watch| {
+        let (progress, stop) = (&watch.progress, &watch.stop);
+        let plan = Plan { threads: args.threads, percentiles: &[], progress, stop };
+        graph::replicate(&graph, &controls, (args.seed, args.replications), &plan)
+    })?;
+    let Some(outcomes) = outcomes else {
+        return Err(Stop::Interrupted("before all replications were done"));
+    };
     if args.json {
         say::result(crate::json(&outcomes)?)?;
     } else {
@@ -89,7 +111,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 /// Columns: the name; per second; parts; times.
 const COLUMNS: [isize; 11] = [-14, 9, 9, 8, 9, 10, 10, 10, 10, 11, 9];
 
-fn table(outcome: &GraphOutcome) -> String {
+fn table(outcome: &Replicated) -> String {
+    let outcome = &outcome.mean;
     let head = [
         "workflow",
         "offered",

@@ -143,6 +143,52 @@ pub struct Config {
     pub queue: u32,
 }
 
+impl Config {
+    /// The names of the parameters that [`Self::set`] knows.
+    pub const NAMES: [&str; 9] = [
+        "interval",
+        "quantile",
+        "probe",
+        "spare-gain",
+        "target",
+        "drain",
+        "decay",
+        "slow-decay",
+        "least-rate",
+    ];
+
+    /// Sets a parameter by its name; times are in seconds.
+    ///
+    /// # Errors
+    /// What would be right: a known name, or the range of its values.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<(), &'static str> {
+        let ns = (value * 1e9) as u64;
+        let part = (0.0..=1.0).contains(&value);
+        match name {
+            "interval" if (0.001..=10.0).contains(&value) => self.interval_ns = ns,
+            "interval" => return Err("interval is 0.001 to 10 s"),
+            "drain" if (0.001..=60.0).contains(&value) => self.drain_ns = ns,
+            "drain" => return Err("drain is 0.001 to 60 s"),
+            "least-rate" if value > 0.0 && value <= 1e6 => self.least_rate = value,
+            "least-rate" => return Err("least-rate is above 0, up to 1000000 per second"),
+            "quantile" if part => self.quantile = value,
+            "probe" if part => self.probe = value,
+            "spare-gain" if part => self.spare_gain = value,
+            "target" if part && value > 0.0 => self.target = value,
+            "decay" if part && value < 1.0 => self.decay = value,
+            "slow-decay" if part && value < 1.0 => self.slow_decay = value,
+            "quantile" | "probe" | "spare-gain" | "target" | "decay" | "slow-decay" => {
+                return Err("it is between 0 and 1");
+            }
+            _ => {
+                return Err("write interval, quantile, probe, spare-gain, target, drain, decay, \
+                            slow-decay or least-rate");
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

@@ -172,8 +172,10 @@ impl Resource {
             into.costs.push(if per_request.is_finite() { per_request * cost_s } else { 0.0 });
         }
         let slots = f64::from(self.stage.slots());
-        // At most half of it is for what waits, so that new work goes on.
-        let backlog = waiting_s / (config.drain_ns as f64 / 1e9);
+        // A queue of one interval is no backlog: random arrivals make it. And at most half of the capacity is for what
+        // waits, so that new work goes on.
+        let excess_s = (waiting_s - slots * config.interval_ns as f64 / 1e9).max(0.0);
+        let backlog = excess_s / (config.drain_ns as f64 / 1e9);
         into.capacity = (slots * config.target - backlog).max(slots * config.target / 2.0);
     }
 

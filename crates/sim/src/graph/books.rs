@@ -1,7 +1,7 @@
 //! What became of requests, and what of the work was in vain.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::spec::Service;
 
@@ -17,11 +17,11 @@ pub(super) enum Ending {
 }
 
 /// One workflow of one run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct WorkflowOutcome {
     /// Its name.
     pub name: String,
-    /// Requests per second that clients sent.
+    /// Requests per sample that clients sent.
     pub offered: f64,
     /// Of these, those with a response by their deadline.
     pub goodput: f64,
@@ -35,12 +35,12 @@ pub struct WorkflowOutcome {
     pub latency_ms: Option<Figures>,
     /// Latency over deadline of those responded.
     pub lateness: Option<Figures>,
-    /// By second of the run.
-    pub series: Vec<Second>,
+    /// By sample of the run.
+    pub series: Vec<Sample>,
 }
 
 /// A mean and percentiles.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Figures {
     /// The mean.
     pub mean: f64,
@@ -52,16 +52,16 @@ pub struct Figures {
     pub p99: f64,
 }
 
-/// A second of a workflow, by when its requests ended.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Second {
-    /// Responses by their deadline.
-    pub good: u32,
+/// A sample of a workflow: an interval of time, by when its requests ended.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Sample {
+    /// Responses, late or not.
+    pub good: f64,
     /// Requests turned away or given up.
-    pub failed: u32,
+    pub failed: f64,
     /// Mean time of the responses, in ms; 0 where there is none.
     pub mean_ms: f64,
-    /// By service: what its processes admit at most, together, per second, at the second's end; −1 for no limit.
+    /// By service: what its processes admit at most, together, per sample, at its end; −1 for no limit.
     pub rates: Vec<f64>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Book {
     timed_out: u64,
     latency: Histogram<u64>,
     lateness: Histogram<u64>,
-    series: Vec<Second>,
+    pub(super) series: Vec<Sample>,
     /// Work of requests that ended: of all, and of those not good, in ns.
     pub(super) work_ns: u128,
     pub(super) wasted_ns: u128,
@@ -83,7 +83,7 @@ pub(super) struct Book {
 const LATENESS_UNIT: f64 = 1e6;
 
 impl Book {
-    pub(super) fn new(name: &str, seconds: usize) -> Self {
+    pub(super) fn new(name: &str, samples: usize) -> Self {
         let histogram = || Histogram::new_with_max(1 << 50, 3).expect("these bounds are right");
         Self {
             name: name.to_owned(),
@@ -94,31 +94,27 @@ impl Book {
             timed_out: 0,
             latency: histogram(),
             lateness: histogram(),
-            series: vec![Second::default(); seconds],
+            series: vec![Sample::default(); samples],
             work_ns: 0,
             wasted_ns: 0,
         }
     }
 
-    pub(super) fn second(&mut self, now: u64) -> Option<&mut Second> {
-        self.series.get_mut((now / 1_000_000_000) as usize)
-    }
-
-    /// A request has ended, `took_ns` after it was sent.
+    /// A request has ended in this sample, `took_ns` after it was sent.
     pub(super) fn ended(
         &mut self,
-        now: u64,
+        at: usize,
         ending: Ending,
         (took_ns, deadline_ns): (u64, u64),
         counts: bool,
     ) {
         let is_good = ending == Ending::Responded && took_ns <= deadline_ns;
-        if let Some(second) = self.second(now) {
+        if let Some(sample) = self.series.get_mut(at) {
             if ending == Ending::Responded {
-                second.mean_ms += took_ns as f64 / 1e6;
-                second.good += 1;
+                sample.mean_ms += took_ns as f64 / 1e6;
+                sample.good += 1.0;
             } else {
-                second.failed += 1;
+                sample.failed += 1.0;
             }
         }
         if !counts {
@@ -139,8 +135,8 @@ impl Book {
     }
 
     pub(super) fn outcome(&mut self, seconds: f64) -> WorkflowOutcome {
-        for second in &mut self.series {
-            second.mean_ms /= f64::from(second.good.max(1));
+        for sample in &mut self.series {
+            sample.mean_ms /= sample.good.max(1.0);
         }
         let part = |count: u64| count as f64 / self.offered.max(1) as f64;
         WorkflowOutcome {
@@ -168,13 +164,13 @@ fn figures(histogram: &Histogram<u64>, unit: f64) -> Option<Figures> {
 }
 
 /// A service, of the whole run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ServiceOutcome {
     /// Its name.
     pub name: String,
-    /// Requests per second that its processes turned away.
+    /// Requests per sample that its processes turned away.
     pub dropped_at_admission: f64,
-    /// Sub-tasks per second that came to be served too late.
+    /// Sub-tasks per sample that came to be served too late.
     pub expired: f64,
     /// By resource: its name, and the part of its slots that were held.
     pub utilization: Vec<(String, f64)>,

@@ -21,14 +21,13 @@ pub struct Control {
 }
 
 impl Control {
-    pub(super) fn config(self, quantile: f64) -> Config {
+    pub(super) fn config(self, flow: Config) -> Config {
         Config {
             rate_control: self.rates,
             drops_late: self.rates,
             discipline: self.discipline,
             is_fair: self.is_fair,
-            quantile,
-            ..Config::default()
+            ..flow
         }
     }
 }

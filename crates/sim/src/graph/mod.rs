@@ -12,24 +12,26 @@ mod clients;
 mod control;
 mod guard;
 mod plan;
+mod replicate;
 mod spec;
 mod world;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use books::{Figures, Second, ServiceOutcome, WorkflowOutcome};
+use crate::parallel::Plan;
+
+pub use books::{Figures, Sample, ServiceOutcome, WorkflowOutcome};
 pub use control::Control;
+pub use replicate::{Replicated, replicate};
 pub use spec::{
     ClientsFile, Graph, GraphError, GraphFile, ResourceFile, ServiceFile, WorkflowFile,
 };
 
 /// One run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct GraphOutcome {
     /// The way of control.
     pub control: String,
-    /// Of the seed of this number.
-    pub seed: u64,
     /// The part of all work that was done for requests without a response in time.
     pub wasted_work: f64,
     /// By workflow.
@@ -40,20 +42,21 @@ pub struct GraphOutcome {
     pub services: Vec<ServiceOutcome>,
 }
 
-/// Simulates a graph under a way of control.
+/// Simulates a graph under a way of control; none where it was stopped. Progress counts samples.
 #[must_use]
-pub fn run(graph: &Graph, control: Control, seed: u64) -> GraphOutcome {
+pub fn run(graph: &Graph, control: Control, seed: u64, plan: &Plan<'_>) -> Option<GraphOutcome> {
     let mut world = world::World::new(graph, control, seed);
-    world.run();
+    if !world.run(plan) {
+        return None;
+    }
     let seconds = (graph.duration_ns - graph.warmup_ns) as f64 / 1e9;
-    GraphOutcome {
+    Some(GraphOutcome {
         control: control.to_string(),
-        seed,
         wasted_work: world.all.wasted_ns as f64 / world.all.work_ns.max(1) as f64,
         workflows: world.books.iter_mut().map(|book| book.outcome(seconds)).collect(),
         all: world.all.outcome(seconds),
         services: (world.services.iter().zip(&graph.services))
             .map(|(book, service)| book.outcome(service, graph.duration_ns))
             .collect(),
-    }
+    })
 }

@@ -31,14 +31,18 @@ pub struct GraphFile {
     /// What starts before that is not counted.
     #[serde(default = "zero")]
     pub warmup: String,
+    /// How often rates and counts are sampled.
+    #[serde(default = "one_second")]
+    pub sample: String,
     /// One way between two processes: a distribution.
     #[serde(default = "zero_network")]
     pub network: String,
     /// A client gives up after that.
     #[serde(default = "ten_seconds")]
     pub timeout: String,
-    /// q of the rate aggregation.
-    pub quantile: Option<f64>,
+    /// Parameters of the flow control, by the names of [`flow::Config::NAMES`]; times in seconds.
+    #[serde(default)]
+    pub flow: BTreeMap<String, f64>,
     /// Services; the first is the entry.
     pub service: Vec<ServiceFile>,
     /// Workflows.
@@ -129,6 +133,9 @@ pub struct ClientsFile {
 fn zero() -> String {
     "0s".to_owned()
 }
+fn one_second() -> String {
+    "1s".to_owned()
+}
 fn zero_network() -> String {
     "det:250us".to_owned()
 }
@@ -215,9 +222,10 @@ pub(super) struct Workflow {
 pub struct Graph {
     pub(super) duration_ns: u64,
     pub(super) warmup_ns: u64,
+    pub(super) sample_ns: u64,
     pub(super) network: Distribution,
     pub(super) timeout_ns: u64,
-    pub(super) quantile: f64,
+    pub(super) flow: flow::Config,
     pub(super) services: Vec<Service>,
     pub(super) workflows: Vec<Workflow>,
 }
@@ -235,32 +243,46 @@ impl Graph {
         if services.is_empty() || file.workflow.is_empty() {
             return wrong("the graph", "give it a [[service]] and a [[workflow]] at least");
         }
-        let quantile = file.quantile.unwrap_or(0.5);
-        if !(0.0..=1.0).contains(&quantile) {
-            return wrong("quantile", format!("{quantile} is not between 0 and 1"));
-        }
         let (duration_ns, warmup_ns) =
             (time("duration", &file.duration)?, time("warmup", &file.warmup)?);
         if warmup_ns >= duration_ns || duration_ns > 86_400_000_000_000 {
             return wrong("duration", "give more than the warmup, and at most a day (86400s)");
         }
-        Ok(Self {
+        let graph = Self {
             duration_ns,
             warmup_ns,
+            sample_ns: time("sample", &file.sample)?.clamp(1_000_000, duration_ns),
             network: distribution("network", &file.network)?,
             timeout_ns: time("timeout", &file.timeout)?.max(1),
-            quantile,
+            flow: flow::Config::default(),
             workflows: file
                 .workflow
                 .iter()
                 .map(|of| workflow(of, &services, duration_ns))
                 .collect::<Result<_, _>>()?,
             services,
-        })
+        };
+        file.flow.iter().try_fold(graph, |graph, (name, value)| graph.tuned(name, *value))
     }
 }
 
 impl Graph {
+    /// How many samples a run has.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.duration_ns.div_ceil(self.sample_ns)
+    }
+
+    /// The same with another value of a parameter of the flow control.
+    ///
+    /// # Errors
+    /// There is no such parameter, or the value is out of its range.
+    pub fn tuned(mut self, name: &str, value: f64) -> Result<Self, GraphError> {
+        let set = self.flow.set(name, value);
+        set.or_else(|why| wrong(format!("flow.{name} = {value}"), why))?;
+        Ok(self)
+    }
+
     /// The same with so many times the load: of the rate of open clients, and of the number of closed ones.
     #[must_use]
     pub fn loaded(mut self, times: f64) -> Self {

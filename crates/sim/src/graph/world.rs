@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::atomic::Ordering;
 
 use curtail_dist::{Distribution, seed};
 use curtail_kernel::Timestamp;
@@ -17,6 +18,8 @@ use curtail_kernel::flow::{
 use curtail_kernel::schedule::Standing;
 use curtail_kernel::stage::JobId;
 use rand_pcg::Pcg64Mcg;
+
+use crate::parallel;
 
 use super::books::{Book, Ending, ServiceBook};
 use super::clients::Senders;
@@ -138,7 +141,7 @@ pub(super) struct World<'g> {
 
 impl<'g> World<'g> {
     pub(super) fn new(graph: &'g Graph, control: Control, seed: u64) -> Self {
-        let config = control.config(graph.quantile);
+        let config = control.config(graph.flow);
         let settings: Vec<_> = graph.workflows.iter().map(|of| of.settings).collect();
         let count: u32 = graph.services.iter().map(|service| service.instances).sum();
         let mut instances = Vec::new();
@@ -158,7 +161,7 @@ impl<'g> World<'g> {
                 });
             }
         }
-        let seconds = graph.duration_ns.div_ceil(1_000_000_000) as usize;
+        let samples = graph.samples() as usize;
         let mut world = Self {
             graph,
             now: 0,
@@ -171,8 +174,8 @@ impl<'g> World<'g> {
             free_roots: Vec::new(),
             senders: Senders::new(graph, seed),
             totals: vec![Totals::default(); graph.workflows.len()],
-            books: graph.workflows.iter().map(|of| Book::new(&of.name, seconds)).collect(),
-            all: Book::new("all", seconds),
+            books: graph.workflows.iter().map(|of| Book::new(&of.name, samples)).collect(),
+            all: Book::new("all", samples),
             services: graph.services.iter().map(ServiceBook::new).collect(),
             deadlines: graph.workflows.iter().map(|of| deadline_ns(graph, of)).collect(),
             network: graph.network.clone(),
@@ -206,13 +209,18 @@ impl<'g> World<'g> {
         self.at(self.now + ns, event);
     }
 
-    pub(super) fn run(&mut self) {
+    /// Until the end; false where it was stopped before.
+    pub(super) fn run(&mut self, plan: &parallel::Plan<'_>) -> bool {
         while let Some(Reverse((at, _, event))) = self.events.pop() {
-            if at > self.graph.duration_ns {
-                return;
-            }
-            while (self.sampled + 1) * 1_000_000_000 <= at {
+            while (self.sampled + 1) * self.graph.sample_ns <= at.min(self.graph.duration_ns) {
                 self.sample();
+                plan.progress.fetch_add(1, Ordering::Relaxed);
+                if plan.stop.load(Ordering::Relaxed) {
+                    return false;
+                }
+            }
+            if at > self.graph.duration_ns {
+                break;
             }
             self.now = at;
             match event {
@@ -236,14 +244,15 @@ impl<'g> World<'g> {
                 }
             }
         }
+        true
     }
 
-    /// The rates at the end of a second.
+    /// The rates at the end of a sample.
     fn sample(&mut self) {
-        let at = self.sampled * 1_000_000_000;
+        let at = self.sampled as usize;
         self.sampled += 1;
         for (workflow, book) in self.books.iter_mut().enumerate() {
-            let Some(second) = book.second(at) else { continue };
+            let Some(second) = book.series.get_mut(at) else { continue };
             second.rates = vec![0.0; self.graph.services.len()];
             for of in &self.instances {
                 let rate = of.process.view(WorkflowId(workflow as u32)).rate;
@@ -583,7 +592,7 @@ impl<'g> World<'g> {
         let counts = of.sent >= self.graph.warmup_ns;
         let times = (took_ns, of.deadline_ns);
         for book in [&mut self.books[of.workflow as usize], &mut self.all] {
-            book.ended(now, ending, times, counts);
+            book.ended((now / self.graph.sample_ns) as usize, ending, times, counts);
         }
         let sender = of.sender;
         if let Some(next) = self.senders.next_closed(sender, now, ending) {
