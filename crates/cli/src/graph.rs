@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use curtail_sim::Plan;
 use curtail_sim::graph::{self, Control, Figures, Graph, GraphFile, Replicated};
 
+use crate::args::Effort;
 use crate::exit::Stop;
 use crate::sim::work;
 use crate::table::row;
@@ -56,9 +57,8 @@ pub(crate) struct Args {
     /// Runs of each, with seeds that follow
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     replications: u32,
-    /// Threads; results do not depend on them
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
+    #[command(flatten)]
+    effort: Effort,
     /// One JSON document on stdout
     #[arg(long)]
     json: bool,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     bar.set_length(graph.samples() * controls.len() as u64 * u64::from(args.replications));
     let outcomes = work::watched(&bar, |watch| {
         let (progress, stop) = (&watch.progress, &watch.stop);
-        let plan = Plan { threads: args.threads, percentiles: &[], progress, stop };
+        let plan = Plan { threads: args.effort.threads(), percentiles: &[], progress, stop };
         graph::replicate(&graph, &controls, (args.seed, args.replications), &plan)
     })?;
     let Some(outcomes) = outcomes else {

@@ -116,10 +116,12 @@ impl Downstream {
         }
     }
 
-    pub(super) fn roll(&mut self, calls: &Weight, rates: &Weight) {
-        for link in self.instances.iter_mut().flat_map(|instance| &mut instance.links) {
-            link.copies.roll(calls.decay);
-            link.good.roll(rates.decay);
+    pub(super) fn roll(&mut self, keeps: &[f64], rates: &Weight) {
+        for instance in &mut self.instances {
+            for (link, keeps) in instance.links.iter_mut().zip(keeps) {
+                link.copies.roll(*keeps);
+                link.good.roll(rates.decay);
+            }
         }
     }
 

@@ -22,6 +22,11 @@ impl Meter {
         }
     }
 
+    /// What the present interval adds.
+    pub(super) fn present(&self) -> f64 {
+        self.present
+    }
+
     /// The weighted sum, of the intervals that have ended.
     pub(super) fn sum(&self) -> f64 {
         self.sum

@@ -135,6 +135,11 @@ pub struct Config {
     pub decay: f64,
     /// The same of calls and sub-tasks per request, which change with code and not with load.
     pub slow_decay: f64,
+    /// Costs are averages over so many sub-tasks at least.
+    pub memory: f64,
+    /// A process with callers that keep to its rates lets in by this part more than it announces: a limiter behind a
+    /// limiter of the same rate would only make a queue.
+    pub slack: f64,
     /// No rate falls below this, per second: a workflow whose requests all fail is heard of again.
     pub least_rate: f64,
     /// An instance that has announced nothing for so long is silent, in ns.
@@ -145,7 +150,7 @@ pub struct Config {
 
 impl Config {
     /// The names of the parameters that [`Self::set`] knows.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 11] = [
         "interval",
         "quantile",
         "probe",
@@ -155,6 +160,8 @@ impl Config {
         "decay",
         "slow-decay",
         "least-rate",
+        "memory",
+        "slack",
     ];
 
     /// Sets a parameter by its name; times are in seconds.
@@ -171,18 +178,22 @@ impl Config {
             "drain" => return Err("drain is 0.001 to 60 s"),
             "least-rate" if value > 0.0 && value <= 1e6 => self.least_rate = value,
             "least-rate" => return Err("least-rate is above 0, up to 1000000 per second"),
+            "memory" if (1.0..=1e6).contains(&value) => self.memory = value,
+            "memory" => return Err("memory is 1 to 1000000 sub-tasks"),
+            "slack" if part => self.slack = value,
             "quantile" if part => self.quantile = value,
             "probe" if part => self.probe = value,
             "spare-gain" if part => self.spare_gain = value,
             "target" if part && value > 0.0 => self.target = value,
             "decay" if part && value < 1.0 => self.decay = value,
             "slow-decay" if part && value < 1.0 => self.slow_decay = value,
-            "quantile" | "probe" | "spare-gain" | "target" | "decay" | "slow-decay" => {
+            "slack" | "quantile" | "probe" | "spare-gain" | "target" | "decay" | "slow-decay" => {
                 return Err("it is between 0 and 1");
             }
             _ => {
                 return Err("write interval, quantile, probe, spare-gain, target, drain, decay, \
-                            slow-decay or least-rate");
+                            slow-decay, \
+                            memory, slack or least-rate");
             }
         }
         Ok(())
@@ -205,6 +216,8 @@ impl Default for Config {
             drain_ns: 500_000_000,
             decay: 0.8,
             slow_decay: 0.95,
+            memory: 100.0,
+            slack: 0.2,
             least_rate: 1.0,
             stale_ns: 1_000_000_000,
             queue: 1_000,

@@ -8,7 +8,7 @@ use super::downstream::{Bottleneck, Downstream};
 use super::limiter::{Admission, Drop, Limiter};
 use super::meter::{Meter, Weight};
 use super::resource::{Resource, ResourceSpec, Turn};
-use super::share::{Used, local_rates};
+use super::share::{Demand, Used, local_rates};
 use super::upstream::Callers;
 use super::{
     Announcement, CallerId, Config, InstanceId, RequestId, ResourceId, Via, Workflow, WorkflowId,
@@ -22,6 +22,8 @@ use crate::time::Timestamp;
 struct State {
     limiter: Limiter,
     offered: Meter,
+    /// σ, requests per second.
+    rate: f64,
     /// What its own resources bear, requests per second.
     local: f64,
     downstream: Bottleneck,
@@ -56,17 +58,19 @@ pub struct Process {
     service: u16,
     workflows: Vec<Workflow>,
     states: Vec<State>,
-    /// By workflow.
+    /// By workflow, requests admitted: slowly, for what a request takes, and as fast as loads.
     admitted: Vec<Meter>,
+    entered: Vec<Meter>,
     resources: Vec<Resource>,
     downstream: Downstream,
     callers: Callers,
     rates: Weight,
-    calls: Weight,
     next_tick: Timestamp,
     /// Where the next search for a request to release begins.
     turn: usize,
     used: Vec<Used>,
+    /// By workflow: what is left per interval of the weight of what requests do.
+    keeps: Vec<f64>,
     local: Vec<f64>,
 }
 
@@ -79,6 +83,7 @@ impl Process {
         let state = State {
             limiter: Limiter::new(config.interval_ns, config.queue),
             offered: Meter::default(),
+            rate: f64::INFINITY,
             local: f64::INFINITY,
             downstream: unknown,
             latency_ns: 0.0,
@@ -97,15 +102,16 @@ impl Process {
             workflows: workflows.to_vec(),
             states: alloc::vec![state; count],
             admitted: alloc::vec![Meter::default(); count],
+            entered: alloc::vec![Meter::default(); count],
             resources: resources.iter().map(resource).collect(),
             downstream: Downstream::new(count),
             callers: Callers::new(count),
             rates: Weight::new(config.decay, config.interval_ns),
-            calls: Weight::new(config.slow_decay, config.interval_ns),
+            keeps: alloc::vec![0.0; count],
             next_tick: Timestamp(config.interval_ns),
             turn: 0,
             used: alloc::vec![Used::default(); resources.len()],
-            local: Vec::new(),
+            local: alloc::vec![f64::INFINITY; count],
         }
     }
 
@@ -113,6 +119,13 @@ impl Process {
     #[must_use]
     pub fn of_service(self, service: u16) -> Self {
         Self { service, ..self }
+    }
+
+    /// The same, whose first interval ends so long after 0: processes that adapt at different times hear of each other
+    /// sooner.
+    #[must_use]
+    pub fn phased(self, ns: u64) -> Self {
+        Self { next_tick: Timestamp(ns.max(1)), ..self }
     }
 
     /// A further instance of a downstream service, whose dense number the caller chooses.
@@ -148,7 +161,7 @@ impl Process {
         };
         let admission = state.limiter.arrive(now, request, latest);
         if admission == Admission::Admitted {
-            self.admitted[at].add(1.0);
+            self.enters(at);
         }
         admission
     }
@@ -160,13 +173,24 @@ impl Process {
             let at = (self.turn + step) % count;
             if let Some((request, outcome)) = self.states[at].limiter.release(now) {
                 if outcome.is_ok() {
-                    self.admitted[at].add(1.0);
+                    self.enters(at);
                 }
                 self.turn = at;
                 return Some((request, outcome));
             }
         }
         None
+    }
+
+    /// What arrives or would, requests per second.
+    fn wanted_of(&self, workflow: usize) -> f64 {
+        let offered = self.rates.rate(&self.states[workflow].offered);
+        self.callers.wants(workflow).max(offered)
+    }
+
+    fn enters(&mut self, workflow: usize) {
+        self.admitted[workflow].add(1.0);
+        self.entered[workflow].add(1.0);
     }
 
     /// A request that waits is given up.
@@ -269,7 +293,7 @@ impl Process {
     pub fn wants(&self, instance: InstanceId, workflow: WorkflowId) -> f64 {
         let at = workflow.0 as usize;
         let alpha = self.downstream.amplification(instance, at, &self.admitted[at]);
-        self.rates.rate(&self.states[at].offered) * alpha
+        self.wanted_of(at) * alpha
     }
 
     /// A caller wants to send so many requests per second.
@@ -283,11 +307,7 @@ impl Process {
         let at = workflow.0 as usize;
         let state = &self.states[at];
         let part = |rate| self.callers.part(caller, at, rate);
-        Announcement {
-            rate: part(state.limiter.rate()),
-            local: part(state.local),
-            via: state.downstream.via,
-        }
+        Announcement { rate: part(state.rate), local: part(state.local), via: state.downstream.via }
     }
 
     /// What is known of a workflow.
@@ -295,7 +315,7 @@ impl Process {
     pub fn view(&self, workflow: WorkflowId) -> View {
         let state = &self.states[workflow.0 as usize];
         View {
-            rate: state.limiter.rate(),
+            rate: state.rate,
             local: state.local,
             downstream: state.downstream.rate,
             offered: self.rates.rate(&state.offered),
@@ -330,12 +350,19 @@ impl Process {
 
     fn roll(&mut self) {
         self.rates.roll();
-        self.calls.roll();
-        self.downstream.roll(&self.calls, &self.rates);
-        self.resources.iter_mut().for_each(|resource| resource.roll(&self.config));
-        for (state, admitted) in self.states.iter_mut().zip(&mut self.admitted) {
+        // The fewer requests there are, the longer they count.
+        for (keeps, admitted) in self.keeps.iter_mut().zip(&self.admitted) {
+            let memory = 4.0 * self.config.memory;
+            *keeps = (1.0 - admitted.present() / memory).max(self.config.slow_decay);
+        }
+        self.downstream.roll(&self.keeps, &self.rates);
+        self.resources.iter_mut().for_each(|resource| resource.roll(&self.config, &self.keeps));
+        self.entered.iter_mut().for_each(|of| of.roll(self.config.decay));
+        for (admitted, keeps) in self.admitted.iter_mut().zip(&self.keeps) {
+            admitted.roll(*keeps);
+        }
+        for state in &mut self.states {
             state.offered.roll(self.config.decay);
-            admitted.roll(self.config.slow_decay);
             // Where none completes, L is forgotten: otherwise one slow spell could keep all out for ever.
             if !core::mem::take(&mut state.completed) {
                 state.latency_ns *= 0.9;
@@ -348,16 +375,21 @@ impl Process {
         for (resource, used) in self.resources.iter().zip(&mut self.used) {
             resource.used(&self.rates, &self.admitted, config, used);
         }
-        self.local.clear();
-        self.local.extend(self.states.iter().map(|state| state.local));
-        local_rates(&self.used, &self.workflows, config, &mut self.local);
+        let demand = |at: usize| Demand {
+            admitted: self.rates.rate(&self.entered[at]),
+            is_limited: self.wanted_of(at) > self.states[at].rate,
+        };
+        let demands: Vec<Demand> = (0..self.states.len()).map(demand).collect();
+        local_rates(&self.used, &demands, &self.workflows, config, &mut self.local);
         for (at, state) in self.states.iter_mut().enumerate() {
             let of = (at, self.service);
             let admitted = &self.admitted[at];
             state.downstream = self.downstream.bottleneck(now, of, admitted, &self.rates, config);
             state.local = self.local[at];
             let rate = state.local.min(state.downstream.rate).max(config.least_rate);
-            state.limiter.set_rate(now, rate.min(self.workflows[at].limit));
+            state.rate = rate.min(self.workflows[at].limit);
+            let slack = if self.callers.are_known(at) { config.slack } else { 0.0 };
+            state.limiter.set_rate(now, state.rate * (1.0 + slack));
         }
     }
 }

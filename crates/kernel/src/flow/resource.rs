@@ -144,12 +144,14 @@ impl Resource {
         purged
     }
 
-    pub(super) fn roll(&mut self, config: &Config) {
-        for load in &mut self.loads {
+    pub(super) fn roll(&mut self, config: &Config, slowly: &[f64]) {
+        for (load, slowly) in self.loads.iter_mut().zip(slowly) {
             load.came.roll(config.decay);
-            load.came_slowly.roll(config.slow_decay);
-            load.served.roll(config.decay);
-            load.served_ns.roll(config.decay);
+            load.came_slowly.roll(*slowly);
+            // The fewer there are, the longer they count: a cost is known from as many as it takes.
+            let keeps = (1.0 - load.served.present() / config.memory).max(config.decay);
+            load.served.roll(keeps);
+            load.served_ns.roll(keeps);
         }
     }
 

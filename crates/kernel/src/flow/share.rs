@@ -8,14 +8,16 @@
 //! - **Load counts what arrives and what waits**, and not what was served: a resource cannot serve more than its
 //!   capacity, so its spare capacity would never be negative. It is full at a target utilization below 1, and what
 //!   waits there is to be worked off in a set time.
-//! - **β is a part of the rate**, and what a workflow's share of the spare capacity is worth comes on top, in requests
-//!   of this workflow: a probe of fixed size is too fast for one that gets 10 requests per second and too slow for one
-//!   that gets 10,000.
-//! - **A workflow beyond its share** gets the rate whose cost is its share, by the measured cost of a request. Line 15
-//!   multiplies σ, which says nothing while it limits nothing: a σ that has risen for a minute would need seconds to
-//!   come down to where it matters. For the same reason no rate rises above what the resources would bear if the
-//!   workflow had them alone.
-//! - **A process that is no leaf** rises as leaves do, and does not jump to the rate from downstream (line 7): that
+//! - **A rate is computed from what is admitted, and not from itself.** Where nothing is short, it is what is admitted
+//!   and β of it, and a part of the workflow's share of the spare capacity, in requests by their measured cost. The
+//!   spare capacity is shared by those that want more than they may have, and not by all that are active. σ + β
+//!   (line 5) adds up for as long as a workflow asks for little, and then says nothing when it floods; and where rates
+//!   take several intervals to come back as load, as in deep graphs, it overshoots by what it added meanwhile.
+//! - **No rate is below the equal share** of a workflow, used or not: one that begins gets its share at once.
+//! - **Where a resource is short, every workflow gets the rate that its fair share bears** (lines 10 to 15), by the
+//!   cost of its requests. For those beyond it, that is σ·ratio in equilibrium; for others, it is a rate that does not
+//!   limit them.
+//! - **A process that is no leaf** does what leaves do, and does not jump to the rate from downstream (line 7): that
 //!   would overload the local resource again and again. The rate from downstream limits it anyway (Algorithm 3).
 
 use alloc::vec::Vec;
@@ -52,34 +54,71 @@ impl Used {
     }
 }
 
+/// What a policy knows of a workflow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Demand {
+    /// Requests per second that were let in.
+    pub(super) admitted: f64,
+    /// It wants more than it may have.
+    pub(super) is_limited: bool,
+}
+
 /// The rates that the resources bear, by workflow, in place of those before: requests per second.
 pub(super) fn local_rates(
     used: &[Used],
+    demands: &[Demand],
     workflows: &[Workflow],
     config: &Config,
     rates: &mut [f64],
 ) {
+    rates.fill(f64::INFINITY);
     if config.sharing != Sharing::Static
         && let Some(tightest) = used.iter().min_by(|a, b| a.spare().total_cmp(&b.spare()))
     {
         if tightest.spare() >= 0.0 {
-            let active = tightest.loads.iter().filter(|&&load| load > 0.0).count().max(1);
-            let spare = config.spare_gain * tightest.spare() * tightest.capacity / active as f64;
-            for (at, rate) in rates.iter_mut().enumerate() {
-                let worth = if tightest.costs[at] > 0.0 { spare / tightest.costs[at] } else { 0.0 };
-                *rate += config.probe * *rate + worth;
-            }
+            raise(tightest, demands, workflows, config, rates);
         } else {
             let contended = match config.sharing {
                 Sharing::Drf => used,
                 _ => core::slice::from_ref(tightest),
             };
-            limit(contended, workflows, config, rates);
+            limit(contended, workflows, rates);
         }
     }
     for (at, (rate, workflow)) in rates.iter_mut().zip(workflows).enumerate() {
-        *rate = rate.min(alone(used, at)).max(workflow.guarantee);
-        *rate = rate.max(config.least_rate).min(workflow.limit);
+        *rate = rate
+            .min(alone(used, at))
+            .max(workflow.guarantee)
+            .max(config.least_rate)
+            .min(workflow.limit);
+    }
+}
+
+/// Algorithm 4, lines 3 to 7: nothing is short.
+fn raise(
+    tightest: &Used,
+    demands: &[Demand],
+    workflows: &[Workflow],
+    config: &Config,
+    rates: &mut [f64],
+) {
+    // The spare capacity is for those that want it; the equal share is among all that use the resource.
+    let weight = |at: usize, counts: bool| if counts { workflows[at].weight } else { 0.0 };
+    let sum = |counts: &dyn Fn(usize) -> bool| -> f64 {
+        (0..workflows.len()).map(|at| weight(at, counts(at))).sum()
+    };
+    let limited = sum(&|at| demands[at].is_limited);
+    let active = sum(&|at| tightest.loads[at] > 0.0);
+    let spare = config.spare_gain * tightest.spare() * tightest.capacity;
+    for (at, rate) in rates.iter_mut().enumerate() {
+        let cost = tightest.costs[at];
+        if cost > 0.0 {
+            let own = workflows[at].weight;
+            let of_spare = own / (limited + weight(at, !demands[at].is_limited));
+            let of_all = own / (active + weight(at, tightest.loads[at] <= 0.0));
+            let probed = demands[at].admitted * (1.0 + config.probe) + spare * of_spare / cost;
+            *rate = probed.max(tightest.capacity * of_all / cost);
+        }
     }
 }
 
@@ -93,7 +132,7 @@ fn alone(used: &[Used], workflow: usize) -> f64 {
 }
 
 /// Algorithm 4, lines 9 to 15, at the resources that are contended for.
-fn limit(contended: &[Used], workflows: &[Workflow], config: &Config, rates: &mut [f64]) {
+fn limit(contended: &[Used], workflows: &[Workflow], rates: &mut [f64]) {
     let granted = |at: usize| {
         // The part of its demand that a workflow gets in any case.
         let worth = |used: &Used| match used.loads[at] {
@@ -114,11 +153,9 @@ fn limit(contended: &[Used], workflows: &[Workflow], config: &Config, rates: &mu
             let dominant = dominant(contended, at);
             // What this level is worth of its dominant share, in requests.
             let ratio = granted[at] + workflows[at].weight * level / dominant;
-            if ratio < 1.0 {
-                allowed = allowed.min(ratio * load / cost);
-            }
+            allowed = allowed.min(ratio * load / cost);
         }
-        *rate = if allowed.is_finite() { allowed } else { *rate * (1.0 + config.probe) };
+        *rate = allowed;
     }
 }
 
@@ -207,9 +244,13 @@ mod tests {
         decay: 0.8,
         slow_decay: 0.95,
         least_rate: 1.0,
+        slack: 0.2,
+        memory: 100.0,
         stale_ns: 1_000_000_000,
         queue: 100,
     };
+
+    const LIMITED: Demand = Demand { admitted: 100.0, is_limited: true };
 
     fn used(capacity: f64, loads: &[f64]) -> Used {
         // A request costs 10 ms.
@@ -218,8 +259,9 @@ mod tests {
     }
 
     fn shared(used: &[Used], workflows: &[Workflow], sharing: Sharing) -> Vec<i64> {
-        let mut rates = alloc::vec![100.0; workflows.len()];
-        local_rates(used, workflows, &Config { sharing, ..CONFIG }, &mut rates);
+        let mut rates = alloc::vec![0.0; workflows.len()];
+        let demands = alloc::vec![LIMITED; workflows.len()];
+        local_rates(used, &demands, workflows, &Config { sharing, ..CONFIG }, &mut rates);
         rates.iter().map(|rate| rate.round() as i64).collect()
     }
 
@@ -227,10 +269,10 @@ mod tests {
     fn those_beyond_their_share_are_limited_to_it_and_others_rise() {
         // 2 slots: 0.4 of the first, and 0.8 for each of the others.
         let used = [used(2.0, &[0.4, 2.0, 5.0])];
-        assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck), [102, 80, 80]);
+        assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck), [80, 80, 80]);
         let heavy = Workflow { weight: 3.0, ..Workflow::default() };
         let workflows = [Workflow::default(), heavy, Workflow::default()];
-        assert_eq!(shared(&used, &workflows, Sharing::Bottleneck), [102, 120, 40]);
+        assert_eq!(shared(&used, &workflows, Sharing::Bottleneck), [40, 120, 40]);
         let sure = Workflow { guarantee: 150.0, ..Workflow::default() };
         let workflows = [Workflow::default(), Workflow::default(), sure];
         // 1.5 are granted, and what is left is 0.5: 1/6 for each.
@@ -240,13 +282,17 @@ mod tests {
     }
 
     #[test]
-    fn rates_rise_by_a_part_of_the_spare_capacity_up_to_what_one_had_alone() {
+    fn rates_rise_by_a_part_of_the_spare_capacity_and_never_below_an_equal_share() {
         let used = [used(2.0, &[0.5, 0.5, 0.0])];
-        // 2 % of 100, and half of a half of a slot, in requests of 10 ms.
-        assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck), [127, 127, 102]);
-        let mut rates = [190.0, f64::INFINITY, f64::INFINITY];
-        local_rates(&used, &[Workflow::default(); 3], &CONFIG, &mut rates);
-        assert_eq!(rates, [200.0, 200.0, f64::INFINITY]);
+        // 102, and a third of half a slot in requests of 10 ms; of the third, nothing is known.
+        assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck)[..2], [119, 119]);
+        let mut rates = [0.0; 3];
+        let heavy = Workflow { weight: 3.0, ..Workflow::default() };
+        let workflows = [heavy, Workflow::default(), Workflow::default()];
+        let polite = Demand { admitted: 1.0, is_limited: false };
+        let greedy = Demand { admitted: 190.0, is_limited: true };
+        local_rates(&used, &[greedy, polite, polite], &workflows, &CONFIG, &mut rates);
+        assert_eq!(rates, [200.0, 50.0, f64::INFINITY], "all that there is; a fourth");
     }
 
     #[test]

@@ -72,6 +72,16 @@ impl Callers {
         }
     }
 
+    /// Does any caller say what it wants of a workflow?
+    pub(super) fn are_known(&self, workflow: usize) -> bool {
+        self.sums[workflow].1 > 0
+    }
+
+    /// What all callers want of a workflow, requests per second.
+    pub(super) fn wants(&self, workflow: usize) -> f64 {
+        self.sums[workflow].0
+    }
+
     /// A caller's part of a rate.
     pub(super) fn part(&self, caller: CallerId, workflow: usize, rate: f64) -> f64 {
         let Some(&(sum, callers)) = self.sums.get(workflow) else { return rate };

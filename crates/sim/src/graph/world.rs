@@ -144,9 +144,11 @@ impl<'g> World<'g> {
         let config = control.config(graph.flow);
         let settings: Vec<_> = graph.workflows.iter().map(|of| of.settings).collect();
         let count: u32 = graph.services.iter().map(|service| service.instances).sum();
+        let mut rng = seed::rng(seed::stream(seed, &[b"phases"]));
         let mut instances = Vec::new();
         for (at, service) in graph.services.iter().enumerate() {
             for _ in 0..service.instances {
+                let phase = (seed::unit(&mut rng) * config.interval_ns as f64) as u64;
                 let process = Process::new(config, &settings, &service.resources);
                 instances.push(Instance {
                     service: at as u32,
@@ -154,7 +156,7 @@ impl<'g> World<'g> {
                         let name = (instances.len() as u64).to_le_bytes();
                         kind.build(count as usize, seed::stream(seed, &[b"guard", &name]))
                     }),
-                    process: process.of_service(at as u16),
+                    process: process.of_service(at as u16).phased(phase),
                     jobs: service.resources.iter().map(|_| Jobs::default()).collect(),
                     links: vec![None; count as usize],
                     wakes: u64::MAX,

@@ -1,0 +1,170 @@
+//! How fast the rates settle after a step, and whether they swing afterwards.
+//!
+//! A chain of services, so deep and so wide, of which the last is short; four workflows that are alike ask for twice
+//! what there is. At 10 s the capacity of the last service halves or doubles, or a fifth workflow begins. The rates at
+//! the entry, averaged over three intervals, settle when they stay within a fifth of what they are on average at the
+//! end. Sampled once per interval of 100 ms.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use curtail_sim::Plan;
+use curtail_sim::graph::{
+    ClientsFile, Graph, GraphFile, GraphOutcome, ResourceFile, ServiceFile, WorkflowFile,
+    run as simulate,
+};
+use serde::Serialize;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Depths
+    #[arg(long, value_delimiter = ',', default_value = "1,2,5,10")]
+    depth: Vec<u32>,
+    /// Widths
+    #[arg(long, value_delimiter = ',', default_value = "1,10,100")]
+    width: Vec<u32>,
+    /// q
+    #[arg(long, default_value_t = 0.5)]
+    quantile: f64,
+    /// Of the draws
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Step {
+    Halved,
+    Doubled,
+    Demand,
+}
+
+#[derive(Debug, Serialize)]
+struct Settled {
+    depth: u32,
+    width: u32,
+    step: Step,
+    /// Until the rates stay where they are in the end.
+    intervals: usize,
+    /// The standard deviation of the rates in the last 5 s, over their mean.
+    swing: f64,
+    /// Jain's index of the goodput of the workflows, which are alike.
+    jain: f64,
+    /// The goodput over the capacity of the last service.
+    used: f64,
+}
+
+/// What one process of the last service serves per second: 4 slots, 40 ms each.
+const PER_PROCESS: f64 = 100.0;
+const STEP_AT: usize = 100;
+const SAMPLES: usize = 250;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut all = Vec::new();
+    for &depth in &args.depth {
+        for &width in &args.width {
+            for step in [Step::Halved, Step::Doubled, Step::Demand] {
+                let graph = Graph::new(&chain(depth, width, step, args.quantile))?;
+                let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+                let plan = Plan { threads: 1, percentiles: &[], progress: &progress, stop: &stop };
+                let control = "fq+fifo+rc".parse().map_err(anyhow::Error::msg)?;
+                let Some(outcome) = simulate(&graph, control, args.seed, &plan) else { continue };
+                let settled = settled(&outcome, (depth, width, step));
+                if !args.json {
+                    writeln!(std::io::stdout(), "{settled:?}")?;
+                }
+                all.push(settled);
+            }
+        }
+    }
+    if args.json {
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&all)?)?;
+    }
+    Ok(())
+}
+
+fn chain(depth: u32, width: u32, step: Step, quantile: f64) -> GraphFile {
+    let name = |at: u32| format!("s{at}");
+    let (slots, then) = match step {
+        Step::Halved => (4, Some(2)),
+        Step::Doubled => (2, Some(4)),
+        Step::Demand => (4, None),
+    };
+    let resource = |at: u32| ResourceFile {
+        name: "cpu".to_owned(),
+        slots: if at + 1 == depth { slots } else { 64 },
+        queue: 10_000,
+        changes_at: (at + 1 == depth).then(|| "10s".to_owned()),
+        then_slots: then.filter(|_| at + 1 == depth),
+    };
+    let service = |at| ServiceFile {
+        name: name(at),
+        instances: width,
+        route: "random".to_owned(),
+        resource: vec![resource(at)],
+    };
+    let steps = |at: u32| match at + 1 == depth {
+        true => vec!["use cpu exp:40ms".to_owned()],
+        false => vec!["use cpu exp:1ms".to_owned(), format!("call s{}", at + 1)],
+    };
+    let at: BTreeMap<_, _> = (0..depth).map(|at| (name(at), steps(at))).collect();
+    let workflows = if matches!(step, Step::Demand) { 5 } else { 4 };
+    let workflow = |index: usize| WorkflowFile {
+        name: format!("w{index}"),
+        deadline: Some("1s".to_owned()),
+        partitions: 1,
+        weight: 1.0,
+        guarantee: 0.0,
+        priority: 0,
+        clients: vec![ClientsFile {
+            open: Some(2.0 * PER_PROCESS * f64::from(width) / 4.0),
+            closed: None,
+            think: "0s".to_owned(),
+            backoff: "100ms".to_owned(),
+            from: if index == 4 { "10s" } else { "0s" }.to_owned(),
+            until: None,
+        }],
+        at: at.clone(),
+    };
+    GraphFile {
+        duration: "25s".to_owned(),
+        warmup: "15s".to_owned(),
+        sample: "100ms".to_owned(),
+        network: "det:250us".to_owned(),
+        timeout: "10s".to_owned(),
+        flow: BTreeMap::from([("quantile".to_owned(), quantile)]),
+        service: (0..depth).map(service).collect(),
+        workflow: (0..workflows).map(workflow).collect(),
+    }
+}
+
+fn settled(outcome: &GraphOutcome, (depth, width, step): (u32, u32, Step)) -> Settled {
+    // All workflows together: one that begins has no limit before.
+    let rate = |sample: usize| {
+        let of = |index: usize| outcome.workflows[index].series[sample].rates[0];
+        (0..4).map(of).sum::<f64>()
+    };
+    let smooth = |sample: usize| (rate(sample) + rate(sample - 1) + rate(sample - 2)) / 3.0;
+    let late: Vec<f64> = (SAMPLES - 50..SAMPLES).map(rate).collect();
+    let mean = late.iter().sum::<f64>() / late.len() as f64;
+    let variance = late.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / late.len() as f64;
+    let is_off = |&sample: &usize| (smooth(sample) / mean - 1.0).abs() > 0.2;
+    let last_off = (STEP_AT..SAMPLES).rev().find(is_off);
+    let goodputs: Vec<f64> = outcome.workflows.iter().map(|of| of.goodput).collect();
+    let (sum, squares) =
+        (goodputs.iter().sum::<f64>(), goodputs.iter().map(|goodput| goodput.powi(2)).sum::<f64>());
+    let halved = if matches!(step, Step::Halved) { 0.5 } else { 1.0 };
+    Settled {
+        depth,
+        width,
+        step,
+        intervals: last_off.map_or(0, |sample| sample + 1 - STEP_AT),
+        swing: variance.sqrt() / mean,
+        jain: sum * sum / (goodputs.len() as f64 * squares),
+        used: sum / (PER_PROCESS * f64::from(width) * halved),
+    }
+}
