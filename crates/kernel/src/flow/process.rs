@@ -27,9 +27,18 @@ struct State {
     /// What its own resources bear, requests per second.
     local: f64,
     downstream: Bottleneck,
-    /// L: from admission to completion, in ns, an average.
+    /// From admission to completion, in ns: an average, and that of the deviations from it.
     latency_ns: f64,
+    deviation_ns: f64,
     completed: bool,
+}
+
+impl State {
+    /// L: what a request takes from here on, in ns. Of those that wait as long as they may, about half would be late if
+    /// L were the average alone, as in the source; so it has a margin, as TCP's time-out has (RFC 6298).
+    fn latency(&self) -> u64 {
+        (self.latency_ns + 2.0 * self.deviation_ns) as u64
+    }
 }
 
 /// What the process knows of a workflow.
@@ -87,6 +96,7 @@ impl Process {
             local: f64::INFINITY,
             downstream: unknown,
             latency_ns: 0.0,
+            deviation_ns: 0.0,
             completed: false,
         };
         let resource = |&spec: &ResourceSpec| {
@@ -154,7 +164,7 @@ impl Process {
         let latest = match deadline {
             _ if !self.config.drops_late => Timestamp::NEVER,
             Timestamp::NEVER => deadline,
-            Timestamp(ns) => match ns.checked_sub(state.latency_ns as u64) {
+            Timestamp(ns) => match ns.checked_sub(state.latency()) {
                 Some(latest) => Timestamp(latest),
                 None => return Admission::Dropped(Drop::Late),
             },
@@ -202,7 +212,9 @@ impl Process {
     pub fn completed(&mut self, _: Timestamp, workflow: WorkflowId, took_ns: u64) {
         let state = &mut self.states[workflow.0 as usize];
         let weight = if state.latency_ns == 0.0 { 1.0 } else { 0.1 };
-        state.latency_ns += weight * (took_ns as f64 - state.latency_ns);
+        let off = took_ns as f64 - state.latency_ns;
+        state.deviation_ns += 0.1 * (off.abs() * (1.0 - weight) - state.deviation_ns);
+        state.latency_ns += weight * off;
         state.completed = true;
     }
 
@@ -320,7 +332,7 @@ impl Process {
             downstream: state.downstream.rate,
             offered: self.rates.rate(&state.offered),
             waiting: state.limiter.waiting() as u32,
-            latency_ns: state.latency_ns as u64,
+            latency_ns: state.latency(),
             silent: state.downstream.silent,
         }
     }
@@ -366,6 +378,7 @@ impl Process {
             // Where none completes, L is forgotten: otherwise one slow spell could keep all out for ever.
             if !core::mem::take(&mut state.completed) {
                 state.latency_ns *= 0.9;
+                state.deviation_ns *= 0.9;
             }
         }
     }

@@ -4,6 +4,7 @@ mod bad_feedback;
 mod bounded_wait;
 mod duration;
 mod ejection;
+mod flow;
 mod hedges;
 mod laedge;
 mod observing_pick;

@@ -10,6 +10,7 @@ mod das;
 mod extremes;
 mod fan_out;
 mod general_service;
+mod graph;
 mod manual;
 mod markov_queues;
 mod net;

@@ -1,0 +1,132 @@
+//! Graphs of services: what control from end to end is worth, and what is wrong with a file.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use curtail_sim::Plan;
+use curtail_sim::graph::{Graph, GraphFile, GraphOutcome, Replicated, WorkflowOutcome, replicate};
+
+/// The example of document 002 §5.1.3: w1 goes through A, B and E, w2 only through A. E is slow, so that w1 asks for four
+/// times what E can do, and A is short of threads where w1 enters unchecked: each call of B holds one.
+const OUTAGE: &str = r#"
+duration = "20s"
+warmup = "5s"
+timeout = "1s"
+[[service]]
+name = "a"
+instances = 2
+resource = [{ name = "threads", slots = 8 }]
+[[service]]
+name = "b"
+instances = 2
+[[service]]
+name = "e"
+instances = 2
+resource = [{ name = "disk", slots = 1 }]
+[[workflow]]
+name = "w1"
+clients = [{ open = 200 }]
+at.a = ["use threads exp:10ms", "call b via threads"]
+at.b = ["call e"]
+at.e = ["use disk exp:40ms"]
+[[workflow]]
+name = "w2"
+clients = [{ open = 200 }]
+at.a = ["use threads exp:10ms"]
+"#;
+
+fn all(text: &str, controls: &[&str], threads: usize) -> Vec<Replicated> {
+    replicated(text, controls, threads, 2)
+}
+
+fn replicated(text: &str, controls: &[&str], threads: usize, replications: u32) -> Vec<Replicated> {
+    let file: GraphFile = toml::from_str(text).expect("it is well formed");
+    let graph = Graph::new(&file).expect("it can be simulated");
+    let controls: Vec<_> = controls.iter().map(|name| name.parse().expect("a control")).collect();
+    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let plan = Plan { threads, percentiles: &[], progress: &progress, stop: &stop };
+    replicate(&graph, &controls, (3, replications), &plan).expect("nothing stops it")
+}
+
+fn of<'o>(outcome: &'o GraphOutcome, name: &str) -> &'o WorkflowOutcome {
+    outcome.workflows.iter().find(|of| of.name == name).expect("it is one of them")
+}
+
+#[test]
+fn a_slow_service_far_down_hurts_only_those_that_need_it() {
+    let outcomes = all(OUTAGE, &["timeouts", "fifo+rc", "fq+fifo+rc"], 2);
+    let [timeouts, rates, fair] = &outcomes[..] else { panic!("there are three") };
+    assert!(of(&timeouts.mean, "w2").goodput < 20.0, "the outage: {:?}", of(&timeouts.mean, "w2"));
+    for outcome in [rates, fair] {
+        let (w1, w2) = (of(&outcome.mean, "w1"), of(&outcome.mean, "w2"));
+        assert!(w2.goodput > 0.99 * w2.offered, "{w2:?}");
+        assert!(w1.goodput > 30.0, "50 per second is what there is: {w1:?}");
+        assert!(outcome.mean.wasted_work < 0.08, "{}", outcome.mean.wasted_work);
+    }
+}
+
+#[test]
+fn what_others_do_works_too() {
+    for outcome in all(OUTAGE, &["google", "gradient2", "dagor", "prices"], 2) {
+        let (name, w2) = (&outcome.mean.control, of(&outcome.mean, "w2"));
+        let good = of(&outcome.mean, "w1").goodput + w2.goodput;
+        assert!(good > 60.0, "{name} lets something through: {good}");
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_threads_and_have_intervals() {
+    let short = OUTAGE.replace("20s", "7s");
+    let text = |threads| {
+        serde_json::to_string(&all(&short, &["lstf+rc", "dagor"], threads))
+            .expect("it is plain data")
+    };
+    let one = text(1);
+    assert_eq!(one, text(3));
+    assert!(one.contains("\"ci95\":{\"all\":{\"dropped\":0.0"), "{one}");
+}
+
+#[test]
+fn every_request_ends_in_one_way() {
+    for outcome in replicated(OUTAGE, &["timeouts", "srtf", "fq+edf+rc", "prices"], 2, 1) {
+        let all = &outcome.mean.all;
+        let parts = all.goodput / all.offered + all.late + all.dropped + all.timed_out;
+        assert!((parts - 1.0).abs() < 1e-9, "{}: {parts}", outcome.mean.control);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_graph_is_said_with_its_place() {
+    let error = |from: &str, to: &str| {
+        let text = OUTAGE.replace(from, to);
+        assert_ne!(text, OUTAGE);
+        let file: GraphFile = toml::from_str(&text).expect("it is well formed");
+        Graph::new(&file).expect_err("it is wrong").to_string()
+    };
+    for (from, to, expected) in [
+        ("\"20s\"", "\"soon\"", "duration: \"soon\" is no time"),
+        ("\"20s\"", "\"4s\"", "duration: give more than the warmup"),
+        ("call e\"", "call f\"", "workflow w1 at b: \"call f\": at.f is missing"),
+        (
+            "use disk",
+            "use disks",
+            "workflow w1 at e: \"use disks exp:40ms\": e has no resource disks",
+        ),
+        ("exp:40ms", "exp:-1ms", "workflow w1 at e: \"exp:-1ms\""),
+        ("[\"call e\"]", "[\"call a\"]", "workflow w1: its calls go in a circle"),
+        ("call e\"", "call e x0\"", "x1 to x10000 calls in parallel"),
+        ("open = 200", "open = 0", "workflow w1: clients have a rate"),
+        (
+            "instances = 2\n[[service]]\nname = \"e\"",
+            "instances = 0\n[[service]]\nname = \"e\"",
+            "service b: 0 instances",
+        ),
+        ("slots = 1 ", "slots = 0 ", "service e: resource disk: give it a slot"),
+        ("timeout = \"1s\"", "flow.target = 7.0", "flow.target = 7: it is between 0 and 1"),
+        ("timeout = \"1s\"", "flow.speed = 7.0", "flow.speed = 7: write interval, quantile"),
+    ] {
+        let error = error(from, to);
+        assert!(error.contains(expected), "{error}");
+    }
+    let wrong = "fq+fifo+tc".parse::<curtail_sim::graph::Control>().expect_err("it is wrong");
+    assert!(wrong.contains("\"tc\" is none of fq, rc, fifo"), "{wrong}");
+}
