@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// Times the load: of the rate of open clients, and of the number of closed ones
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     load: f64,
+    /// Without the clients of a workflow (repeatable)
+    #[arg(long, value_name = "WORKFLOW")]
+    without: Vec<String>,
     /// Another value of a parameter of the flow control, as target=0.9 (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     tune: Vec<String>,
@@ -75,6 +78,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Err(Stop::BadInput(format!("--load {}: give it a number up to 1000", args.load)));
     }
     let mut graph = graph.loaded(args.load);
+    for name in &args.without {
+        graph =
+            graph.without(name).map_err(|error| Stop::BadInput(format!("--without: {error}")))?;
+    }
     for text in &args.tune {
         let parts =
             text.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));

@@ -135,7 +135,7 @@ fn chain(depth: u32, width: u32, step: Step, quantile: f64) -> GraphFile {
         warmup: "15s".to_owned(),
         sample: "100ms".to_owned(),
         network: "det:250us".to_owned(),
-        timeout: "10s".to_owned(),
+        timeout: "1s".to_owned(),
         flow: BTreeMap::from([("quantile".to_owned(), quantile)]),
         service: (0..depth).map(service).collect(),
         workflow: (0..workflows).map(workflow).collect(),

@@ -8,13 +8,14 @@ use anyhow::{Context as _, Result, ensure};
 use crate::cargo;
 
 /// Programs of ours that lines use, how cargo builds them, and where they are in its target folder.
-const PROGRAMS: [(&str, &str, &str); 7] = [
+const PROGRAMS: [(&str, &str, &str); 8] = [
     ("stub", "-p curtail-load --example stub", "examples/stub"),
     ("lateness", "-p curtail-load --example lateness", "examples/lateness"),
     ("pair", "-p curtail-kernel --example pair", "examples/pair"),
     ("speed", "-p curtail-sim --example speed", "examples/speed"),
     ("measuring", "-p curtail-measuring", "curtail-measuring"),
     ("das", "-p curtail-das", "curtail-das"),
+    ("soa", "-p curtail-soa", "curtail-soa"),
     ("cassandra", "--manifest-path eval/cassandra/Cargo.toml", "curtail-cassandra"),
 ];
 

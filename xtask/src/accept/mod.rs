@@ -37,6 +37,8 @@ pub(crate) enum Capability {
     Measure,
     /// Duplicates that cannot hurt
     Das,
+    /// Flow control from end to end in graphs of services (002, chapter 5)
+    Flow,
 }
 
 impl Capability {
@@ -196,8 +198,18 @@ fn tally(verdicts: &[Verdict]) -> String {
 mod tests {
     use super::*;
 
-    const FILES: [&str; 9] =
-        ["main", "decide", "rescue", "measure", "das", "papers", "bench", "worlds", "cassandra"];
+    const FILES: [&str; 10] = [
+        "main",
+        "decide",
+        "rescue",
+        "measure",
+        "das",
+        "flow",
+        "papers",
+        "bench",
+        "worlds",
+        "cassandra",
+    ];
 
     #[test]
     fn skipped_lines_are_counted() {

@@ -8,6 +8,8 @@ use super::spec::{Clients, Graph};
 
 struct Sender {
     workflow: u32,
+    /// What all its draws come from: they do not depend on other senders.
+    seed: u64,
     clients: Clients,
     /// Of the times between requests.
     rng: Pcg64Mcg,
@@ -16,23 +18,24 @@ struct Sender {
 
 pub(super) struct Senders {
     senders: Vec<Sender>,
-    seed: u64,
 }
 
 impl Senders {
     pub(super) fn new(graph: &Graph, seed: u64) -> Self {
         let mut senders = Vec::new();
         for (workflow, of) in graph.workflows.iter().enumerate() {
+            let first = senders.len();
             for clients in &of.clients {
                 for _ in 0..clients.closed.max(1) {
-                    let name = (senders.len() as u64).to_le_bytes();
-                    let rng = seed::rng(seed::stream(seed, &[b"arrivals", &name]));
+                    let number = ((senders.len() - first) as u64).to_le_bytes();
+                    let seed = seed::stream(seed, &[b"client", of.name.as_bytes(), &number]);
+                    let rng = seed::rng(seed::stream(seed, &[b"arrivals"]));
                     let (workflow, clients) = (workflow as u32, *clients);
-                    senders.push(Sender { workflow, clients, rng, sent: 0 });
+                    senders.push(Sender { workflow, seed, clients, rng, sent: 0 });
                 }
             }
         }
-        Self { senders, seed }
+        Self { senders }
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -55,9 +58,9 @@ impl Senders {
     /// The workflow of the next request, and what its draws come from.
     pub(super) fn request(&mut self, sender: u32) -> (u32, Pcg64Mcg) {
         let of = &mut self.senders[sender as usize];
-        let name = [u64::from(sender).to_le_bytes(), of.sent.to_le_bytes()];
+        let number = of.sent.to_le_bytes();
         of.sent += 1;
-        (of.workflow, seed::rng(seed::stream(self.seed, &[b"request", &name[0], &name[1]])))
+        (of.workflow, seed::rng(seed::stream(of.seed, &[b"request", &number])))
     }
 
     /// When an open client sends next.

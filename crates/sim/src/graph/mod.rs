@@ -49,7 +49,8 @@ pub fn run(graph: &Graph, control: Control, seed: u64, plan: &Plan<'_>) -> Optio
     if !world.run(plan) {
         return None;
     }
-    let seconds = (graph.duration_ns - graph.warmup_ns) as f64 / 1e9;
+    let counted = graph.counted_ns();
+    let seconds = (counted.end - counted.start) as f64 / 1e9;
     Some(GraphOutcome {
         control: control.to_string(),
         wasted_work: world.all.wasted_ns as f64 / world.all.work_ns.max(1) as f64,

@@ -28,7 +28,7 @@ pub(super) fn wrong<T>(at: impl Into<String>, why: impl Into<String>) -> Result<
 pub struct GraphFile {
     /// How long it is simulated, as `60s`.
     pub duration: String,
-    /// What starts before that is not counted.
+    /// What starts before that is not counted, nor what starts less than a time-out before the end.
     #[serde(default = "zero")]
     pub warmup: String,
     /// How often rates and counts are sampled.
@@ -245,15 +245,17 @@ impl Graph {
         }
         let (duration_ns, warmup_ns) =
             (time("duration", &file.duration)?, time("warmup", &file.warmup)?);
-        if warmup_ns >= duration_ns || duration_ns > 86_400_000_000_000 {
-            return wrong("duration", "give more than the warmup, and at most a day (86400s)");
+        let timeout_ns = time("timeout", &file.timeout)?.max(1);
+        if warmup_ns.saturating_add(timeout_ns) >= duration_ns || duration_ns > DAY_NS {
+            let why = "give more than warmup and timeout together, and at most a day (86400s)";
+            return wrong("duration", why);
         }
         let graph = Self {
             duration_ns,
             warmup_ns,
             sample_ns: time("sample", &file.sample)?.clamp(1_000_000, duration_ns),
             network: distribution("network", &file.network)?,
-            timeout_ns: time("timeout", &file.timeout)?.max(1),
+            timeout_ns,
             flow: flow::Config::default(),
             workflows: file
                 .workflow
@@ -266,7 +268,14 @@ impl Graph {
     }
 }
 
+const DAY_NS: u64 = 86_400_000_000_000;
+
 impl Graph {
+    /// From when to when requests are sent that are counted.
+    pub(super) fn counted_ns(&self) -> std::ops::Range<u64> {
+        self.warmup_ns..self.duration_ns - self.timeout_ns
+    }
+
     /// How many samples a run has.
     #[must_use]
     pub fn samples(&self) -> u64 {
@@ -280,6 +289,19 @@ impl Graph {
     pub fn tuned(mut self, name: &str, value: f64) -> Result<Self, GraphError> {
         let set = self.flow.set(name, value);
         set.or_else(|why| wrong(format!("flow.{name} = {value}"), why))?;
+        Ok(self)
+    }
+
+    /// The same without the clients of a workflow.
+    ///
+    /// # Errors
+    /// There is no such workflow.
+    pub fn without(mut self, name: &str) -> Result<Self, GraphError> {
+        let Some(of) = self.workflows.iter_mut().find(|of| of.name == name) else {
+            let known: Vec<&str> = self.workflows.iter().map(|of| of.name.as_str()).collect();
+            return wrong(format!("workflow {name}"), format!("there are {}", known.join(", ")));
+        };
+        of.clients.clear();
         Ok(self)
     }
 

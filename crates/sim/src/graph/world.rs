@@ -591,7 +591,7 @@ impl<'g> World<'g> {
         of.ended = Some(ending);
         of.is_cancelled |= self.cancels && ending != Ending::Responded;
         of.is_good = ending == Ending::Responded && took_ns <= of.deadline_ns;
-        let counts = of.sent >= self.graph.warmup_ns;
+        let counts = self.graph.counted_ns().contains(&of.sent);
         let times = (took_ns, of.deadline_ns);
         for book in [&mut self.books[of.workflow as usize], &mut self.all] {
             book.ended((now / self.graph.sample_ns) as usize, ending, times, counts);
