@@ -50,7 +50,6 @@ pub mod downstream;
 pub mod limiter;
 mod meter;
 mod process;
-mod progress;
 mod resource;
 pub mod share;
 pub mod upstream;
@@ -59,10 +58,11 @@ mod via;
 pub use downstream::Announcement;
 pub use limiter::{Admission, Drop};
 pub use process::{Process, View};
-pub use progress::{Progress, Spent, Totals};
 pub use resource::{ResourceSpec, Turn};
 pub use share::Sharing;
 pub use via::Via;
+
+pub use crate::schedule::{Progress, Spent, Totals};
 
 use crate::schedule::Discipline;
 

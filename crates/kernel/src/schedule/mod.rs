@@ -11,13 +11,14 @@
 //! Cost: O(log sub-tasks that wait) per change. Under fair queuing one more round over the workflows that wait, where
 //! no workflow has the credits for its next sub-task.
 
+mod progress;
 mod queues;
 
 use core::fmt;
 
-use crate::flow::Progress;
 use crate::time::Timestamp;
 
+pub use progress::{Progress, Spent, Totals};
 pub use queues::{Full, Queues};
 
 /// What orders sub-tasks.
@@ -110,7 +111,7 @@ mod tests {
         let progress = |total, work, elapsed| Progress {
             total_service_ns: total,
             total_work_ns: work,
-            upstream: crate::flow::Spent { service_ns: elapsed, work_ns: 2 * elapsed },
+            upstream: Spent { service_ns: elapsed, work_ns: 2 * elapsed },
             ..Progress::default()
         };
         let task =

@@ -152,7 +152,7 @@ impl Queues {
                 self.skip_rounds();
             }
         }
-        // Only where credits are too many to be told apart.
+        // Only where credits are too many for a float to count.
         self.turns.front().map(|&heap| heap as usize)
     }
 

@@ -75,7 +75,7 @@ fn one_that_floods_is_limited_to_its_share_and_the_other_is_not() {
 fn the_downstream_rate_counts_by_what_a_request_sends_there() {
     let mut process = process(Config::default(), 1);
     let instances = [process.add_instance(0), process.add_instance(0), process.add_instance(0)];
-    let mut run = |process: &mut Process, rates: [f64; 3], from: u64| {
+    let run = |process: &mut Process, rates: [f64; 3], from: u64| {
         for number in from..from + 8 {
             for (instance, rate) in instances.into_iter().zip(rates) {
                 let now = Timestamp(number * 100 * MS);

@@ -11,6 +11,7 @@ mod books;
 mod clients;
 mod control;
 mod guard;
+mod parts;
 mod plan;
 mod replicate;
 mod spec;

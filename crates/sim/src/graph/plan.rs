@@ -36,8 +36,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn draw(graph: &Graph, workflow: &Workflow, rng: &mut Pcg64Mcg) -> Self {
-        let mut plan = Self::default();
-        plan.user = rng.next_u32() >> 25;
+        let mut plan = Self { user: rng.next_u32() >> 25, ..Self::default() };
         let partition = rng.next_u32() % workflow.partitions;
         // By node: its endpoint.
         let mut endpoints = vec![0_u32];

@@ -24,93 +24,10 @@ use crate::parallel;
 use super::books::{Book, Ending, ServiceBook};
 use super::clients::Senders;
 use super::control::Control;
-use super::guard::{Ask, Guard};
+use super::guard::Ask;
+use super::parts::{Event, Frame, Instance, Jobs, NONE, Root, Task, deadline_ns};
 use super::plan::{Act, Plan};
-use super::spec::{Deadline, Graph, Workflow};
-
-const NONE: u32 = u32::MAX;
-
-/// A visit of a process.
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    root: u32,
-    node: u32,
-    parent: u32,
-    step: u32,
-    /// Calls that have not come back.
-    pending: u32,
-    failed: bool,
-    /// What the calls of this step spent.
-    sum: Spent,
-    progress: Progress,
-    admitted: Timestamp,
-    /// The caller's resource and job that the call holds.
-    holds: Option<(ResourceId, JobId)>,
-}
-
-/// A request.
-struct Root {
-    plan: Plan,
-    workflow: u32,
-    sender: u32,
-    sent: u64,
-    deadline_ns: u64,
-    work_ns: u64,
-    /// Its client has heard how it ended.
-    ended: Option<Ending>,
-    is_good: bool,
-    /// What is still to be done for it is not done any more.
-    is_cancelled: bool,
-}
-
-/// What a sub-task is for.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    frame: u32,
-    /// It holds the resource for so long, or while this node is called.
-    ns: u64,
-    node: u32,
-    asked: u64,
-}
-
-#[derive(Default)]
-struct Jobs {
-    tasks: Vec<Task>,
-    free: Vec<u32>,
-}
-
-impl Jobs {
-    fn add(&mut self, task: Task) -> JobId {
-        let job = self.free.pop().unwrap_or(self.tasks.len() as u32);
-        if job as usize == self.tasks.len() {
-            self.tasks.push(task);
-        }
-        self.tasks[job as usize] = task;
-        JobId(job)
-    }
-}
-
-struct Instance {
-    service: u32,
-    process: Process,
-    guard: Option<Box<dyn Guard>>,
-    /// By resource.
-    jobs: Vec<Jobs>,
-    /// What it calls, by instance.
-    links: Vec<Option<InstanceId>>,
-    wakes: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    Send { sender: u32 },
-    Deliver { frame: u32 },
-    Return { frame: u32, ok: bool },
-    Ends { instance: u32, resource: u32, job: u32 },
-    Wake { instance: u32 },
-    GiveUp { root: u32, sent: u64 },
-    Slots { instance: u32, resource: u32, slots: u32 },
-}
+use super::spec::Graph;
 
 pub(super) struct World<'g> {
     graph: &'g Graph,
@@ -159,7 +76,7 @@ impl<'g> World<'g> {
                     process: process.of_service(at as u16).phased(phase),
                     jobs: service.resources.iter().map(|_| Jobs::default()).collect(),
                     links: vec![None; count as usize],
-                    wakes: u64::MAX,
+                    due_at: u64::MAX,
                 });
             }
         }
@@ -192,7 +109,7 @@ impl<'g> World<'g> {
             }
         }
         for instance in 0..count {
-            world.wake(instance);
+            world.arm(instance);
             let service = &graph.services[world.instances[instance as usize].service as usize];
             for &(at, resource, slots) in &service.changes {
                 world.at(at, Event::Slots { instance, resource, slots });
@@ -232,7 +149,7 @@ impl<'g> World<'g> {
                 Event::Ends { instance, resource, job } => {
                     self.ended(instance, ResourceId(resource), JobId(job));
                 }
-                Event::Wake { instance } => self.woken(instance),
+                Event::Due { instance } => self.due(instance),
                 Event::GiveUp { root, sent } => {
                     let of = &self.roots[root as usize];
                     if of.sent == sent && of.ended.is_none() {
@@ -355,7 +272,7 @@ impl<'g> World<'g> {
         }
         match of.process.arrive(now, RequestId(frame), workflow, deadline) {
             Admission::Admitted => self.begin(frame),
-            Admission::Queued => self.wake(instance),
+            Admission::Queued => self.arm(instance),
             Admission::Dropped(_) => {
                 self.services[service].admission += 1;
                 self.hop(Event::Return { frame, ok: false });
@@ -602,22 +519,22 @@ impl<'g> World<'g> {
         }
     }
 
-    /// See to it that a process is woken when it next has something to do.
-    fn wake(&mut self, instance: u32) {
+    /// Sets the timer of a process to when it next has something to do.
+    fn arm(&mut self, instance: u32) {
         let of = &mut self.instances[instance as usize];
         let at = of.process.next_deadline().0.max(self.now);
-        if at < of.wakes {
-            of.wakes = at;
-            self.at(at, Event::Wake { instance });
+        if at < of.due_at {
+            of.due_at = at;
+            self.at(at, Event::Due { instance });
         }
     }
 
-    fn woken(&mut self, instance: u32) {
-        if self.instances[instance as usize].wakes != self.now {
+    fn due(&mut self, instance: u32) {
+        if self.instances[instance as usize].due_at != self.now {
             return;
         }
         let now = Timestamp(self.now);
-        self.instances[instance as usize].wakes = u64::MAX;
+        self.instances[instance as usize].due_at = u64::MAX;
         self.exchange(instance);
         self.instances[instance as usize].process.tick(now);
         while let Some((RequestId(frame), outcome)) =
@@ -632,7 +549,7 @@ impl<'g> World<'g> {
                 }
             }
         }
-        self.wake(instance);
+        self.arm(instance);
     }
 
     /// A process polls those that it calls (Algorithm 3, lines 1 and 2), once per interval.
@@ -654,24 +571,6 @@ impl<'g> World<'g> {
                 let process = &mut self.instances[from as usize].process;
                 process.announced(now, link, workflow, announcement);
             }
-        }
-    }
-}
-
-/// Requests whose time in isolation is averaged.
-const SAMPLES: u64 = 400;
-
-/// After how long the requests of a workflow are late.
-fn deadline_ns(graph: &Graph, workflow: &Workflow) -> u64 {
-    match workflow.deadline {
-        None => graph.timeout_ns,
-        Some(Deadline::After(ns)) => ns,
-        Some(Deadline::Times(times)) => {
-            // Of a seed of its own: a deadline is part of the graph, and not of a run.
-            let mut rng = seed::rng(seed::stream(1, &[b"isolated", workflow.name.as_bytes()]));
-            let network_ns = graph.network.mean() as u64;
-            let one = |_| Plan::draw(graph, workflow, &mut rng).isolated_ns(network_ns);
-            (times * (0..SAMPLES).map(one).sum::<u64>() as f64 / SAMPLES as f64) as u64
         }
     }
 }
