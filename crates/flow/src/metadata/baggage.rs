@@ -1,0 +1,229 @@
+//! The member of a call's `baggage`: `curtail=1:workflow:service:work:total service:total work:caller:wanted`.
+//!
+//! Source: W3C Baggage, and document 002 Table 5.3. The first field is a version; later versions may append fields.
+//! The name is percent-encoded, times are ns, and numbers are hexadecimal. The member has at most 200 bytes: names are
+//! bounded, and larger numbers than [`super::NS_MAX`] are neither written nor read.
+//!
+//! Cost: one pass over the header.
+
+use std::fmt;
+use std::sync::Arc;
+
+use curtail_kernel::flow::{Progress, Spent};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::{MILLI_MAX, NS_MAX, milli, parse_hex};
+
+/// As many bytes as the header may have in all; beyond them only our member is written.
+const HEADER_BYTES_MAX: usize = 8_192;
+/// As many as our member may have, key included.
+const MEMBER_BYTES_MAX: usize = 200;
+/// As many as a name may have, percent-encoded.
+const NAME_BYTES_MAX: usize = 96;
+const KEY: &str = "curtail";
+/// All but the unreserved characters of RFC 3986.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The name of a workflow: not empty, and at most 96 bytes when percent-encoded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkflowName(Arc<str>);
+
+impl WorkflowName {
+    /// None where it is empty or too long.
+    #[must_use]
+    pub fn new(name: &str) -> Option<Self> {
+        // A byte needs at least one byte.
+        let is_short = name.len() <= NAME_BYTES_MAX
+            && utf8_percent_encode(name, ENCODED).map(str::len).sum::<usize>() <= NAME_BYTES_MAX;
+        (is_short && !name.is_empty()).then(|| Self(name.into()))
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for WorkflowName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a call carries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallMeta {
+    /// The workflow of its request.
+    pub workflow: WorkflowName,
+    /// a: what the request spent before this call.
+    pub spent: Spent,
+    /// T: what a whole request of the workflow spends, as estimated at its entry; 0 where it is unknown.
+    pub totals: Spent,
+    /// The process that calls; a random number.
+    pub caller: u32,
+    /// So many requests per second of this workflow the caller wants to send, before its own limits.
+    pub wanted: f64,
+}
+
+impl CallMeta {
+    /// Of this workflow, and of nothing else yet.
+    #[must_use]
+    pub fn of(workflow: WorkflowName) -> Self {
+        Self { workflow, spent: Spent::default(), totals: Spent::default(), caller: 0, wanted: 0.0 }
+    }
+
+    /// The counters that a request begins with at the process that is called.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress {
+            upstream: self.spent,
+            here: Spent::default(),
+            total_service_ns: self.totals.service_ns,
+            total_work_ns: self.totals.work_ns,
+        }
+    }
+
+    /// As a member of `baggage`, at most 200 bytes.
+    #[must_use]
+    pub fn to_member(&self) -> String {
+        let Self { workflow, spent, totals, caller, wanted } = self;
+        let name = utf8_percent_encode(workflow.as_str(), ENCODED);
+        let [service, work] = [spent.service_ns, spent.work_ns].map(|ns| ns.min(NS_MAX));
+        let [all, all_work] = [totals.service_ns, totals.work_ns].map(|ns| ns.min(NS_MAX));
+        let wanted = milli(*wanted);
+        format!("{KEY}=1:{name}:{service:x}:{work:x}:{all:x}:{all_work:x}:{caller:x}:{wanted:x}")
+    }
+
+    fn parse(value: &str) -> Option<Self> {
+        let mut fields = value.split(':');
+        if fields.next()? != "1" {
+            return None;
+        }
+        let name = percent_decode_str(fields.next()?).decode_utf8().ok()?;
+        let workflow = WorkflowName::new(&name)?;
+        let mut number = |most| fields.next().and_then(|digits| parse_hex(digits, most));
+        let spent = Spent { service_ns: number(NS_MAX)?, work_ns: number(NS_MAX)? };
+        let totals = Spent { service_ns: number(NS_MAX)?, work_ns: number(NS_MAX)? };
+        let caller = number(u64::from(u32::MAX))? as u32;
+        let wanted = number(MILLI_MAX)? as f64 / 1e3;
+        Some(Self { workflow, spent, totals, caller, wanted })
+    }
+}
+
+/// The members of all lines of the header, without whitespace around them.
+fn members<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
+    let members = lines.flat_map(|line| line.split(|&byte| byte == b','));
+    members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+/// The value of our member, without properties; none of a member of another vendor.
+fn ours(member: &[u8]) -> Option<&[u8]> {
+    let rest = member.strip_prefix(KEY.as_bytes())?.trim_ascii_start().strip_prefix(b"=")?;
+    let end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
+    Some(rest[..end].trim_ascii())
+}
+
+/// Our member; none where there is none, or one that is malformed. The first one counts.
+pub(super) fn find<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<CallMeta> {
+    let value = members(lines).find_map(ours)?;
+    let is_short = value.len() + KEY.len() < MEMBER_BYTES_MAX;
+    CallMeta::parse(str::from_utf8(value).ok().filter(|_| is_short)?)
+}
+
+/// One line: our member, and those of other vendors, if they fit. None where there is nothing to write.
+pub(super) fn join<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    member: Option<&str>,
+) -> Option<Vec<u8>> {
+    let mut joined = member.unwrap_or_default().as_bytes().to_vec();
+    let alone = joined.len();
+    for other in members(lines).filter(|member| ours(member).is_none()) {
+        if joined.len() + other.len() >= HEADER_BYTES_MAX {
+            joined.truncate(alone);
+            break;
+        }
+        if !joined.is_empty() {
+            joined.push(b',');
+        }
+        joined.extend_from_slice(other);
+    }
+    (!joined.is_empty()).then_some(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn found(text: &[u8]) -> Option<CallMeta> {
+        find([text].into_iter())
+    }
+
+    #[test]
+    fn hostile_members_are_ignored() {
+        let good = "curtail=1:a:1:2:3:4:5:6";
+        assert!(found(good.as_bytes()).is_some());
+        assert!(found(format!("{good}:later;property=1").as_bytes()).is_some());
+        let long = format!("curtail=1:{}:1:2:3:4:5:6", "a".repeat(97));
+        let padded = format!("{good}:{}", "0".repeat(200));
+        let bad = [
+            "curtail=2:a:1:2:3:4:5:6",
+            "curtail=1::1:2:3:4:5:6",
+            "curtail=1:a:1:2:3:4:5",
+            "curtail=1:a:-1:2:3:4:5:6",
+            "curtail=1:a:+1:2:3:4:5:6",
+            "curtail=1:a:NaN:2:3:4:5:6",
+            "curtail=1:a:ffffffffffffffff:2:3:4:5:6",
+            "curtail=1:a:11111111111111111:2:3:4:5:6",
+            "curtail=1:a:1:2:3:4:100000000:6",
+            "curtail=1:%ff:1:2:3:4:5:6",
+            "curtail",
+            "curtails=1:a:1:2:3:4:5:6",
+            &long,
+            &padded,
+        ];
+        for bad in bad {
+            assert_eq!(found(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(found(b"curtail=1:\xff:1:2:3:4:5:6"), None);
+    }
+
+    #[test]
+    fn the_header_is_bounded_and_members_are_never_cut() {
+        let others = vec![b'x'; 8_000];
+        let ours = "curtail=1:a:1:2:3:4:5:6";
+        let kept = join([&others[..]].into_iter(), Some(ours)).expect("there is one");
+        assert_eq!(kept.len(), ours.len() + 1 + others.len());
+        let lines = [&others[..], b"y=1".as_slice(), &others[..200]];
+        assert_eq!(join(lines.into_iter(), Some(ours)).as_deref(), Some(ours.as_bytes()));
+        assert_eq!(join([b" , ".as_slice()].into_iter(), None), None);
+    }
+
+    proptest! {
+        #[test]
+        fn members_round_trip_and_are_short(
+            name in ".{1,40}",
+            spent: [u64; 4],
+            caller: u32,
+            wanted in prop_oneof![-1e9..1e15, Just(f64::NAN), Just(f64::INFINITY)],
+        ) {
+            let Some(workflow) = WorkflowName::new(&name) else { return Ok(()) };
+            let [service_ns, work_ns, all, all_work] = spent;
+            let meta = CallMeta {
+                workflow,
+                spent: Spent { service_ns, work_ns },
+                totals: Spent { service_ns: all, work_ns: all_work },
+                caller,
+                wanted,
+            };
+            let member = meta.to_member();
+            prop_assert!(member.len() <= MEMBER_BYTES_MAX, "{}", member);
+            let read = found(member.as_bytes()).expect("well-formed");
+            prop_assert_eq!(read.to_member(), member);
+            prop_assert_eq!((&read.workflow, read.caller), (&meta.workflow, caller));
+            prop_assert_eq!(read.spent.service_ns, service_ns.min(NS_MAX));
+        }
+    }
+}

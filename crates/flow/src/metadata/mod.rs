@@ -1,0 +1,149 @@
+//! What travels with calls and responses, and how it is written into headers.
+//!
+//! Source: document 002 §5.2.4, *Metadata propagation* and Table 5.3; W3C Baggage; the gRPC wire protocol.
+//!
+//! - **A call** carries one member in the header `baggage`, `curtail=1:…` ([`baggage`]): the workflow, what the request
+//!   spent so far, its estimated totals, the caller, and what the caller wants to send. Members of other vendors stay.
+//!   The deadline travels in `grpc-timeout` ([`timeout`]): a remaining duration, because clocks differ, so it shrinks at
+//!   every hop.
+//! - **A response** carries `curtail-rate`, the announcement, and `curtail-spent`, what the call spent ([`response`]).
+//!
+//! Everything here comes from outside. A value that is malformed, too long or absurd is ignored, and nothing panics.
+//!
+//! Cost: at most 200 bytes per call, one allocation to read a workflow's name, one to write the headers.
+
+mod baggage;
+mod response;
+mod timeout;
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
+
+use curtail_kernel::flow::{Announcement, Spent};
+
+pub use baggage::{CallMeta, WorkflowName};
+pub use response::{format_rate, format_spent, parse_rate, parse_spent};
+pub use timeout::{format_timeout, parse_timeout};
+
+/// The header of members that travel end to end, ours among them.
+pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
+/// The header with the time that a call has left.
+pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+/// The response header with the announced rate.
+pub const RATE: HeaderName = HeaderName::from_static("curtail-rate");
+/// The response header with what the call spent.
+pub const SPENT: HeaderName = HeaderName::from_static("curtail-spent");
+
+/// No duration in metadata is longer, in ns: 13 days. A longer one is absurd.
+const NS_MAX: u64 = 1 << 50;
+/// No rate in metadata is higher, in thousandths of a request per second.
+const MILLI_MAX: u64 = 1 << 50;
+
+/// A rate in thousandths, at most [`MILLI_MAX`]; 0 for what is not a number.
+fn milli(rate: f64) -> u64 {
+    // The cast saturates.
+    ((rate * 1e3).round() as u64).min(MILLI_MAX)
+}
+
+/// Between one and 16 hexadecimal digits, up to a maximum.
+fn parse_hex(digits: &str, most: u64) -> Option<u64> {
+    // `from_str_radix` alone would accept a sign.
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let value = u64::from_str_radix(digits, 16).ok().filter(|_| is_hex && digits.len() <= 16)?;
+    (value <= most).then_some(value)
+}
+
+/// Our part of the headers of a call.
+#[must_use]
+pub fn read_call(headers: &HeaderMap) -> Option<CallMeta> {
+    baggage::find(headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes))
+}
+
+/// Puts our part into the headers of a call, in place of one that is there.
+pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>) {
+    let member = meta.map(CallMeta::to_member);
+    let lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
+    let joined = baggage::join(lines, member.as_deref());
+    // Members of other vendors come from header values, so they are valid in one.
+    match joined.and_then(|value| HeaderValue::from_bytes(&value).ok()) {
+        Some(value) => drop(headers.insert(BAGGAGE, value)),
+        None => drop(headers.remove(BAGGAGE)),
+    }
+}
+
+/// The announcement and what the call spent, from the headers of a response.
+#[must_use]
+pub fn read_response(headers: &HeaderMap) -> (Option<Announcement>, Option<Spent>) {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    (text(&RATE).and_then(parse_rate), text(&SPENT).and_then(parse_spent))
+}
+
+/// Puts both into the headers of a response; what is not given is removed.
+pub fn write_response(
+    headers: &mut HeaderMap,
+    announcement: Option<&Announcement>,
+    spent: Option<Spent>,
+) {
+    let values = [(RATE, announcement.map(format_rate)), (SPENT, spent.map(format_spent))];
+    for (name, value) in values {
+        match value.and_then(|value| HeaderValue::try_from(value).ok()) {
+            Some(value) => drop(headers.insert(name, value)),
+            None => drop(headers.remove(name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use curtail_kernel::flow::Via;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_from_outside_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let Ok(value) = HeaderValue::from_bytes(&bytes) else { return Ok(()) };
+            let mut headers = HeaderMap::new();
+            for name in [BAGGAGE, GRPC_TIMEOUT, RATE, SPENT] {
+                headers.insert(name, value.clone());
+            }
+            let _ = (read_call(&headers), read_response(&headers), timeout::read(&headers));
+            write_call(&mut headers, None);
+            prop_assert!(read_call(&headers).is_none());
+        }
+
+        #[test]
+        fn mutated_members_are_read_or_ignored(at in 0_usize..80, byte in 0x21_u8..0x7f) {
+            let mut member = b"curtail=1:check%20out:1f:2e:3d:4c:deadbeef:5b".to_vec();
+            if let Some(place) = member.get_mut(at) {
+                *place = byte;
+            }
+            if let Some(meta) = baggage::find([&member[..]].into_iter()) {
+                let again = meta.to_member();
+                prop_assert_eq!(baggage::find([again.as_bytes()].into_iter()), Some(meta));
+            }
+        }
+    }
+
+    #[test]
+    fn headers_round_trip_and_ours_can_be_taken_out() {
+        let mut headers = HeaderMap::new();
+        headers.append(BAGGAGE, HeaderValue::from_static("tenant=9;p=1 , curtail=old"));
+        headers.append(BAGGAGE, HeaderValue::from_static("user=7"));
+        let meta = CallMeta::of(WorkflowName::new("buy, now").expect("short"));
+        write_call(&mut headers, Some(&meta));
+        assert_eq!(read_call(&headers), Some(meta));
+        assert_eq!(headers[BAGGAGE], "curtail=1:buy%2C%20now:0:0:0:0:0:0,tenant=9;p=1,user=7");
+        write_call(&mut headers, None);
+        assert_eq!(headers[BAGGAGE], "tenant=9;p=1,user=7");
+
+        let announcement =
+            Announcement { rate: 12.5, local: f64::INFINITY, via: Via::only(0xbeef) };
+        let spent = Spent { service_ns: 5, work_ns: 500 };
+        write_response(&mut headers, Some(&announcement), Some(spent));
+        assert_eq!(read_response(&headers), (Some(announcement), Some(spent)));
+        write_response(&mut headers, None, None);
+        assert_eq!(read_response(&headers), (None, None));
+    }
+}
