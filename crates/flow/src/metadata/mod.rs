@@ -24,6 +24,7 @@ use curtail_kernel::flow::{Announcement, Spent};
 pub use baggage::{CallMeta, WorkflowName};
 pub use response::{format_rate, format_spent, parse_rate, parse_spent};
 pub use timeout::{format_timeout, parse_timeout};
+pub(crate) use timeout::{read as read_timeout, shorten as shorten_timeout};
 
 /// The header of members that travel end to end, ours among them.
 pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");

@@ -1,0 +1,194 @@
+//! Requests at the door: admitted at the rate of their workflow, or rejected while that is still cheap.
+//!
+//! Source: document 002 §5.2.5, *Admission control and drop policies*.
+//!
+//! Cost: one lock per request, one more at its end. A request that waits has one oneshot channel.
+
+use std::time::Duration;
+
+use curtail_kernel::flow::{Drop as Dropped, Progress};
+use curtail_kernel::{Timestamp, flow::WorkflowId};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::Flow;
+use crate::context::Context;
+use crate::metadata::CallMeta;
+use crate::state::{Entry, Verdict};
+
+/// Why a request or a sub-task was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// It could not meet its deadline.
+    Late,
+    /// As many wait as may.
+    Full,
+}
+
+impl From<Dropped> for Reason {
+    fn from(why: Dropped) -> Self {
+        match why {
+            Dropped::Late => Self::Late,
+            Dropped::Full => Self::Full,
+        }
+    }
+}
+
+/// It was not served, and has cost next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", match .reason {
+    Reason::Late => "it cannot meet its deadline",
+    Reason::Full => "too many wait; try again later",
+})]
+pub struct Rejected {
+    /// Why.
+    pub reason: Reason,
+}
+
+impl From<Reason> for Rejected {
+    fn from(reason: Reason) -> Self {
+        Self { reason }
+    }
+}
+
+/// What is known of a request that arrives.
+#[derive(Clone, Debug, Default)]
+pub struct RequestMeta {
+    /// It is late so long after now.
+    pub timeout: Option<Duration>,
+    /// What its caller sent; none where it enters the system.
+    pub call: Option<CallMeta>,
+}
+
+/// A request that may be served. Dropping it says that it did not end well.
+#[derive(Debug)]
+pub struct Admitted {
+    context: Context,
+    since: Timestamp,
+    is_entry: bool,
+    has_ended: bool,
+}
+
+impl Admitted {
+    /// What belongs to the request. Clones share it.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The request has ended, well or not. Only good ones say how long requests of the workflow take.
+    pub fn finish(mut self, is_good: bool) {
+        self.end(is_good);
+    }
+
+    fn end(&mut self, is_good: bool) {
+        self.has_ended = true;
+        let (workflow, progress) = (self.context.id(), self.context.progress());
+        let inner = &self.context.flow().0;
+        let deadline = self.context.deadline().map(|instant| inner.timestamp(instant));
+        let (mut state, now) = inner.lock();
+        let counts = &mut state.counts[workflow.0 as usize];
+        match deadline {
+            Some(deadline) if is_good && now <= deadline => counts.met += 1,
+            Some(_) => counts.missed += 1,
+            None => {}
+        }
+        if is_good {
+            state.process.completed(now, workflow, now.since(self.since));
+            if self.is_entry {
+                state.totals[workflow.0 as usize].add(&progress);
+            }
+        }
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.end(false);
+        }
+    }
+}
+
+/// A request that waits for its turn. Dropping it withdraws the request.
+struct Waiting<'a> {
+    flow: &'a Flow,
+    key: usize,
+    verdict: oneshot::Receiver<Verdict>,
+    is_over: bool,
+}
+
+impl Waiting<'_> {
+    async fn turn(mut self) -> Verdict {
+        let verdict = (&mut self.verdict).await;
+        self.is_over = true;
+        // The sender is in the state until it has sent.
+        verdict.unwrap_or(Err(Reason::Full))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let (mut state, _) = self.flow.0.lock();
+        // Verdicts are sent under the lock: without one, the request still waits.
+        if self.verdict.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+            state.withdraw(self.key);
+        }
+    }
+}
+
+impl Flow {
+    /// Waits until a request of a workflow may go on. Dropping the future withdraws the request.
+    ///
+    /// # Errors
+    /// The request cannot meet its deadline, or as many wait as may.
+    pub async fn admit(&self, workflow: &str, meta: &RequestMeta) -> Result<Admitted, Rejected> {
+        let (id, name) = self.0.classify(workflow);
+        let own = self.0.workflows[id.0 as usize].1;
+        let timeout = [meta.timeout, own].into_iter().flatten().min();
+        // A deadline that no clock can show is none.
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let (entry, progress) = self.arrive(id, deadline, meta);
+        let verdict = match entry {
+            Ok(Entry::Admitted) => Ok(()),
+            Ok(Entry::Waits(key, verdict)) => {
+                Waiting { flow: self, key, verdict, is_over: false }.turn().await
+            }
+            Err(reason) => Err(reason),
+        };
+        if let Err(reason) = verdict {
+            tracing::debug!(service = self.service(), workflow, ?reason, "request rejected");
+            return Err(reason.into());
+        }
+        Ok(Admitted {
+            context: Context::new(self.clone(), (id, name), deadline, progress),
+            since: self.0.timestamp(Instant::now()),
+            is_entry: meta.call.is_none(),
+            has_ended: false,
+        })
+    }
+
+    fn arrive(
+        &self,
+        workflow: WorkflowId,
+        deadline: Option<Instant>,
+        meta: &RequestMeta,
+    ) -> (Result<Entry, Reason>, Progress) {
+        let deadline = self.0.deadline(deadline);
+        let (mut state, now) = self.0.lock();
+        state.advance(now);
+        let progress = match &meta.call {
+            Some(call) => {
+                state.heard(now, workflow, call);
+                call.progress()
+            }
+            None => Progress::begin(&state.totals[workflow.0 as usize]),
+        };
+        let entry = state.arrive(now, workflow, deadline);
+        self.0.arm(&mut state);
+        (entry, progress)
+    }
+}

@@ -1,0 +1,213 @@
+//! What operators say of a process: its workflows, resources and parameters.
+//!
+//! Source: document 002 §5.2.3 and Table 5.1, *CreateRateLimiter* and *ConfigureResourceSemaphore*.
+//!
+//! Cost: once per process.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use curtail_kernel::flow::{Config, ResourceSpec, Workflow, WorkflowId};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::Flow;
+use crate::inner::Inner;
+use crate::metadata::WorkflowName;
+use crate::state::State;
+
+/// The class of workflows without a configuration.
+pub const DEFAULT_WORKFLOW: &str = "default";
+
+/// What operators say of a workflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkflowSpec {
+    /// Its weight, guarantee, limit and priority.
+    pub shares: Workflow,
+    /// A request is late so long after it entered, or earlier, if it says so itself.
+    pub deadline: Option<Duration>,
+}
+
+impl From<Workflow> for WorkflowSpec {
+    fn from(shares: Workflow) -> Self {
+        Self { shares, deadline: None }
+    }
+}
+
+/// Why there is no process.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// The name of a workflow does not fit into metadata.
+    #[error(
+        "workflow {0:?}: its name is empty, or longer than 96 bytes percent-encoded; shorten it"
+    )]
+    Name(String),
+    /// Two of a kind have the same name.
+    #[error("{0:?} is there twice; give each workflow and each resource its own name")]
+    Twice(String),
+    /// A number is out of its range.
+    #[error("{place}: {key} is {value}, and has to be {range}")]
+    Range {
+        /// The workflow or resource, or `config`.
+        place: String,
+        /// The field.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        range: &'static str,
+    },
+}
+
+/// Makes a [`Flow`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    service: String,
+    config: Config,
+    workflows: Vec<(String, WorkflowSpec)>,
+    resources: Vec<(String, ResourceSpec)>,
+}
+
+impl Builder {
+    pub(crate) fn new(service: &str) -> Self {
+        let default = (DEFAULT_WORKFLOW.to_owned(), WorkflowSpec::default());
+        Self {
+            service: service.to_owned(),
+            config: Config::default(),
+            workflows: vec![default],
+            resources: Vec::new(),
+        }
+    }
+
+    /// A workflow by its name. All others are one class, [`DEFAULT_WORKFLOW`], which may be given, too.
+    #[must_use]
+    pub fn workflow(mut self, name: &str, spec: impl Into<WorkflowSpec>) -> Self {
+        match name {
+            DEFAULT_WORKFLOW => self.workflows[0].1 = spec.into(),
+            _ => self.workflows.push((name.to_owned(), spec.into())),
+        }
+        self
+    }
+
+    /// A resource by its name.
+    #[must_use]
+    pub fn resource(mut self, name: &str, spec: ResourceSpec) -> Self {
+        self.resources.push((name.to_owned(), spec));
+        self
+    }
+
+    /// The parameters, in place of the default ones.
+    #[must_use]
+    pub fn config(self, config: Config) -> Self {
+        Self { config, ..self }
+    }
+
+    /// The process. It needs a tokio runtime when the first request comes.
+    ///
+    /// # Errors
+    /// A name or a number cannot be used.
+    pub fn build(self) -> Result<Flow, BuildError> {
+        self.check()?;
+        let Self { service, config, workflows, resources } = self;
+        let shares: Vec<Workflow> = workflows.iter().map(|(_, spec)| spec.shares).collect();
+        let specs: Vec<ResourceSpec> = resources.iter().map(|&(_, spec)| spec).collect();
+        let state = State::new(config, service_hash(&service), &shares, &specs);
+        let numbered = workflows.iter().enumerate();
+        let by_name: HashMap<String, WorkflowId> =
+            numbered.map(|(at, (name, _))| (name.clone(), WorkflowId(at as u32))).collect();
+        let named = |(name, spec): (String, WorkflowSpec)| match WorkflowName::new(&name) {
+            Some(name) => Ok((name, spec.deadline)),
+            None => Err(BuildError::Name(name)),
+        };
+        Ok(Flow(Arc::new(Inner {
+            service,
+            workflows: workflows.into_iter().map(named).collect::<Result<_, _>>()?,
+            by_name,
+            resources: resources.into_iter().map(|(name, _)| name).collect(),
+            drops_late: config.drops_late,
+            // Keys of the standard hasher are random.
+            caller: RandomState::new().build_hasher().finish() as u32,
+            since: Instant::now(),
+            state: Mutex::new(state),
+            wake: Arc::new(Notify::new()),
+        })))
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        for names in [names(&self.workflows), names(&self.resources)] {
+            let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+            if let Some(pair) = twice {
+                return Err(BuildError::Twice(pair[0].to_owned()));
+            }
+        }
+        for (name, spec) in &self.workflows {
+            let Workflow { weight, guarantee, limit, .. } = spec.shares;
+            range(name, "weight", weight, weight > 0.0 && weight.is_finite(), "above 0")?;
+            let is_rate = guarantee >= 0.0 && guarantee.is_finite();
+            range(name, "guarantee", guarantee, is_rate, "0 or above")?;
+            range(name, "limit", limit, limit > 0.0, "above 0")?;
+        }
+        for (name, spec) in &self.resources {
+            range(name, "slots", spec.slots, spec.slots > 0, "at least 1")?;
+            range(name, "queue", spec.queue, spec.queue > 0, "at least 1")?;
+        }
+        let Config { interval_ns, quantile, target, least_rate, drain_ns, .. } = self.config;
+        let of = "config";
+        range(of, "interval_ns", interval_ns, interval_ns >= 1_000_000, "at least 1 ms")?;
+        range(of, "quantile", quantile, (0.0..=1.0).contains(&quantile), "between 0 and 1")?;
+        range(of, "target", target, target > 0.0 && target <= 1.0, "above 0, up to 1")?;
+        let is_rate = least_rate > 0.0 && least_rate.is_finite();
+        range(of, "least_rate", least_rate, is_rate, "above 0")?;
+        range(of, "drain_ns", drain_ns, drain_ns > 0, "above 0")
+    }
+}
+
+fn names<T>(named: &[(String, T)]) -> Vec<&str> {
+    let mut names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+fn range(
+    place: &str,
+    key: &'static str,
+    value: impl ToString,
+    is_inside: bool,
+    range: &'static str,
+) -> Result<(), BuildError> {
+    if is_inside {
+        return Ok(());
+    }
+    Err(BuildError::Range { place: place.to_owned(), key, value: value.to_string(), range })
+}
+
+/// The name of a service among those that a rate depends on: FNV-1a, folded. All processes compute the same.
+fn service_hash(name: &str) -> u16 {
+    let hash = name
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (hash >> 16) as u16 ^ hash as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_its_place() {
+        let weight = Workflow { weight: f64::NAN, ..Workflow::default() };
+        let error = Flow::builder("a").workflow("buy", weight).build().expect_err("no weight");
+        assert_eq!(error.to_string(), "buy: weight is NaN, and has to be above 0");
+        let config = Config { interval_ns: 0, ..Config::default() };
+        assert!(Flow::builder("a").config(config).build().is_err());
+        let none = ResourceSpec { slots: 0, queue: 1 };
+        assert!(Flow::builder("a").resource("disk", none).build().is_err());
+        let buy = Workflow::default();
+        let twice = Flow::builder("a").workflow("buy", buy).workflow("buy", buy).build();
+        assert_eq!(twice.err(), Some(BuildError::Twice("buy".to_owned())));
+        assert!(Flow::builder("a").workflow("", buy).build().is_err());
+        assert!(Flow::builder("a").workflow(DEFAULT_WORKFLOW, buy).build().is_ok());
+    }
+}

@@ -1,0 +1,167 @@
+//! What belongs to a request while it is served: its workflow, its deadline, and how far it has come.
+//!
+//! Source: document 002 §5.2.3, the context object, and §5.2.4, *Progress metrics*.
+//!
+//! A context is passed on by hand, in the extensions of a request, or by the task ([`Context::scope`]). Calls and
+//! sub-tasks of one context follow each other, so their service times add up. What runs in parallel gets a context per
+//! branch ([`Context::parallel`]), and counts by the mean.
+//!
+//! Cost: an allocation per request and per branch, a lock without contention per change.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use curtail_kernel::flow::{Progress, Spent, WorkflowId};
+use curtail_kernel::schedule::Standing;
+use tokio::time::Instant;
+
+use crate::Flow;
+use crate::inner::lock;
+use crate::metadata::{CallMeta, WorkflowName};
+
+tokio::task_local! {
+    static CURRENT: Context;
+}
+
+/// What belongs to a request. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Context(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    flow: Flow,
+    id: WorkflowId,
+    name: WorkflowName,
+    deadline: Option<Instant>,
+    progress: Mutex<Progress>,
+    /// Where it is a branch.
+    fork: Option<Arc<Fork>>,
+}
+
+/// Parallel branches of a request.
+#[derive(Debug)]
+struct Fork {
+    parent: Context,
+    branches: u32,
+    sum: Mutex<Spent>,
+}
+
+impl Context {
+    pub(crate) fn new(
+        flow: Flow,
+        (id, name): (WorkflowId, WorkflowName),
+        deadline: Option<Instant>,
+        progress: Progress,
+    ) -> Self {
+        let progress = Mutex::new(progress);
+        Self(Arc::new(Shared { flow, id, name, deadline, progress, fork: None }))
+    }
+
+    /// The name of its workflow, also where that has no configuration here.
+    #[must_use]
+    pub fn workflow(&self) -> &str {
+        self.0.name.as_str()
+    }
+
+    pub(crate) fn id(&self) -> WorkflowId {
+        self.0.id
+    }
+
+    /// The process that serves it.
+    #[must_use]
+    pub fn flow(&self) -> &Flow {
+        &self.0.flow
+    }
+
+    /// When it is late; none where it never is.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.0.deadline
+    }
+
+    /// The time that it has left; none where it is never late.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.0.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// How far it has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        *lock(&self.0.progress)
+    }
+
+    /// A resource that is not the scheduler's has served it for so long.
+    pub fn served(&self, time: Duration) {
+        lock(&self.0.progress).served(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// A call has come back, which spent so much.
+    pub(crate) fn joined(&self, spent: Spent) {
+        lock(&self.0.progress).joined(1, spent);
+    }
+
+    /// A context for each of so many parallel branches. What they spent is joined when the last of them is dropped.
+    #[must_use]
+    pub fn parallel(&self, branches: u32) -> Vec<Self> {
+        let sum = Mutex::new(Spent::default());
+        let fork = Arc::new(Fork { parent: self.clone(), branches, sum });
+        let begun = self.progress().downstream();
+        let branch = |_| {
+            Self(Arc::new(Shared {
+                flow: self.0.flow.clone(),
+                id: self.0.id,
+                name: self.0.name.clone(),
+                deadline: self.0.deadline,
+                progress: Mutex::new(begun),
+                fork: Some(Arc::clone(&fork)),
+            }))
+        };
+        (0..branches).map(branch).collect()
+    }
+
+    /// Runs a future with this context as [`Self::current`]. A task that it spawns does not inherit it.
+    pub fn scope<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
+        CURRENT.scope(self, future)
+    }
+
+    /// The context that the task has.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+
+    /// What a call of this request carries, except for what its caller wants.
+    pub(crate) fn call(&self) -> CallMeta {
+        let Progress { upstream, total_service_ns, total_work_ns, .. } =
+            self.progress().downstream();
+        let totals = Spent { service_ns: total_service_ns, work_ns: total_work_ns };
+        let caller = self.0.flow.0.caller;
+        CallMeta { spent: upstream, totals, caller, ..CallMeta::of(self.0.name.clone()) }
+    }
+
+    /// What the scheduler knows of it.
+    pub(crate) fn standing(&self) -> Standing {
+        let deadline = self.0.flow.0.deadline(self.0.deadline);
+        Standing { deadline, progress: self.progress(), priority: 0 }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(fork) = &self.fork {
+            let here = lock(&self.progress).here;
+            let mut sum = lock(&fork.sum);
+            sum.service_ns = sum.service_ns.saturating_add(here.service_ns);
+            sum.work_ns = sum.work_ns.saturating_add(here.work_ns);
+        }
+    }
+}
+
+impl Drop for Fork {
+    fn drop(&mut self) {
+        let sum = *lock(&self.sum);
+        lock(&self.parent.0.progress).joined(self.branches, sum);
+    }
+}

@@ -1,0 +1,121 @@
+//! The instances of services that this process calls, by name: a bounded table of dense names.
+//!
+//! Source: document 002 §5.2.4, *Rate aggregation*. Instances come and go, and the kernel's names stay, so an instance
+//! beyond [`INSTANCES_MAX`] of its service takes the place of the one not called for longest.
+//!
+//! Cost: O(1) per call; O(instances) for a new one.
+
+use curtail_kernel::Timestamp;
+use curtail_kernel::flow::{InstanceId, Process};
+
+/// As many instances of a service are known.
+pub(crate) const INSTANCES_MAX: usize = 256;
+/// As many services; those beyond are called without limits.
+pub(crate) const SERVICES_MAX: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Services(Vec<Service>);
+
+#[derive(Debug)]
+struct Service {
+    name: String,
+    instances: Vec<Instance>,
+}
+
+#[derive(Debug)]
+struct Instance {
+    name: String,
+    id: InstanceId,
+    /// Grows when the place gets another name.
+    generation: u32,
+    called: Timestamp,
+}
+
+/// An instance, as long as its place is not another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    service: usize,
+    at: usize,
+    generation: u32,
+    id: InstanceId,
+}
+
+impl Services {
+    /// The kernel's name, as long as the place is the same instance's. It counts as called.
+    pub(crate) fn id(&mut self, now: Timestamp, place: Place) -> Option<InstanceId> {
+        let instance = self.0.get_mut(place.service)?.instances.get_mut(place.at)?;
+        if instance.generation != place.generation {
+            return None;
+        }
+        instance.called = now;
+        Some(instance.id)
+    }
+
+    /// The place of an instance, which may be new; none where there are too many services.
+    pub(crate) fn place(
+        &mut self,
+        process: &mut Process,
+        now: Timestamp,
+        (service, name): (&str, &str),
+    ) -> Option<Place> {
+        let known = self.0.iter().position(|known| known.name == service);
+        let of = match known {
+            Some(of) => of,
+            None if self.0.len() >= SERVICES_MAX => return None,
+            None => {
+                self.0.push(Service { name: service.to_owned(), instances: Vec::new() });
+                self.0.len() - 1
+            }
+        };
+        let instances = &mut self.0[of].instances;
+        let at = match instances.iter().position(|known| known.name == name) {
+            Some(at) => at,
+            None if instances.len() < INSTANCES_MAX => {
+                let id = process.add_instance(of as u32);
+                let name = name.to_owned();
+                instances.push(Instance { name, id, generation: 0, called: now });
+                instances.len() - 1
+            }
+            None => {
+                let oldest = (0..instances.len()).min_by_key(|&at| instances[at].called)?;
+                let place = &mut instances[oldest];
+                process.forget(place.id);
+                name.clone_into(&mut place.name);
+                place.generation = place.generation.wrapping_add(1);
+                place.called = now;
+                oldest
+            }
+        };
+        let Instance { generation, id, .. } = instances[at];
+        Some(Place { service: of, at, generation, id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use curtail_kernel::flow::{Config, Workflow};
+
+    use super::*;
+
+    #[test]
+    fn instances_are_bounded_and_a_place_that_is_lost_is_not_used() {
+        let mut process = Process::new(Config::default(), &[Workflow::default()], &[]);
+        let mut services = Services::default();
+        let mut place = |ms, service: &str, name: &str| {
+            let place = services.place(&mut process, Timestamp(ms), (service, name));
+            (place, place.and_then(|place| services.id(Timestamp(ms), place)))
+        };
+        let (first, id) = place(0, "store", "0");
+        assert_eq!(id, Some(InstanceId(0)));
+        for instance in 1..INSTANCES_MAX {
+            place(1, "store", &instance.to_string());
+        }
+        assert_eq!(place(2, "store", "7").1, Some(InstanceId(7)));
+        assert_eq!(place(3, "store", "new").1, Some(InstanceId(0)), "that of the oldest");
+        for service in 1..SERVICES_MAX {
+            assert!(place(4, &service.to_string(), "a").1.is_some());
+        }
+        assert_eq!(place(4, "one too many", "a"), (None, None));
+        assert_eq!(services.id(Timestamp(5), first.expect("it was there")), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! Responses: what a rejection looks like, and which ones are good.
+//!
+//! Source: RFC 9110 §15.6.4 and §10.2.3; the gRPC wire protocol, *Trailers-Only*.
+//!
+//! Cost: three header fields per rejection.
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Response, StatusCode};
+
+use crate::admission::Reason;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// Statuses that say something about the server, and not about the request: cancelled, unknown, deadline exceeded,
+/// resource exhausted, internal, unavailable, data loss.
+const GRPC_BAD: [u32; 7] = [1, 2, 4, 8, 13, 14, 15];
+
+/// Is a request gRPC, by its content type?
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// The response to a request that is not served.
+pub(crate) fn rejection<B: Default>(reason: Reason, is_grpc: bool) -> Response<B> {
+    let mut response = Response::new(B::default());
+    let headers = response.headers_mut();
+    if is_grpc {
+        let (status, message) = match reason {
+            Reason::Late => ("4", "the deadline cannot be met"),
+            Reason::Full => ("8", "too many requests wait"),
+        };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(GRPC_STATUS, HeaderValue::from_static(status));
+        headers.insert(GRPC_MESSAGE, HeaderValue::from_static(message));
+    } else {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+/// Has the server done what it was asked to do? The status of a gRPC response with a body comes in its trailers, which
+/// are not waited for.
+pub(crate) fn is_good<B>(response: &Response<B>) -> bool {
+    let code =
+        response.headers().get(GRPC_STATUS).and_then(|code| code.to_str().ok()?.parse().ok());
+    let status = response.status();
+    !status.is_server_error()
+        && status != StatusCode::TOO_MANY_REQUESTS
+        && code.is_none_or(|code: u32| !GRPC_BAD.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejections_speak_the_protocol_of_the_request_and_are_not_good() {
+        let plain: Response<()> = rejection(Reason::Late, false);
+        assert_eq!(plain.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(plain.headers()[RETRY_AFTER], "1");
+        for (reason, code) in [(Reason::Full, "8"), (Reason::Late, "4")] {
+            let grpc: Response<()> = rejection(reason, true);
+            assert_eq!(grpc.status(), StatusCode::OK);
+            assert_eq!(grpc.headers()[GRPC_STATUS], code);
+            assert!(!is_good(&grpc));
+        }
+        assert!(!is_good(&plain));
+        let mut found_none = Response::new(());
+        assert!(is_good(&found_none));
+        found_none.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static("5"));
+        assert!(is_good(&found_none), "NOT_FOUND is about the request");
+    }
+}

@@ -1,0 +1,165 @@
+//! A process as a tower layer around its own service, over HTTP or gRPC.
+//!
+//! Source: document 002 §5.2.3 and §5.2.4, *Metadata propagation*.
+//!
+//! The layer reads the metadata of a request, waits for its admission, and gives the service a [`Context`], in the
+//! extensions of the request and as [`Context::current`]. It puts the announcement for the caller and what the request
+//! spent on the response, also on that of a rejection. A request ends with the head of its response; a body that
+//! streams after that holds nothing.
+//!
+//! At a **trust edge** metadata comes from clients, which may lie: it is taken out, and the workflow comes from a
+//! function on the request. A client's `grpc-timeout` counts only where the workflow has no deadline of its own, because
+//! an early deadline can be a way to the front of a queue.
+//!
+//! Cost: three locks and one boxed future per request.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use http::request::Parts;
+use http::{HeaderMap, Request, Response};
+use tower::{Layer, Service, ServiceExt as _};
+
+use crate::Flow;
+use crate::admission::{Admitted, RequestMeta};
+use crate::builder::DEFAULT_WORKFLOW;
+use crate::context::Context;
+use crate::metadata::{self, CallMeta};
+use crate::respond::{is_good, is_grpc, rejection};
+
+type Classify = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
+
+/// Puts a process around its service.
+#[derive(Clone)]
+pub struct ServerLayer {
+    flow: Flow,
+    is_edge: bool,
+    classify: Option<Classify>,
+}
+
+impl ServerLayer {
+    /// Inside of the system, where callers are trusted.
+    #[must_use]
+    pub fn new(flow: Flow) -> Self {
+        Self { flow, is_edge: false, classify: None }
+    }
+
+    /// At a trust edge: requests bring no metadata, and the function says of which workflow they are.
+    #[must_use]
+    pub fn edge<F>(flow: Flow, workflow: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        Self { flow, is_edge: true, classify: Some(Arc::new(workflow)) }
+    }
+
+    /// The same, where the function says of which workflow a request without metadata is.
+    #[must_use]
+    pub fn classify<F>(self, workflow: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        Self { classify: Some(Arc::new(workflow)), ..self }
+    }
+
+    /// The workflow of a request, and what is known of it. At a trust edge metadata is taken out of it.
+    fn read(&self, parts: &mut Parts) -> (String, RequestMeta) {
+        let timeout = metadata::read_timeout(&parts.headers);
+        let call = metadata::read_call(&parts.headers).filter(|_| !self.is_edge);
+        let workflow = match (&call, &self.classify) {
+            (Some(call), _) => Some(call.workflow.as_str().to_owned()),
+            (None, Some(classify)) => classify(parts),
+            (None, None) => None,
+        };
+        let workflow = workflow.unwrap_or_else(|| DEFAULT_WORKFLOW.to_owned());
+        let mut meta = RequestMeta { timeout, call };
+        if self.is_edge {
+            metadata::write_call(&mut parts.headers, None);
+            let (id, _) = self.flow.0.classify(&workflow);
+            if self.flow.0.workflows[id.0 as usize].1.is_some() {
+                meta.timeout = None;
+            }
+        }
+        (workflow, meta)
+    }
+
+    /// What a response says: to callers that sent metadata, and to no other.
+    fn write(
+        &self,
+        headers: &mut HeaderMap,
+        workflow: &str,
+        call: Option<&CallMeta>,
+        admitted: Option<&Admitted>,
+    ) {
+        let announced = call.and_then(|call| self.flow.announcement(workflow, call.caller));
+        let spent = admitted.filter(|_| call.is_some()).map(|of| of.context().progress().here);
+        metadata::write_response(headers, announced.as_ref(), spent);
+    }
+}
+
+impl fmt::Debug for ServerLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { flow, is_edge, .. } = self;
+        f.debug_struct("ServerLayer")
+            .field("service", &flow.service())
+            .field("is_edge", is_edge)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Layer<S> for ServerLayer {
+    type Service = Server<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Server { inner, layer: self.clone() }
+    }
+}
+
+/// A service behind the admission of its process. It is always ready: requests wait in the call, by workflow.
+#[derive(Clone, Debug)]
+pub struct Server<S> {
+    inner: S,
+    layer: ServerLayer,
+}
+
+impl<S, B, R> Service<Request<B>> for Server<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+    R: Default,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> Poll<Result<(), S::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let Self { inner, layer } = self.clone();
+        Box::pin(async move {
+            let (mut parts, body) = request.into_parts();
+            let (workflow, meta) = layer.read(&mut parts);
+            let call = meta.call.as_ref();
+            let admitted = match layer.flow.admit(&workflow, &meta).await {
+                Ok(admitted) => admitted,
+                Err(rejected) => {
+                    let mut response = rejection(rejected.reason, is_grpc(&parts.headers));
+                    layer.write(response.headers_mut(), &workflow, call, None);
+                    return Ok(response);
+                }
+            };
+            let context: Context = admitted.context().clone();
+            parts.extensions.insert(context.clone());
+            let service = inner.oneshot(Request::from_parts(parts, body));
+            let mut response = context.scope(service).await?;
+            layer.write(response.headers_mut(), &workflow, call, Some(&admitted));
+            admitted.finish(is_good(&response));
+            Ok(response)
+        })
+    }
+}

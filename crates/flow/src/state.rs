@@ -1,0 +1,212 @@
+//! The kernel's [`Process`] and what its callers have to keep beside it: who waits, what was counted.
+//!
+//! All of it is behind one short lock. Names are dense: a slab of requests that wait, and one of sub-tasks per resource.
+//! Results are sent under the lock, so a future that is dropped finds out there what has become of its request.
+//!
+//! Cost: that of the kernel, and O(1) on top; one oneshot channel per request or sub-task that waits.
+
+use curtail_kernel::Timestamp;
+use curtail_kernel::flow::{
+    Admission, Config, Process, RequestId, ResourceId, ResourceSpec, Totals, Turn, Workflow,
+    WorkflowId,
+};
+use curtail_kernel::schedule::Standing;
+use curtail_kernel::stage::{JobId, Purged};
+use slab::Slab;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::admission::Reason;
+use crate::callers::Callers;
+use crate::downstream::Services;
+
+/// What becomes of a request or sub-task that waited.
+pub(crate) type Verdict = Result<(), Reason>;
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) process: Process,
+    pub(crate) callers: Callers,
+    pub(crate) services: Services,
+    /// By workflow.
+    pub(crate) totals: Vec<Totals>,
+    pub(crate) counts: Vec<Counts>,
+    waiting: Slab<(WorkflowId, oneshot::Sender<Verdict>)>,
+    pub(crate) resources: Vec<Jobs>,
+    /// When the task that keeps the time wakes up.
+    pub(crate) armed: Timestamp,
+    pub(crate) timer: Option<AbortHandle>,
+}
+
+/// Since the start, of one workflow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) admitted: u64,
+    pub(crate) late: u64,
+    pub(crate) full: u64,
+    pub(crate) met: u64,
+    pub(crate) missed: u64,
+}
+
+impl Counts {
+    pub(crate) fn dropped(&mut self, reason: Reason) {
+        match reason {
+            Reason::Late => self.late += 1,
+            Reason::Full => self.full += 1,
+        }
+    }
+}
+
+/// The sub-tasks at one resource.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    /// Those that wait have a sender.
+    jobs: Slab<Option<oneshot::Sender<Verdict>>>,
+    pub(crate) late: u64,
+    pub(crate) full: u64,
+}
+
+/// A request at the door.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    Admitted,
+    Waits(usize, oneshot::Receiver<Verdict>),
+}
+
+impl State {
+    pub(crate) fn new(
+        config: Config,
+        service: u16,
+        workflows: &[Workflow],
+        resources: &[ResourceSpec],
+    ) -> Self {
+        Self {
+            process: Process::new(config, workflows, resources).of_service(service),
+            callers: Callers::default(),
+            services: Services::default(),
+            totals: vec![Totals::default(); workflows.len()],
+            counts: vec![Counts::default(); workflows.len()],
+            waiting: Slab::new(),
+            resources: resources.iter().map(|_| Jobs::default()).collect(),
+            armed: Timestamp(0),
+            timer: None,
+        }
+    }
+
+    /// Lets time pass: rates change, and requests whose turn has come go on.
+    pub(crate) fn advance(&mut self, now: Timestamp) {
+        self.process.tick(now);
+        while let Some((RequestId(request), outcome)) = self.process.release(now) {
+            let (workflow, sender) = self.waiting.remove(request as usize);
+            let verdict = outcome.map_err(Reason::from);
+            let counts = &mut self.counts[workflow.0 as usize];
+            match verdict {
+                Ok(()) => counts.admitted += 1,
+                Err(reason) => counts.dropped(reason),
+            }
+            // A future that is being dropped reads it under the lock.
+            let _ = sender.send(verdict);
+        }
+    }
+
+    pub(crate) fn arrive(
+        &mut self,
+        now: Timestamp,
+        workflow: WorkflowId,
+        deadline: Timestamp,
+    ) -> Result<Entry, Reason> {
+        let key = self.waiting.vacant_key();
+        let counts = &mut self.counts[workflow.0 as usize];
+        match self.process.arrive(now, RequestId(key as u32), workflow, deadline) {
+            Admission::Queued => {
+                let (sender, receiver) = oneshot::channel();
+                self.waiting.insert((workflow, sender));
+                Ok(Entry::Waits(key, receiver))
+            }
+            Admission::Admitted => {
+                counts.admitted += 1;
+                Ok(Entry::Admitted)
+            }
+            Admission::Dropped(why) => {
+                counts.dropped(why.into());
+                Err(why.into())
+            }
+        }
+    }
+
+    /// A request that still waits is given up.
+    pub(crate) fn withdraw(&mut self, key: usize) {
+        let (workflow, _) = self.waiting.remove(key);
+        self.process.withdraw(RequestId(key as u32), workflow);
+    }
+
+    /// A sub-task asks for a resource. It starts at once where there is no receiver.
+    pub(crate) fn subtask(
+        &mut self,
+        now: Timestamp,
+        resource: ResourceId,
+        workflow: WorkflowId,
+        standing: &Standing,
+        hint_ns: Option<u64>,
+    ) -> Result<(JobId, Option<oneshot::Receiver<Verdict>>), Reason> {
+        let at = resource.0 as usize;
+        let key = self.resources[at].jobs.insert(None);
+        let job = JobId(key as u32);
+        if self.process.subtask(now, resource, job, workflow, standing, hint_ns).is_err() {
+            self.resources[at].jobs.remove(key);
+            self.resources[at].full += 1;
+            return Err(Reason::Full);
+        }
+        match self.schedule(now, resource, Some(job)) {
+            Some(verdict) => verdict.map(|()| (job, None)),
+            None => {
+                let (sender, receiver) = oneshot::channel();
+                self.resources[at].jobs[key] = Some(sender);
+                Ok((job, Some(receiver)))
+            }
+        }
+    }
+
+    /// A sub-task leaves, whether it runs or waits: for how long it held the resource, in ns.
+    pub(crate) fn leave(&mut self, now: Timestamp, resource: ResourceId, job: JobId) -> u64 {
+        let held_ns = match self.process.purge(resource, job) {
+            Purged::Runs => self.process.done(now, resource, job),
+            Purged::Waited | Purged::NotHere => None,
+        };
+        self.resources[resource.0 as usize].jobs.remove(job.0 as usize);
+        self.schedule(now, resource, None);
+        held_ns.unwrap_or(0)
+    }
+
+    pub(crate) fn set_slots(&mut self, now: Timestamp, resource: ResourceId, slots: u32) {
+        self.process.set_slots(resource, slots);
+        self.schedule(now, resource, None);
+    }
+
+    /// Starts what can start. The verdict is that on the newcomer, which has no channel yet.
+    fn schedule(
+        &mut self,
+        now: Timestamp,
+        resource: ResourceId,
+        newcomer: Option<JobId>,
+    ) -> Option<Verdict> {
+        let mut of_newcomer = None;
+        let Jobs { jobs, late, .. } = &mut self.resources[resource.0 as usize];
+        while let Some(turn) = self.process.schedule(now, resource) {
+            let (job, verdict, sender) = match turn {
+                Turn::Starts(job) => (job, Ok(()), jobs[job.0 as usize].take()),
+                Turn::Late(job) => {
+                    *late += 1;
+                    (job, Err(Reason::Late), jobs.remove(job.0 as usize))
+                }
+            };
+            if newcomer == Some(job) {
+                of_newcomer = Some(verdict);
+            }
+            if let Some(sender) = sender {
+                let _ = sender.send(verdict);
+            }
+        }
+        of_newcomer
+    }
+}

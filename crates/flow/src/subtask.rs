@@ -1,0 +1,112 @@
+//! Sub-tasks: what a request does with a resource, when the scheduler says so.
+//!
+//! Source: document 002 §5.2.2, *Request scheduling and sub-tasks*.
+//!
+//! A sub-task holds a slot until its future ends or is dropped, also by a panic. The time is the request's service time,
+//! so a call downstream inside of a sub-task would count twice.
+//!
+//! Cost: two locks per sub-task; one oneshot channel, and a timer where there is a deadline, for one that waits.
+
+use std::future::Future;
+use std::time::Duration;
+
+use curtail_kernel::flow::ResourceId;
+use curtail_kernel::stage::JobId;
+use tokio::sync::oneshot;
+use tokio::time::timeout_at;
+
+use crate::admission::{Reason, Rejected};
+use crate::context::Context;
+use crate::state::Verdict;
+
+/// A sub-task at its resource, until it is dropped.
+struct Slot<'a> {
+    context: &'a Context,
+    resource: ResourceId,
+    job: JobId,
+    /// While it waits.
+    verdict: Option<oneshot::Receiver<Verdict>>,
+    has_left: bool,
+}
+
+impl Context {
+    /// Runs a future when it has a slot of the resource; `cost_hint` is its expected time, where it is known better
+    /// than the average of its workflow. Dropping the future leaves the queue or gives the slot back.
+    ///
+    /// # Errors
+    /// The request is late, so the future does not start; or as many wait for the resource as may.
+    ///
+    /// # Panics
+    /// The process has no such resource: a bug of the caller's.
+    pub async fn subtask<F: Future>(
+        &self,
+        resource: &str,
+        cost_hint: Option<Duration>,
+        work: F,
+    ) -> Result<F::Output, Rejected> {
+        let known = self.flow().0.resources.iter().position(|known| known == resource);
+        let Some(at) = known else { panic!("{resource:?} is no resource of this process") };
+        let slot = self.slot(ResourceId(at as u32), cost_hint).await.inspect_err(|reason| {
+            let (service, workflow) = (self.flow().service(), self.workflow());
+            tracing::debug!(service, workflow, resource, ?reason, "sub-task rejected");
+        })?;
+        let output = work.await;
+        drop(slot);
+        Ok(output)
+    }
+
+    async fn slot(&self, resource: ResourceId, hint: Option<Duration>) -> Result<Slot<'_>, Reason> {
+        let hint_ns = hint.map(|hint| u64::try_from(hint.as_nanos()).unwrap_or(u64::MAX));
+        let standing = self.standing();
+        let (job, verdict) = {
+            let (mut state, now) = self.flow().0.lock();
+            state.subtask(now, resource, self.id(), &standing, hint_ns)?
+        };
+        let mut slot = Slot { context: self, resource, job, verdict, has_left: false };
+        slot.turn().await?;
+        Ok(slot)
+    }
+}
+
+impl Slot<'_> {
+    async fn turn(&mut self) -> Verdict {
+        let Some(verdict) = &mut self.verdict else { return Ok(()) };
+        let inner = &self.context.flow().0;
+        let received = match self.context.deadline().filter(|_| inner.drops_late) {
+            Some(deadline) => match timeout_at(deadline, verdict).await {
+                Ok(received) => received,
+                Err(_) => {
+                    let (mut state, _) = inner.lock();
+                    state.resources[self.resource.0 as usize].late += 1;
+                    return Err(Reason::Late);
+                }
+            },
+            None => verdict.await,
+        };
+        self.verdict = None;
+        // The sender is in the state until it has sent.
+        let verdict = received.unwrap_or(Err(Reason::Full));
+        self.has_left = verdict.is_err();
+        verdict
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if self.has_left {
+            return;
+        }
+        let held_ns = {
+            let (mut state, now) = self.context.flow().0.lock();
+            // Verdicts are sent under the lock. One that was found to be late has left.
+            let verdict = self.verdict.as_mut().map(oneshot::Receiver::try_recv);
+            if matches!(verdict, Some(Ok(Err(_)))) {
+                return;
+            }
+            state.leave(now, self.resource, self.job)
+        };
+        if held_ns > 0 {
+            self.context.served(Duration::from_nanos(held_ns));
+        }
+    }
+}

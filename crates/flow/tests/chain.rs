@@ -1,0 +1,88 @@
+//! Two processes in a chain, in memory and under tokio's paused clock: an entry that admits, and a store that works.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Chain, call, ms, store_and_entry};
+use curtail_flow::{Config, ResourceSpec, Workflow};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, sleep};
+
+/// Sends requests of a workflow at a rate, and counts those served in the second half.
+async fn load(chain: Chain, workflow: &'static str, per_second: u32, seconds: u32) -> (u32, u32) {
+    let mut calls = JoinSet::new();
+    let mut timer = interval(Duration::from_secs(1) / per_second);
+    for number in 0..per_second * seconds {
+        timer.tick().await;
+        let entry = chain.entry.clone();
+        let counts = number >= per_second * seconds / 2;
+        calls.spawn(async move { (counts, call(entry, workflow).await) });
+    }
+    let mut served = (0, 0);
+    while let Some(Ok((counts, status))) = calls.join_next().await {
+        if counts {
+            served.1 += 1;
+            served.0 += u32::from(status == 200);
+        }
+    }
+    served
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
+    // The store serves 100 requests of 20 ms per second.
+    let config = Config { queue: 20, ..Config::default() };
+    let disk = ResourceSpec { slots: 2, queue: 1_000 };
+    let chain = store_and_entry(config, disk, ms(20), Workflow::default());
+    let (flood, polite) =
+        tokio::join!(load(chain.clone(), "a", 1_000, 30), load(chain.clone(), "b", 20, 30));
+    assert_eq!(polite.0, polite.1, "each polite request is served");
+    assert_eq!(polite.1, 300);
+    // 15 s at what 20 per second leave.
+    assert!((800..=1_230).contains(&flood.0), "{flood:?}");
+
+    let entry = chain.entry_flow.snapshot();
+    let a = entry.workflow("a").expect("configured");
+    assert!(a.view.rate < 150.0, "{a:?}");
+    assert!(a.full > 20 * a.admitted / 10, "rejected where it enters: {a:?}");
+    let store = chain.store_flow.snapshot();
+    let of_store = store.workflow("a").expect("configured");
+    // What the store turns away after the flood is known to the entry is little.
+    assert!(of_store.full + of_store.late < 400, "{of_store:?}");
+    let disk = store.resource("disk").expect("configured");
+    assert_eq!((disk.running, disk.waiting, disk.full), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rates_of_a_leaf_come_back_with_responses() {
+    let disk = ResourceSpec { slots: 1, queue: 100 };
+    let chain = store_and_entry(Config::default(), disk, ms(10), Workflow::default());
+    let before = chain.entry_flow.snapshot();
+    assert!(before.workflow("a").expect("configured").view.downstream.is_infinite());
+    let (served, _) = load(chain.clone(), "a", 50, 4).await;
+    assert_eq!(served, 100);
+    let after = chain.entry_flow.snapshot().workflow("a").expect("configured").view;
+    assert!((60.0..=100.0).contains(&after.downstream), "{after:?}");
+    assert!(after.downstream >= after.rate.min(95.0), "{after:?}");
+    assert_eq!(after.silent, 0);
+    sleep(Duration::from_secs(2)).await;
+    let text = chain.entry_flow.render_prometheus();
+    let admitted = "curtail_flow_admitted_total{service=\"entry\",workflow=\"a\"} 200\n";
+    assert!(text.contains(admitted), "{text}");
+    assert!(text.ends_with("# EOF\n") && text.contains("curtail_flow_deadlines_total{"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_calls_spent_adds_up_at_the_entry() {
+    let disk = ResourceSpec { slots: 2, queue: 100 };
+    let chain = store_and_entry(Config::default(), disk, ms(30), Workflow::default());
+    let begin = Instant::now();
+    assert_eq!(call(chain.entry.clone(), "a").await, 200);
+    assert_eq!(begin.elapsed(), ms(30));
+    // The second request knows what the first one took, before it has spent anything.
+    let admitted = chain.entry_flow.admit("a", &Default::default()).await.expect("no limit");
+    let progress = admitted.context().progress();
+    assert_eq!((progress.total_service_ns, progress.total_work_ns), (30_000_000, 30_000_000));
+    assert_eq!(progress.elapsed_work_ns(), 0);
+}

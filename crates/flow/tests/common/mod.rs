@@ -1,0 +1,75 @@
+//! An entry and a store, whose services are tower stacks in memory.
+#![allow(dead_code)] // each test file uses a part
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use curtail_flow::{
+    ClientLayer, Config, Context, Flow, ResourceSpec, ServerLayer, Workflow, WorkflowSpec,
+};
+use http::{Request, Response, StatusCode};
+use tokio::time::sleep;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+pub type Http = BoxCloneSyncService<Request<String>, Response<String>, Infallible>;
+
+#[derive(Clone)]
+pub struct Chain {
+    pub entry: Http,
+    pub entry_flow: Flow,
+    pub store_flow: Flow,
+}
+
+pub fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A store whose requests take so long on its disk, and an entry that calls it for each of its requests.
+pub fn store_and_entry(
+    config: Config,
+    disk: ResourceSpec,
+    work: Duration,
+    shares: impl Into<WorkflowSpec>,
+) -> Chain {
+    let shares = shares.into();
+    let build = |name| {
+        let flow = Flow::builder(name).config(config).workflow("a", shares);
+        flow.workflow("b", Workflow::default()).resource("disk", disk).build().expect("sound")
+    };
+    let (store_flow, entry_flow) = (build("store"), build("entry"));
+    let store = service_fn(move |_: Request<String>| async move {
+        let context = Context::current().expect("the layer sets it");
+        let done = context.subtask("disk", None, sleep(work)).await;
+        Ok::<_, Infallible>(respond(done.is_ok()))
+    });
+    let store = ServerLayer::new(store_flow.clone()).layer(store);
+    let client = ClientLayer::new(entry_flow.clone(), "store", "store-1").layer(store);
+    let entry = entry(&entry_flow, BoxCloneSyncService::new(client));
+    Chain { entry, entry_flow, store_flow }
+}
+
+/// A trust edge, where paths are workflows and requests go on to the next service.
+pub fn entry(flow: &Flow, next: Http) -> Http {
+    let forward = service_fn(move |request: Request<String>| next.clone().oneshot(request));
+    let edge = ServerLayer::edge(flow.clone(), |request| Some(request.uri.path()[1..].to_owned()));
+    BoxCloneSyncService::new(edge.layer(forward))
+}
+
+pub fn respond(is_good: bool) -> Response<String> {
+    let mut response = Response::new(String::new());
+    if !is_good {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+pub fn request(workflow: &str) -> Request<String> {
+    Request::get(format!("/{workflow}")).body(String::new()).expect("well-formed")
+}
+
+/// The status of the response to a request of a workflow.
+pub async fn call(service: Http, workflow: &str) -> u16 {
+    let Ok(response) = service.oneshot(request(workflow)).await;
+    response.status().as_u16()
+}

@@ -1,0 +1,264 @@
+//! Single requests: what travels, what is dropped, and what is given back.
+
+mod common;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use common::{call, entry, ms, request, respond, store_and_entry};
+use curtail_flow::metadata::{self, BAGGAGE, CallMeta, GRPC_TIMEOUT, RATE, SPENT, WorkflowName};
+use curtail_flow::{
+    ClientLayer, Config, Context, Flow, Reason, RequestMeta, ResourceSpec, ServerLayer, Workflow,
+    WorkflowSpec,
+};
+use http::{HeaderMap, Request};
+use tokio::time::{Instant, sleep, timeout};
+use tower::util::BoxCloneSyncService;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+const ONE: ResourceSpec = ResourceSpec { slots: 1, queue: 2 };
+
+fn flow() -> Flow {
+    let limited = Workflow { limit: 10.0, ..Workflow::default() };
+    let builder = Flow::builder("shop").workflow("a", Workflow::default());
+    builder.workflow("limited", limited).resource("disk", ONE).build().expect("sound")
+}
+
+async fn context(flow: &Flow, timeout_ms: Option<u64>) -> (curtail_flow::Admitted, Context) {
+    let meta = RequestMeta { timeout: timeout_ms.map(ms), call: None };
+    let admitted = flow.admit("a", &meta).await.expect("no limit");
+    let context = admitted.context().clone();
+    (admitted, context)
+}
+
+fn slots(flow: &Flow) -> (u32, u32) {
+    let snapshot = flow.snapshot();
+    let disk = snapshot.resource("disk").expect("configured");
+    (disk.running, disk.waiting)
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_subtasks_leave_no_slot_and_no_place_in_the_queue() {
+    let flow = flow();
+    let (_admitted, context) = context(&flow, None).await;
+    let mut runs = Box::pin(context.subtask("disk", None, sleep(ms(50))));
+    let mut first = Box::pin(context.subtask("disk", None, async { 1 }));
+    let mut second = Box::pin(context.subtask("disk", None, async { 2 }));
+    assert!(futures_poll(&mut runs).is_pending());
+    assert!(futures_poll(&mut first).is_pending());
+    assert!(futures_poll(&mut second).is_pending());
+    assert_eq!(slots(&flow), (1, 2));
+    let full = context.subtask("disk", None, async {}).await.expect_err("two wait");
+    assert_eq!(full.reason, Reason::Full);
+
+    drop(first);
+    assert_eq!(slots(&flow), (1, 1), "it waited");
+    sleep(ms(10)).await;
+    drop(runs);
+    assert_eq!(slots(&flow), (1, 0), "the next one has the slot, before it is polled");
+    drop(second);
+    assert_eq!(slots(&flow), (0, 0), "it was given the slot and is dropped before it runs");
+    assert_eq!(context.subtask("disk", None, async { 3 }).await, Ok(3));
+    assert_eq!(context.progress().here.service_ns, 10_000_000, "what the dropped one took");
+}
+
+fn futures_poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    std::pin::Pin::new(future).poll(&mut cx)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_gives_the_slot_back() {
+    let flow = flow();
+    let (_admitted, context) = context(&flow, None).await;
+    let task = tokio::spawn(async move {
+        context.subtask("disk", None, async { panic!("on purpose") }).await.map(|()| ())
+    });
+    assert!(task.await.expect_err("it panics").is_panic());
+    assert_eq!(slots(&flow), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_subtasks_do_not_start() {
+    let flow = flow();
+    let (_admitted, holder) = context(&flow, None).await;
+    let (_late, late) = context(&flow, Some(20)).await;
+    let hold = holder.subtask("disk", None, sleep(ms(100)));
+    let begin = Instant::now();
+    let (held, rejected) = tokio::join!(hold, async {
+        let rejected = late.subtask("disk", None, async { panic!("it is late") }).await;
+        (rejected.map(|()| ()).expect_err("late").reason, begin.elapsed())
+    });
+    assert_eq!(held, Ok(()));
+    assert_eq!(rejected.0, Reason::Late);
+    assert!(rejected.1 <= ms(21), "it does not wait for the slot: {rejected:?}");
+    sleep(ms(1)).await;
+    let again = late.subtask("disk", None, async {}).await.expect_err("late, with a free slot");
+    assert_eq!((again.reason, slots(&flow)), (Reason::Late, (0, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_at_the_rate_and_withdraw_when_they_are_dropped() {
+    let flow = flow();
+    let admit = async |ms_left: Option<u64>| {
+        let meta = RequestMeta { timeout: ms_left.map(ms), call: None };
+        let begin = Instant::now();
+        let admitted = flow.admit("limited", &meta).await;
+        admitted.map(|admitted| {
+            admitted.finish(true);
+            begin.elapsed().as_millis()
+        })
+    };
+    // The first interval is without a limit.
+    assert_eq!(admit(None).await, Ok(0));
+    sleep(ms(150)).await;
+    assert_eq!(admit(None).await, Ok(0));
+    let dropped = timeout(ms(30), admit(None)).await;
+    assert!(dropped.is_err(), "it would have waited for 100 ms");
+    let waited = admit(None).await.expect("there is room");
+    assert!((65..=75).contains(&waited), "it has the turn of the one that was dropped: {waited}");
+    let (second, late) = tokio::join!(admit(None), admit(Some(50)));
+    assert!(second.expect("there is room") >= 95);
+    assert_eq!(late.expect_err("50 ms are not enough").reason, Reason::Late);
+    let snapshot = flow.snapshot();
+    let limited = snapshot.workflow("limited").expect("configured");
+    assert_eq!((limited.admitted, limited.late, limited.view.waiting), (4, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_that_keeps_time_ends_with_the_last_flow() {
+    let flow = flow();
+    drop(context(&flow, None).await);
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    assert_eq!(tasks(), 1);
+    drop(flow);
+    sleep(ms(1)).await;
+    assert_eq!(tasks(), 0);
+}
+
+/// A stack of two hops that both work for 20 ms, and the headers that each of them got.
+fn recorded(own: Option<u64>) -> (common::Http, Arc<Mutex<Vec<HeaderMap>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let spec = WorkflowSpec { deadline: own.map(ms), ..WorkflowSpec::default() };
+    let build = |name, spec| {
+        Flow::builder(name).workflow("a", spec).resource("disk", ONE).build().expect("sound")
+    };
+    let hop = |flow: Flow, next: Option<common::Http>| {
+        let seen = Arc::clone(&seen);
+        let work = service_fn(move |request: Request<String>| {
+            seen.lock().expect("no panic").push(request.headers().clone());
+            let next = next.clone();
+            async move {
+                let context = Context::current().expect("the layer sets it");
+                context.subtask("disk", None, sleep(ms(20))).await.expect("it is free");
+                match next {
+                    Some(next) => next.oneshot(request).await,
+                    None => Ok::<_, Infallible>(respond(true)),
+                }
+            }
+        });
+        BoxCloneSyncService::new(ServerLayer::new(flow).layer(work))
+    };
+    let last = hop(build("c", WorkflowSpec::default()), None);
+    let middle_flow = build("b", WorkflowSpec::default());
+    let to_last = ClientLayer::new(middle_flow.clone(), "c", "c-1").layer(last);
+    let middle = hop(middle_flow, Some(BoxCloneSyncService::new(to_last)));
+    let entry_flow = build("a", spec);
+    let to_middle = ClientLayer::new(entry_flow.clone(), "b", "b-1").layer(middle);
+    (entry(&entry_flow, BoxCloneSyncService::new(to_middle)), seen)
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_shrink_at_each_hop_and_progress_grows() {
+    let (entry, seen) = recorded(Some(90));
+    assert_eq!(call(entry, "a").await, 200);
+    let seen = seen.lock().expect("no panic");
+    let calls: Vec<CallMeta> =
+        seen.iter().map(|headers| metadata::read_call(headers).expect("written")).collect();
+    assert_eq!(seen[0][GRPC_TIMEOUT], "90000000n");
+    assert_eq!(seen[1][GRPC_TIMEOUT], "70000000n");
+    assert_eq!(calls[0].spent.service_ns, 0);
+    assert_eq!(calls[1].spent.service_ns, 20_000_000);
+    assert!(calls[0].caller != calls[1].caller, "each process has its number");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trust_edge_takes_out_what_clients_send() {
+    for (own, expected) in [(Some(90), "90000000n"), (None, "7000000n")] {
+        let (entry, seen) = recorded(own);
+        let mut request = request("a");
+        let lie = CallMeta::of(WorkflowName::new("premium").expect("short"));
+        let headers = request.headers_mut();
+        headers.insert(BAGGAGE, "user=7,x=1;y".parse().expect("valid"));
+        metadata::write_call(headers, Some(&lie));
+        headers.insert(GRPC_TIMEOUT, "7m".parse().expect("valid"));
+        let Ok(response) = entry.oneshot(request).await;
+        let seen = seen.lock().expect("no panic");
+        let call = metadata::read_call(&seen[0]).expect("written by the entry");
+        assert_eq!(call.workflow.as_str(), "a");
+        assert!(seen[0][BAGGAGE].to_str().expect("text").ends_with(",user=7,x=1;y"));
+        assert_eq!(seen[0][GRPC_TIMEOUT], expected, "a client's deadline is no privilege");
+        let ours = [RATE, SPENT].iter().any(|name| response.headers().contains_key(name));
+        assert!(!ours, "clients do not learn of rates");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_workflows_are_one_class_and_keep_their_names() {
+    let (entry, seen) = recorded(None);
+    for number in 0..50 {
+        assert_eq!(call(entry.clone(), &format!("unheard-of-{number}")).await, 200);
+    }
+    let seen = seen.lock().expect("no panic");
+    let last = metadata::read_call(seen.last().expect("there were calls")).expect("written");
+    assert_eq!(last.workflow.as_str(), "unheard-of-49");
+    let flow = flow();
+    for number in 0..50 {
+        let admitted = flow.admit(&format!("unheard-of-{number}"), &RequestMeta::default()).await;
+        admitted.expect("no limit").finish(true);
+    }
+    let names = flow.snapshot().workflows.into_iter().map(|of| (of.name, of.admitted));
+    let expected = [("default".to_owned(), 50), ("a".to_owned(), 0), ("limited".to_owned(), 0)];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_branches_count_by_their_mean_and_add_their_work() {
+    let flow = flow();
+    let (_admitted, context) = context(&flow, None).await;
+    let [one, other] = context.parallel(2).try_into().expect("two branches");
+    one.served(ms(10));
+    let held = other.clone();
+    other.served(ms(30));
+    drop((one, other));
+    assert_eq!(context.progress().here.work_ns, 0, "one branch goes on");
+    drop(held);
+    let here = context.progress().here;
+    assert_eq!((here.service_ns, here.work_ns), (20_000_000, 40_000_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rejections_announce_rates_too() {
+    let config = Config { queue: 1, ..Config::default() };
+    let limited = Workflow { limit: 1.0, ..Workflow::default() };
+    let chain = store_and_entry(config, ONE, ms(1), limited);
+    let service = ServerLayer::new(chain.store_flow)
+        .layer(service_fn(|_: Request<String>| async { Ok::<_, Infallible>(respond(true)) }));
+    let call = CallMeta { caller: 9, wanted: 5.0, ..CallMeta::of(WorkflowName::new("a").unwrap()) };
+    let send = || {
+        let mut request = request("a");
+        metadata::write_call(request.headers_mut(), Some(&call));
+        request.headers_mut().insert(GRPC_TIMEOUT, "100m".parse().expect("valid"));
+        service.clone().oneshot(request)
+    };
+    let Ok(first) = send().await;
+    assert_eq!(first.status(), 200);
+    sleep(ms(250)).await;
+    let Ok(_) = send().await;
+    let Ok(rejected) = send().await;
+    assert_eq!(rejected.status(), 503);
+    let (announced, spent) = metadata::read_response(rejected.headers());
+    assert_eq!(announced.expect("the caller is known").rate, 1.0);
+    assert_eq!(spent, None);
+}
