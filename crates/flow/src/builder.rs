@@ -144,23 +144,23 @@ impl Builder {
         }
         for (name, spec) in &self.workflows {
             let Workflow { weight, guarantee, limit, .. } = spec.shares;
-            range(name, "weight", weight, weight > 0.0 && weight.is_finite(), "above 0")?;
+            range(name, "weight", &weight, weight > 0.0 && weight.is_finite(), "above 0")?;
             let is_rate = guarantee >= 0.0 && guarantee.is_finite();
-            range(name, "guarantee", guarantee, is_rate, "0 or above")?;
-            range(name, "limit", limit, limit > 0.0, "above 0")?;
+            range(name, "guarantee", &guarantee, is_rate, "0 or above")?;
+            range(name, "limit", &limit, limit > 0.0, "above 0")?;
         }
         for (name, spec) in &self.resources {
-            range(name, "slots", spec.slots, spec.slots > 0, "at least 1")?;
-            range(name, "queue", spec.queue, spec.queue > 0, "at least 1")?;
+            range(name, "slots", &spec.slots, spec.slots > 0, "at least 1")?;
+            range(name, "queue", &spec.queue, spec.queue > 0, "at least 1")?;
         }
         let Config { interval_ns, quantile, target, least_rate, drain_ns, .. } = self.config;
         let of = "config";
-        range(of, "interval_ns", interval_ns, interval_ns >= 1_000_000, "at least 1 ms")?;
-        range(of, "quantile", quantile, (0.0..=1.0).contains(&quantile), "between 0 and 1")?;
-        range(of, "target", target, target > 0.0 && target <= 1.0, "above 0, up to 1")?;
+        range(of, "interval_ns", &interval_ns, interval_ns >= 1_000_000, "at least 1 ms")?;
+        range(of, "quantile", &quantile, (0.0..=1.0).contains(&quantile), "between 0 and 1")?;
+        range(of, "target", &target, target > 0.0 && target <= 1.0, "above 0, up to 1")?;
         let is_rate = least_rate > 0.0 && least_rate.is_finite();
-        range(of, "least_rate", least_rate, is_rate, "above 0")?;
-        range(of, "drain_ns", drain_ns, drain_ns > 0, "above 0")
+        range(of, "least_rate", &least_rate, is_rate, "above 0")?;
+        range(of, "drain_ns", &drain_ns, drain_ns > 0, "above 0")
     }
 }
 
@@ -173,7 +173,7 @@ fn names<T>(named: &[(String, T)]) -> Vec<&str> {
 fn range(
     place: &str,
     key: &'static str,
-    value: impl ToString,
+    value: &dyn ToString,
     is_inside: bool,
     range: &'static str,
 ) -> Result<(), BuildError> {

@@ -80,6 +80,7 @@ impl ServerLayer {
             let (id, _) = self.flow.0.classify(&workflow);
             if self.flow.0.workflows[id.0 as usize].1.is_some() {
                 meta.timeout = None;
+                parts.headers.remove(metadata::GRPC_TIMEOUT);
             }
         }
         (workflow, meta)

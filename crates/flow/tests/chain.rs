@@ -39,17 +39,17 @@ async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
         tokio::join!(load(chain.clone(), "a", 1_000, 30), load(chain.clone(), "b", 20, 30));
     assert_eq!(polite.0, polite.1, "each polite request is served");
     assert_eq!(polite.1, 300);
-    // 15 s at what 20 per second leave.
-    assert!((800..=1_230).contains(&flood.0), "{flood:?}");
+    // In 15 s, what 20 per second leave of 95 per second, the target.
+    assert!((1_100..=1_200).contains(&flood.0), "{flood:?}");
 
     let entry = chain.entry_flow.snapshot();
     let a = entry.workflow("a").expect("configured");
-    assert!(a.view.rate < 150.0, "{a:?}");
-    assert!(a.full > 20 * a.admitted / 10, "rejected where it enters: {a:?}");
+    assert!((70.0..80.0).contains(&a.view.rate), "{a:?}");
+    assert!(a.full > 27_000, "rejected where it enters: {a:?}");
     let store = chain.store_flow.snapshot();
     let of_store = store.workflow("a").expect("configured");
-    // What the store turns away after the flood is known to the entry is little.
-    assert!(of_store.full + of_store.late < 400, "{of_store:?}");
+    // Before the first announcement.
+    assert!(of_store.full + of_store.late < 150, "{of_store:?}");
     let disk = store.resource("disk").expect("configured");
     assert_eq!((disk.running, disk.waiting, disk.full), (0, 0, 0));
 }

@@ -185,7 +185,7 @@ async fn deadlines_shrink_at_each_hop_and_progress_grows() {
 
 #[tokio::test(start_paused = true)]
 async fn a_trust_edge_takes_out_what_clients_send() {
-    for (own, expected) in [(Some(90), "90000000n"), (None, "7000000n")] {
+    for (own, expected) in [(Some(90), "90000000n"), (None, "7m")] {
         let (entry, seen) = recorded(own);
         let mut request = request("a");
         let lie = CallMeta::of(WorkflowName::new("premium").expect("short"));

@@ -12,21 +12,21 @@ use tokio::time::sleep;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-pub type Http = BoxCloneSyncService<Request<String>, Response<String>, Infallible>;
+pub(crate) type Http = BoxCloneSyncService<Request<String>, Response<String>, Infallible>;
 
 #[derive(Clone)]
-pub struct Chain {
-    pub entry: Http,
-    pub entry_flow: Flow,
-    pub store_flow: Flow,
+pub(crate) struct Chain {
+    pub(crate) entry: Http,
+    pub(crate) entry_flow: Flow,
+    pub(crate) store_flow: Flow,
 }
 
-pub fn ms(ms: u64) -> Duration {
+pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
 /// A store whose requests take so long on its disk, and an entry that calls it for each of its requests.
-pub fn store_and_entry(
+pub(crate) fn store_and_entry(
     config: Config,
     disk: ResourceSpec,
     work: Duration,
@@ -40,7 +40,7 @@ pub fn store_and_entry(
     let (store_flow, entry_flow) = (build("store"), build("entry"));
     let store = service_fn(move |_: Request<String>| async move {
         let context = Context::current().expect("the layer sets it");
-        let done = context.subtask("disk", None, sleep(work)).await;
+        let done = context.subtask("disk", None, async { sleep(work).await }).await;
         Ok::<_, Infallible>(respond(done.is_ok()))
     });
     let store = ServerLayer::new(store_flow.clone()).layer(store);
@@ -50,13 +50,13 @@ pub fn store_and_entry(
 }
 
 /// A trust edge, where paths are workflows and requests go on to the next service.
-pub fn entry(flow: &Flow, next: Http) -> Http {
+pub(crate) fn entry(flow: &Flow, next: Http) -> Http {
     let forward = service_fn(move |request: Request<String>| next.clone().oneshot(request));
     let edge = ServerLayer::edge(flow.clone(), |request| Some(request.uri.path()[1..].to_owned()));
     BoxCloneSyncService::new(edge.layer(forward))
 }
 
-pub fn respond(is_good: bool) -> Response<String> {
+pub(crate) fn respond(is_good: bool) -> Response<String> {
     let mut response = Response::new(String::new());
     if !is_good {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -64,12 +64,12 @@ pub fn respond(is_good: bool) -> Response<String> {
     response
 }
 
-pub fn request(workflow: &str) -> Request<String> {
+pub(crate) fn request(workflow: &str) -> Request<String> {
     Request::get(format!("/{workflow}")).body(String::new()).expect("well-formed")
 }
 
 /// The status of the response to a request of a workflow.
-pub async fn call(service: Http, workflow: &str) -> u16 {
+pub(crate) async fn call(service: Http, workflow: &str) -> u16 {
     let Ok(response) = service.oneshot(request(workflow)).await;
     response.status().as_u16()
 }
