@@ -2,11 +2,11 @@
 //!
 //! Source: document 002 §5.2.4, *Metadata propagation* and Table 5.3; W3C Baggage; the gRPC wire protocol.
 //!
-//! - **A call** carries one member in the header `baggage`, `curtail=1:…` ([`baggage`]): the workflow, what the request
+//! - **A call** carries one member in the header `baggage`, `curtail=1:…` ([`CallMeta`]): the workflow, what the request
 //!   spent so far, its estimated totals, the caller, and what the caller wants to send. Members of other vendors stay.
-//!   The deadline travels in `grpc-timeout` ([`timeout`]): a remaining duration, because clocks differ, so it shrinks at
+//!   The deadline travels in `grpc-timeout` ([`format_timeout`]): a remaining duration, because clocks differ, so it shrinks at
 //!   every hop.
-//! - **A response** carries `curtail-rate`, the announcement, and `curtail-spent`, what the call spent ([`response`]).
+//! - **A response** carries `curtail-rate`, the announcement, and `curtail-spent`, what the call spent ([`read_response`]).
 //!
 //! Everything here comes from outside. A value that is malformed, too long or absurd is ignored, and nothing panics.
 //!
