@@ -17,46 +17,119 @@ use prometheus_client::registry::Registry;
 use crate::snapshot::{ResourceSnapshot, WorkflowSnapshot};
 use crate::{Flow, Snapshot};
 
-type Labels = Vec<(&'static str, String)>;
-type Level<T> = (&'static str, &'static str, fn(&T) -> f64);
-type Count<T> = (&'static str, &'static str, &'static str, fn(&T) -> u64);
-
-/// Gauges by workflow.
-const WORKFLOW_LEVELS: [Level<WorkflowSnapshot>; 7] = [
-    ("rate", "Requests per second that are admitted at most", |of| of.view.rate),
-    ("local_rate", "Requests per second that its own resources bear", |of| of.view.local),
-    ("downstream_rate", "Requests per second that its calls downstream bear", |of| {
-        of.view.downstream
-    }),
-    ("offered_rate", "Requests per second that arrive", |of| of.view.offered),
-    ("waiting", "Requests that wait for admission", |of| f64::from(of.view.waiting)),
-    ("silent_instances", "Instances in use that announce nothing", |of| f64::from(of.view.silent)),
-    ("latency_seconds", "From admission to a good end, on average", |of| {
-        of.view.latency_ns as f64 / 1e9
-    }),
+/// Names without the prefix and `_total`, and what they are about.
+const METRICS: [(&str, &str); 15] = [
+    ("rate", "Requests per second that are admitted at most"),
+    ("local_rate", "Requests per second that its own resources bear"),
+    ("downstream_rate", "Requests per second that what it calls bears"),
+    ("offered_rate", "Requests per second that arrive"),
+    ("waiting", "Requests that wait for admission"),
+    ("silent_instances", "Instances in use that announce nothing"),
+    ("latency_seconds", "From admission to a good end, on average"),
+    ("admitted", "Requests that were admitted"),
+    ("rejected", "Requests that were not admitted"),
+    ("deadlines", "Admitted requests with deadlines that have ended"),
+    ("resource_slots", "Sub-tasks that may hold the resource"),
+    ("resource_running", "Sub-tasks that hold the resource"),
+    ("resource_waiting", "Sub-tasks that wait for the resource"),
+    ("resource_rejected", "Sub-tasks that did not start"),
+    ("resource_load", "Load of a workflow, in slots"),
 ];
 
-/// Counters by workflow, with a value of the label `kind` where several are one metric.
-const WORKFLOW_COUNTS: [Count<WorkflowSnapshot>; 5] = [
-    ("admitted", "Requests that were admitted", "", |of| of.admitted),
-    ("rejected", "Requests that were not admitted", "late", |of| of.late),
-    ("rejected", "", "full", |of| of.full),
-    ("deadlines", "Admitted requests with deadlines that have ended", "met", |of| of.met),
-    ("deadlines", "", "missed", |of| of.missed),
-];
+type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// Gauges by resource.
-const RESOURCE_LEVELS: [Level<ResourceSnapshot>; 3] = [
-    ("resource_slots", "Sub-tasks that may hold the resource", |of| f64::from(of.slots)),
-    ("resource_running", "Sub-tasks that hold the resource", |of| f64::from(of.running)),
-    ("resource_waiting", "Sub-tasks that wait for the resource", |of| f64::from(of.waiting)),
-];
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Level(f64),
+    Count(u64),
+}
 
-/// Counters by resource.
-const RESOURCE_COUNTS: [Count<ResourceSnapshot>; 2] = [
-    ("resource_rejected", "Sub-tasks that did not start", "late", |of| of.late),
-    ("resource_rejected", "", "full", |of| of.full),
-];
+/// What a scrape writes, by metric.
+#[derive(Default)]
+struct Series<'a>([Vec<(Labels<'a>, Value)>; METRICS.len()]);
+
+impl<'a> Series<'a> {
+    fn add(&mut self, name: &str, labels: &[(&'static str, &'a str)], value: Value) {
+        let at = METRICS.iter().position(|(known, _)| *known == name).expect("a metric of ours");
+        self.0[at].push((labels.to_vec(), value));
+    }
+
+    fn workflow(&mut self, service: &'a str, of: &'a WorkflowSnapshot) {
+        let labels = [("service", service), ("workflow", &*of.name)];
+        let view = &of.view;
+        let levels = [
+            ("rate", view.rate),
+            ("local_rate", view.local),
+            ("downstream_rate", view.downstream),
+            ("offered_rate", view.offered),
+            ("waiting", f64::from(view.waiting)),
+            ("silent_instances", f64::from(view.silent)),
+            ("latency_seconds", view.latency_ns as f64 / 1e9),
+        ];
+        levels.map(|(name, level)| self.add(name, &labels, Value::Level(level)));
+        self.add("admitted", &labels, Value::Count(of.admitted));
+        let [service, workflow] = labels;
+        let reason = |reason| [service, workflow, ("reason", reason)];
+        self.add("rejected", &reason("late"), Value::Count(of.late));
+        self.add("rejected", &reason("full"), Value::Count(of.full));
+        let outcome = |outcome| [service, workflow, ("outcome", outcome)];
+        self.add("deadlines", &outcome("met"), Value::Count(of.met));
+        self.add("deadlines", &outcome("missed"), Value::Count(of.missed));
+    }
+
+    fn resource(
+        &mut self,
+        service: &'a str,
+        of: &'a ResourceSnapshot,
+        all: &'a [WorkflowSnapshot],
+    ) {
+        let labels = [("service", service), ("resource", &*of.name)];
+        let levels = [
+            ("resource_slots", of.slots),
+            ("resource_running", of.running),
+            ("resource_waiting", of.waiting),
+        ];
+        levels.map(|(name, level)| self.add(name, &labels, Value::Level(f64::from(level))));
+        let [service, resource] = labels;
+        for (reason, count) in [("late", of.late), ("full", of.full)] {
+            let labels = [service, resource, ("reason", reason)];
+            self.add("resource_rejected", &labels, Value::Count(count));
+        }
+        for (workflow, &load) in all.iter().zip(&of.loads) {
+            let labels = [service, resource, ("workflow", &*workflow.name)];
+            self.add("resource_load", &labels, Value::Level(load));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Metrics(Flow);
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Snapshot { workflows, resources } = self.0.snapshot();
+        let (mut all, service) = (Series::default(), self.0.service());
+        workflows.iter().for_each(|of| all.workflow(service, of));
+        resources.iter().for_each(|of| all.resource(service, of, &workflows));
+        for ((name, help), series) in METRICS.iter().zip(&all.0) {
+            let Some((_, first)) = series.first() else { continue };
+            let kind = match first {
+                Value::Level(_) => ConstGauge::new(0.0).metric_type(),
+                Value::Count(_) => ConstCounter::new(0_u64).metric_type(),
+            };
+            let (name, help) = (format!("curtail_flow_{name}"), format!("{help}."));
+            let mut family = encoder.encode_descriptor(&name, &help, None, kind)?;
+            for (labels, value) in series {
+                let encoder = family.encode_family(labels)?;
+                match *value {
+                    Value::Level(level) => ConstGauge::new(level).encode(encoder)?,
+                    Value::Count(count) => ConstCounter::new(count).encode(encoder)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Flow {
     /// All metrics as text, as Prometheus reads it.
@@ -75,84 +148,4 @@ impl Flow {
     pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(Metrics(self.clone()))
     }
-}
-
-#[derive(Debug)]
-struct Metrics(Flow);
-
-impl Collector for Metrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Snapshot { workflows, resources } = self.0.snapshot();
-        let service = || ("service", self.0.service().to_owned());
-        let of_workflow = |of: &WorkflowSnapshot| vec![service(), ("workflow", of.name.clone())];
-        let of_resource = |of: &ResourceSnapshot| vec![service(), ("resource", of.name.clone())];
-        levels(&mut encoder, &WORKFLOW_LEVELS, &workflows, of_workflow)?;
-        counts(&mut encoder, (&WORKFLOW_COUNTS, "kind"), &workflows, of_workflow)?;
-        levels(&mut encoder, &RESOURCE_LEVELS, &resources, of_resource)?;
-        counts(&mut encoder, (&RESOURCE_COUNTS, "kind"), &resources, of_resource)?;
-        let load = |of: &ResourceSnapshot| {
-            let labels = |(workflow, &load): (&WorkflowSnapshot, &f64)| {
-                let mut labels = of_resource(of);
-                labels.push(("workflow", workflow.name.clone()));
-                (labels, load)
-            };
-            workflows.iter().zip(&of.loads).map(labels).collect::<Vec<_>>()
-        };
-        let loads: Vec<(Labels, f64)> = resources.iter().flat_map(load).collect();
-        gauge(&mut encoder, ("resource_load", "Load of a workflow, in slots"), &loads)
-    }
-}
-
-fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): (&str, &str),
-    series: &[(Labels, f64)],
-) -> fmt::Result {
-    let Some((_, first)) = series.first() else { return Ok(()) };
-    let (name, help) = (format!("curtail_flow_{name}"), format!("{help}."));
-    let kind = ConstGauge::new(*first).metric_type();
-    let mut family = encoder.encode_descriptor(&name, &help, None, kind)?;
-    for (labels, value) in series {
-        ConstGauge::new(*value).encode(family.encode_family(labels)?)?;
-    }
-    Ok(())
-}
-
-fn levels<T>(
-    encoder: &mut DescriptorEncoder<'_>,
-    levels: &[Level<T>],
-    of: &[T],
-    labels: impl Fn(&T) -> Labels,
-) -> fmt::Result {
-    for &(name, help, value) in levels {
-        let series: Vec<(Labels, f64)> = of.iter().map(|of| (labels(of), value(of))).collect();
-        gauge(encoder, (name, help), &series)?;
-    }
-    Ok(())
-}
-
-fn counts<T>(
-    encoder: &mut DescriptorEncoder<'_>,
-    (counts, by): (&[Count<T>], &'static str),
-    of: &[T],
-    labels: impl Fn(&T) -> Labels,
-) -> fmt::Result {
-    if of.is_empty() {
-        return Ok(());
-    }
-    for kinds in counts.chunk_by(|a, b| a.0 == b.0) {
-        let (name, help) = (format!("curtail_flow_{}", kinds[0].0), format!("{}.", kinds[0].1));
-        let kind = ConstCounter::new(0_u64).metric_type();
-        let mut family = encoder.encode_descriptor(&name, &help, None, kind)?;
-        for of in of {
-            for &(_, _, kind, value) in kinds {
-                let mut labels = labels(of);
-                if !kind.is_empty() {
-                    labels.push((by, kind.to_owned()));
-                }
-                ConstCounter::new(value(of)).encode(family.encode_family(&labels)?)?;
-            }
-        }
-    }
-    Ok(())
 }

@@ -75,7 +75,9 @@ async fn rates_of_a_leaf_come_back_with_responses() {
     let text = chain.entry_flow.render_prometheus();
     let admitted = "curtail_flow_admitted_total{service=\"entry\",workflow=\"a\"} 200\n";
     assert!(text.contains(admitted), "{text}");
-    assert!(text.ends_with("# EOF\n") && text.contains("curtail_flow_deadlines_total{"), "{text}");
+    let late = "curtail_flow_rejected_total{service=\"entry\",workflow=\"a\",reason=\"late\"} 0\n";
+    assert!(text.contains(late) && text.ends_with("# EOF\n"), "{text}");
+    assert_eq!(text.matches("# HELP curtail_flow_").count(), 15, "{text}");
 }
 
 #[tokio::test(start_paused = true)]
