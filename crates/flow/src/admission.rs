@@ -6,50 +6,16 @@
 
 use std::time::Duration;
 
-use curtail_kernel::flow::{Drop as Dropped, Progress};
-use curtail_kernel::{Timestamp, flow::WorkflowId};
+use curtail_kernel::Timestamp;
+use curtail_kernel::flow::{Progress, WorkflowId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::Flow;
 use crate::context::Context;
 use crate::metadata::CallMeta;
+use crate::reject::{Reason, Rejected};
 use crate::state::{Entry, Verdict};
-
-/// Why a request or a sub-task was rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// It could not meet its deadline.
-    Late,
-    /// As many wait as may.
-    Full,
-}
-
-impl From<Dropped> for Reason {
-    fn from(why: Dropped) -> Self {
-        match why {
-            Dropped::Late => Self::Late,
-            Dropped::Full => Self::Full,
-        }
-    }
-}
-
-/// It was not served, and has cost next to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", match .reason {
-    Reason::Late => "it cannot meet its deadline",
-    Reason::Full => "too many wait; try again later",
-})]
-pub struct Rejected {
-    /// Why.
-    pub reason: Reason,
-}
-
-impl From<Reason> for Rejected {
-    fn from(reason: Reason) -> Self {
-        Self { reason }
-    }
-}
 
 /// What is known of a request that arrives.
 #[derive(Clone, Debug, Default)]

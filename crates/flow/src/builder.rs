@@ -131,7 +131,7 @@ impl Builder {
             caller: RandomState::new().build_hasher().finish() as u32,
             since: Instant::now(),
             state: Mutex::new(state),
-            wake: Arc::new(Notify::new()),
+            notify: Arc::new(Notify::new()),
         })))
     }
 

@@ -8,10 +8,7 @@
 use std::collections::HashMap;
 
 use curtail_kernel::Timestamp;
-use curtail_kernel::flow::{Announcement, CallerId, WorkflowId};
-
-use crate::metadata::CallMeta;
-use crate::state::State;
+use curtail_kernel::flow::CallerId;
 
 /// As many callers are known.
 pub(crate) const CALLERS_MAX: usize = 1_024;
@@ -25,7 +22,7 @@ pub(crate) struct Callers {
 
 impl Callers {
     /// The dense name of a caller, and whether it was another's before.
-    fn heard(&mut self, now: Timestamp, number: u32) -> (CallerId, bool) {
+    pub(crate) fn heard(&mut self, now: Timestamp, number: u32) -> (CallerId, bool) {
         if let Some(&id) = self.ids.get(&number) {
             self.heard[id.0 as usize].1 = now;
             return (id, false);
@@ -44,25 +41,10 @@ impl Callers {
         self.ids.insert(number, id);
         (id, is_full)
     }
-}
 
-impl State {
-    /// A call arrives.
-    pub(crate) fn heard(&mut self, now: Timestamp, workflow: WorkflowId, call: &CallMeta) {
-        let (caller, is_replaced) = self.callers.heard(now, call.caller);
-        if is_replaced {
-            // What the one before wanted is not what this one wants.
-            for at in 0..self.counts.len() {
-                self.process.wanted(now, caller, WorkflowId(at as u32), 0.0);
-            }
-        }
-        self.process.wanted(now, caller, workflow, call.wanted);
-    }
-
-    /// What a caller is announced; none where it has called too long ago.
-    pub(crate) fn announcement(&self, workflow: WorkflowId, number: u32) -> Option<Announcement> {
-        let &caller = self.callers.ids.get(&number)?;
-        Some(self.process.announce(caller, workflow))
+    /// The dense name of a caller that is known.
+    pub(crate) fn id(&self, number: u32) -> Option<CallerId> {
+        self.ids.get(&number).copied()
     }
 }
 

@@ -5,7 +5,7 @@
 //! The task sleeps until the kernel's next deadline. It holds the process weakly, so it ends with the last
 //! [`Flow`](crate::Flow). It starts with the first request, and again if the runtime that it ran in has ended.
 //!
-//! Cost: one task per process; it wakes once per interval, and when a request that waits may go on.
+//! Cost: one task per process; it runs once per interval, and when a request that waits may go on.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -32,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) caller: u32,
     pub(crate) since: Instant,
     pub(crate) state: Mutex<State>,
-    pub(crate) wake: Arc<Notify>,
+    pub(crate) notify: Arc<Notify>,
 }
 
 /// Nothing panics under the locks of this crate, so what they guard is whole.
@@ -71,24 +71,24 @@ impl Inner {
         }
     }
 
-    /// Wakes the task up if it would sleep for too long, and starts it where it does not run.
+    /// Notifies the task if it would sleep for too long, and starts it where it does not run.
     pub(crate) fn arm(self: &Arc<Self>, state: &mut State) {
         if state.timer.as_ref().is_none_or(AbortHandle::is_finished) {
-            let task = tokio::spawn(keep_time(Arc::downgrade(self), Arc::clone(&self.wake)));
+            let task = tokio::spawn(keep_time(Arc::downgrade(self), Arc::clone(&self.notify)));
             state.timer = Some(task.abort_handle());
         } else if state.process.next_deadline() < state.armed {
-            self.wake.notify_one();
+            self.notify.notify_one();
         }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.wake.notify_one();
+        self.notify.notify_one();
     }
 }
 
-async fn keep_time(inner: Weak<Inner>, wake: Arc<Notify>) {
+async fn keep_time(inner: Weak<Inner>, notify: Arc<Notify>) {
     while let Some(inner) = inner.upgrade() {
         let next = {
             let (mut state, now) = inner.lock();
@@ -99,7 +99,7 @@ async fn keep_time(inner: Weak<Inner>, wake: Arc<Notify>) {
         drop(inner);
         tokio::select! {
             () = sleep_until(next) => {}
-            () = wake.notified() => {}
+            () = notify.notified() => {}
         }
     }
 }

@@ -66,7 +66,9 @@ impl<'a> Series<'a> {
             ("silent_instances", f64::from(view.silent)),
             ("latency_seconds", view.latency_ns as f64 / 1e9),
         ];
-        levels.map(|(name, level)| self.add(name, &labels, Value::Level(level)));
+        for (name, level) in levels {
+            self.add(name, &labels, Value::Level(level));
+        }
         self.add("admitted", &labels, Value::Count(of.admitted));
         let [service, workflow] = labels;
         let reason = |reason| [service, workflow, ("reason", reason)];
@@ -89,7 +91,9 @@ impl<'a> Series<'a> {
             ("resource_running", of.running),
             ("resource_waiting", of.waiting),
         ];
-        levels.map(|(name, level)| self.add(name, &labels, Value::Level(f64::from(level))));
+        for (name, level) in levels {
+            self.add(name, &labels, Value::Level(f64::from(level)));
+        }
         let [service, resource] = labels;
         for (reason, count) in [("late", of.late), ("full", of.full)] {
             let labels = [service, resource, ("reason", reason)];

@@ -7,8 +7,8 @@
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{
-    Admission, Config, Process, RequestId, ResourceId, ResourceSpec, Totals, Turn, Workflow,
-    WorkflowId,
+    Admission, Announcement, Config, Process, RequestId, ResourceId, ResourceSpec, Totals, Turn,
+    Workflow, WorkflowId,
 };
 use curtail_kernel::schedule::Standing;
 use curtail_kernel::stage::{JobId, Purged};
@@ -16,9 +16,10 @@ use slab::Slab;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use crate::admission::Reason;
 use crate::callers::Callers;
 use crate::downstream::Services;
+use crate::metadata::CallMeta;
+use crate::reject::Reason;
 
 /// What becomes of a request or sub-task that waited.
 pub(crate) type Verdict = Result<(), Reason>;
@@ -33,7 +34,7 @@ pub(crate) struct State {
     pub(crate) counts: Vec<Counts>,
     waiting: Slab<(WorkflowId, oneshot::Sender<Verdict>)>,
     pub(crate) resources: Vec<Jobs>,
-    /// When the task that keeps the time wakes up.
+    /// When the task that keeps the time runs again.
     pub(crate) armed: Timestamp,
     pub(crate) timer: Option<AbortHandle>,
 }
@@ -132,6 +133,24 @@ impl State {
                 Err(why.into())
             }
         }
+    }
+
+    /// A call arrives.
+    pub(crate) fn heard(&mut self, now: Timestamp, workflow: WorkflowId, call: &CallMeta) {
+        let (caller, is_replaced) = self.callers.heard(now, call.caller);
+        if is_replaced {
+            // What the one before wanted is not what this one wants.
+            for at in 0..self.counts.len() {
+                self.process.wanted(now, caller, WorkflowId(at as u32), 0.0);
+            }
+        }
+        self.process.wanted(now, caller, workflow, call.wanted);
+    }
+
+    /// What a caller is announced; none where it has called too long ago.
+    pub(crate) fn announcement(&self, workflow: WorkflowId, number: u32) -> Option<Announcement> {
+        let caller = self.callers.id(number)?;
+        Some(self.process.announce(caller, workflow))
     }
 
     /// A request that still waits is given up.

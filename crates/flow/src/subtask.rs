@@ -15,8 +15,8 @@ use curtail_kernel::stage::JobId;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
-use crate::admission::{Reason, Rejected};
 use crate::context::Context;
+use crate::reject::{Reason, Rejected};
 use crate::state::Verdict;
 
 /// A sub-task at its resource, until it is dropped.

@@ -8,7 +8,7 @@ use curtail_flow::{
     ClientLayer, Config, Context, Flow, ResourceSpec, ServerLayer, Workflow, WorkflowSpec,
 };
 use http::{Request, Response, StatusCode};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
@@ -40,7 +40,8 @@ pub(crate) fn store_and_entry(
     let (store_flow, entry_flow) = (build("store"), build("entry"));
     let store = service_fn(move |_: Request<String>| async move {
         let context = Context::current().expect("the layer sets it");
-        let done = context.subtask("disk", None, async { sleep(work).await }).await;
+        let done =
+            context.subtask("disk", None, async { sleep_until(Instant::now() + work).await }).await;
         Ok::<_, Infallible>(respond(done.is_ok()))
     });
     let store = ServerLayer::new(store_flow.clone()).layer(store);
