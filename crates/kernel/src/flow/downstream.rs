@@ -10,15 +10,14 @@
 //!   and retries are load.
 //! - **The quantile is weighted by α**, so that an instance that a workflow hardly uses does not decide. Between ranks
 //!   it is linear. With equal weights, q = 0 is the minimum, 0.5 the median, 1 the maximum.
-//! - **A silent instance** that has announced before is believed for [`super::Config::stale_ns`]; then its rate is that
-//!   of its good responses, and a tenth more. It falls to what is served, rises while all goes well, and is forgotten
+//! - **A silent instance** that has announced before is believed for [`super::Config::stale_ns`], counted while it is
+//!   called: one that is idle has nothing to say. Then its rate is that of its good responses, and a tenth more. It falls to what is served, rises while all goes well, and is forgotten
 //!   with the next announcement.
 
 use alloc::vec::Vec;
 
 use super::meter::{Meter, Weight};
 use super::{Config, InstanceId, Via};
-use crate::time::Timestamp;
 
 /// What an instance announces for a workflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +34,8 @@ pub struct Announcement {
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     announced: Option<Announcement>,
-    heard: Timestamp,
+    /// For so long copies have been sent and no announcement has come, in ns.
+    unheard_ns: u64,
     copies: Meter,
     good: Meter,
 }
@@ -98,14 +98,13 @@ impl Downstream {
     /// A rate that is no number, or negative, is as good as none.
     pub(super) fn announced(
         &mut self,
-        now: Timestamp,
         instance: InstanceId,
         workflow: usize,
         announcement: Announcement,
     ) {
         let is_sane = announcement.rate >= 0.0 && announcement.local >= 0.0;
         if let Some(link) = self.link(instance, workflow).filter(|_| is_sane) {
-            (link.announced, link.heard) = (Some(announcement), now);
+            (link.announced, link.unheard_ns) = (Some(announcement), 0);
         }
     }
 
@@ -116,9 +115,12 @@ impl Downstream {
         }
     }
 
-    pub(super) fn roll(&mut self, keeps: &[f64], rates: &Weight) {
+    pub(super) fn roll(&mut self, interval_ns: u64, keeps: &[f64], rates: &Weight) {
         for instance in &mut self.instances {
             for (link, keeps) in instance.links.iter_mut().zip(keeps) {
+                if link.copies.present() > 0.0 {
+                    link.unheard_ns = link.unheard_ns.saturating_add(interval_ns);
+                }
                 link.copies.roll(*keeps);
                 link.good.roll(rates.decay);
             }
@@ -142,7 +144,6 @@ impl Downstream {
     /// Algorithm 3, lines 1 to 4, for one workflow.
     pub(super) fn bottleneck(
         &mut self,
-        now: Timestamp,
         (workflow, service): (usize, u16),
         admitted: &Meter,
         rates: &Weight,
@@ -158,7 +159,7 @@ impl Downstream {
                 else {
                     continue;
                 };
-                let rate = if now.since(link.heard) > config.stale_ns {
+                let rate = if link.unheard_ns > config.stale_ns {
                     found.silent += 1;
                     rates.rate(&link.good) * 1.1 + config.least_rate * alpha.min(1.0)
                 } else if announced.via.leads_to(service) {

@@ -287,12 +287,12 @@ impl Process {
     /// An instance has announced a rate.
     pub fn announced(
         &mut self,
-        now: Timestamp,
+        _: Timestamp,
         instance: InstanceId,
         workflow: WorkflowId,
         announcement: Announcement,
     ) {
-        self.downstream.announced(now, instance, workflow.0 as usize, announcement);
+        self.downstream.announced(instance, workflow.0 as usize, announcement);
     }
 
     /// An instance is gone or has begun anew.
@@ -367,7 +367,7 @@ impl Process {
             let memory = 4.0 * self.config.memory;
             *keeps = (1.0 - admitted.present() / memory).max(self.config.slow_decay);
         }
-        self.downstream.roll(&self.keeps, &self.rates);
+        self.downstream.roll(self.config.interval_ns, &self.keeps, &self.rates);
         self.resources.iter_mut().for_each(|resource| resource.roll(&self.config, &self.keeps));
         self.entered.iter_mut().for_each(|of| of.roll(self.config.decay));
         for (admitted, keeps) in self.admitted.iter_mut().zip(&self.keeps) {
@@ -397,7 +397,7 @@ impl Process {
         for (at, state) in self.states.iter_mut().enumerate() {
             let of = (at, self.service);
             let admitted = &self.admitted[at];
-            state.downstream = self.downstream.bottleneck(now, of, admitted, &self.rates, config);
+            state.downstream = self.downstream.bottleneck(of, admitted, &self.rates, config);
             state.local = self.local[at];
             let rate = state.local.min(state.downstream.rate).max(config.least_rate);
             state.rate = rate.min(self.workflows[at].limit);

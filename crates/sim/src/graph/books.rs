@@ -55,8 +55,10 @@ pub struct Figures {
 /// A sample of a workflow: an interval of time, by when its requests ended.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Sample {
-    /// Responses, late or not.
+    /// Responses by their deadline.
     pub good: f64,
+    /// Responses that were late.
+    pub late: f64,
     /// Requests turned away or given up.
     pub failed: f64,
     /// Mean time of the responses, in ms; 0 where there is none.
@@ -112,7 +114,8 @@ impl Book {
         if let Some(sample) = self.series.get_mut(at) {
             if ending == Ending::Responded {
                 sample.mean_ms += took_ns as f64 / 1e6;
-                sample.good += 1.0;
+                sample.good += f64::from(u8::from(is_good));
+                sample.late += f64::from(u8::from(!is_good));
             } else {
                 sample.failed += 1.0;
             }
@@ -136,7 +139,7 @@ impl Book {
 
     pub(super) fn outcome(&mut self, seconds: f64) -> WorkflowOutcome {
         for sample in &mut self.series {
-            sample.mean_ms /= sample.good.max(1.0);
+            sample.mean_ms /= (sample.good + sample.late).max(1.0);
         }
         let part = |count: u64| count as f64 / self.offered.max(1) as f64;
         WorkflowOutcome {
