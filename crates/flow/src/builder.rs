@@ -154,12 +154,19 @@ impl Builder {
             range(name, "queue", &spec.queue, spec.queue > 0, "at least 1")?;
         }
         let Config { interval_ns, quantile, target, least_rate, drain_ns, .. } = self.config;
+        let Config { decay, slow_decay, probe, spare_gain, .. } = self.config;
         let of = "config";
         range(of, "interval_ns", &interval_ns, interval_ns >= 1_000_000, "at least 1 ms")?;
         range(of, "quantile", &quantile, (0.0..=1.0).contains(&quantile), "between 0 and 1")?;
         range(of, "target", &target, target > 0.0 && target <= 1.0, "above 0, up to 1")?;
         let is_rate = least_rate > 0.0 && least_rate.is_finite();
         range(of, "least_rate", &least_rate, is_rate, "above 0")?;
+        for (key, part) in [("decay", decay), ("slow_decay", slow_decay)] {
+            range(of, key, &part, (0.0..1.0).contains(&part), "0 or above, below 1")?;
+        }
+        for (key, part) in [("probe", probe), ("spare_gain", spare_gain)] {
+            range(of, key, &part, part >= 0.0 && part.is_finite(), "0 or above")?;
+        }
         range(of, "drain_ns", &drain_ns, drain_ns > 0, "above 0")
     }
 }
@@ -201,6 +208,8 @@ mod tests {
         let error = Flow::builder("a").workflow("buy", weight).build().expect_err("no weight");
         assert_eq!(error.to_string(), "buy: weight is NaN, and has to be above 0");
         let config = Config { interval_ns: 0, ..Config::default() };
+        assert!(Flow::builder("a").config(config).build().is_err());
+        let config = Config { decay: f64::NAN, ..Config::default() };
         assert!(Flow::builder("a").config(config).build().is_err());
         let none = ResourceSpec { slots: 0, queue: 1 };
         assert!(Flow::builder("a").resource("disk", none).build().is_err());

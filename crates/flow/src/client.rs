@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
+use curtail_kernel::flow::WorkflowId;
 use http::{Request, Response};
 use tower::{Layer, Service};
 
@@ -49,9 +50,17 @@ impl ClientLayer {
 }
 
 impl Target {
+    /// That of a context, which another process may have made: then names count.
+    fn workflow(&self, context: &Context) -> WorkflowId {
+        match Arc::ptr_eq(&context.flow().0, &self.flow.0) {
+            true => context.id(),
+            false => self.flow.0.classify(context.workflow()).0,
+        }
+    }
+
     /// A call leaves: writes its metadata. The place of the instance is returned.
     fn called<B>(&self, context: &Context, request: &mut Request<B>) -> Option<Place> {
-        let mut meta = context.call();
+        let (mut meta, workflow) = (context.call(self.flow.0.caller), self.workflow(context));
         let mut place = lock(&self.place);
         let (mut state, now) = self.flow.0.lock();
         let state = &mut *state;
@@ -62,8 +71,8 @@ impl Target {
             id = place.and_then(|place| state.services.id(now, place));
         }
         if let Some(id) = id {
-            state.process.called(id, context.id());
-            meta.wanted = state.process.wants(id, context.id());
+            state.process.called(id, workflow);
+            meta.wanted = state.process.wants(id, workflow);
         }
         metadata::write_call(request.headers_mut(), Some(&meta));
         if let Some(remaining) = context.remaining() {
@@ -78,12 +87,13 @@ impl Target {
         if let Some(spent) = spent {
             context.joined(spent);
         }
+        let workflow = self.workflow(context);
         let (mut state, now) = self.flow.0.lock();
         let state = &mut *state;
         let Some(id) = place.and_then(|place| state.services.id(now, place)) else { return };
-        state.process.returned(id, context.id(), is_good(response));
+        state.process.returned(id, workflow, is_good(response));
         if let Some(announced) = announced {
-            state.process.announced(now, id, context.id(), announced);
+            state.process.announced(now, id, workflow, announced);
         }
     }
 }

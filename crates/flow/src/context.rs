@@ -133,11 +133,10 @@ impl Context {
     }
 
     /// What a call of this request carries, except for what its caller wants.
-    pub(crate) fn call(&self) -> CallMeta {
+    pub(crate) fn call(&self, caller: u32) -> CallMeta {
         let Progress { upstream, total_service_ns, total_work_ns, .. } =
             self.progress().downstream();
         let totals = Spent { service_ns: total_service_ns, work_ns: total_work_ns };
-        let caller = self.0.flow.0.caller;
         CallMeta { spent: upstream, totals, caller, ..CallMeta::of(self.0.name.clone()) }
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use curtail_kernel::flow::{Announcement, ResourceId};
+use curtail_kernel::flow::Announcement;
 
 use crate::builder::Builder;
 use crate::inner::Inner;
@@ -34,15 +34,5 @@ impl Flow {
         let (id, _) = self.0.classify(workflow);
         let (state, _) = self.0.lock();
         state.announcement(id, caller)
-    }
-
-    /// From now on a resource has so many slots, at least one. False where there is no such resource.
-    pub fn set_slots(&self, resource: &str, slots: u32) -> bool {
-        let known = self.0.resources.iter().position(|known| known == resource);
-        if let Some(at) = known {
-            let (mut state, now) = self.0.lock();
-            state.set_slots(now, ResourceId(at as u32), slots.max(1));
-        }
-        known.is_some()
     }
 }

@@ -197,11 +197,6 @@ impl State {
         held_ns.unwrap_or(0)
     }
 
-    pub(crate) fn set_slots(&mut self, now: Timestamp, resource: ResourceId, slots: u32) {
-        self.process.set_slots(resource, slots);
-        self.schedule(now, resource, None);
-    }
-
     /// Starts what can start. The verdict is that on the newcomer, which has no channel yet.
     fn schedule(
         &mut self,
