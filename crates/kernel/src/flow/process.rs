@@ -35,9 +35,11 @@ struct State {
 
 impl State {
     /// L: what a request takes from here on, in ns. Of those that wait as long as they may, about half would be late if
-    /// L were the average alone, as in the source; so it has a margin, as TCP's time-out has (RFC 6298).
-    fn latency(&self) -> u64 {
-        (self.latency_ns + 2.0 * self.deviation_ns) as u64
+    /// L were the average alone, as in the source; so where requests enter it has a margin, as TCP's time-out has (RFC
+    /// 6298). Further down it has none: what entered has spent its margin on the way, and work on it.
+    fn latency(&self, enters: bool) -> u64 {
+        let margin = if enters { 4.0 } else { 0.0 };
+        (self.latency_ns + margin * self.deviation_ns) as u64
     }
 }
 
@@ -159,12 +161,13 @@ impl Process {
         deadline: Timestamp,
     ) -> Admission {
         let at = workflow.0 as usize;
+        let enters = !self.callers.are_known(at);
         let state = &mut self.states[at];
         state.offered.add(1.0);
         let latest = match deadline {
             _ if !self.config.drops_late => Timestamp::NEVER,
             Timestamp::NEVER => deadline,
-            Timestamp(ns) => match ns.checked_sub(state.latency()) {
+            Timestamp(ns) => match ns.checked_sub(state.latency(enters)) {
                 Some(latest) => Timestamp(latest),
                 None => return Admission::Dropped(Drop::Late),
             },
@@ -332,7 +335,7 @@ impl Process {
             downstream: state.downstream.rate,
             offered: self.rates.rate(&state.offered),
             waiting: state.limiter.waiting() as u32,
-            latency_ns: state.latency(),
+            latency_ns: state.latency_ns as u64,
             silent: state.downstream.silent,
         }
     }
