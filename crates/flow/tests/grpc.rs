@@ -11,7 +11,7 @@ use curtail_flow::{
     ClientLayer, Config, Context, Flow, RequestMeta, ResourceSpec, ServerLayer, Workflow,
 };
 use http::uri::PathAndQuery;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Code, Request, Response, Status};
 use tower::util::BoxCloneSyncService;
@@ -65,7 +65,8 @@ impl Decoder for Text {
 /// Says how much time is left after a sub-task of 20 ms.
 async fn work(request: Request<String>) -> Result<Response<String>, Status> {
     let context = request.extensions().get::<Context>().expect("the layer sets it");
-    let done = context.subtask("disk", None, async { sleep(ms(20)).await }).await;
+    let done =
+        context.subtask("disk", None, async { sleep_until(Instant::now() + ms(20)).await }).await;
     done.map_err(|rejected| Status::resource_exhausted(rejected.to_string()))?;
     let left = context.remaining().map_or(0, |left| left.as_millis());
     Ok(Response::new(format!("{}, {left} ms left", request.get_ref())))
