@@ -42,7 +42,7 @@ A graph in a file:
 pub(crate) struct Args {
     /// The graph, in TOML
     file: PathBuf,
-    /// How it is controlled: `timeouts`, or parts of `fq+DISCIPLINE+rc` (repeatable) [default: timeouts, fifo+rc, fq+fifo+rc]
+    /// How it is controlled: `timeouts`, parts of `fq+DISCIPLINE+rc`, or google, gradient2, dagor, prices (repeatable) [default: timeouts, fifo+rc, fq+fifo+rc]
     #[arg(long, value_name = "CONTROL")]
     control: Vec<Control>,
     /// Times the load: of the rate of open clients, and of the number of closed ones

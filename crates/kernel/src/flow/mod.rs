@@ -140,6 +140,8 @@ pub struct Config {
     /// A process with callers that keep to its rates lets in by this part more than it announces: a limiter behind a
     /// limiter of the same rate would only make a queue.
     pub slack: f64,
+    /// Where requests enter, L is the mean latency and so many mean deviations.
+    pub margin: f64,
     /// No rate falls below this, per second: a workflow whose requests all fail is heard of again.
     pub least_rate: f64,
     /// An instance that has announced nothing for so long is silent, in ns.
@@ -150,7 +152,7 @@ pub struct Config {
 
 impl Config {
     /// The names of the parameters that [`Self::set`] knows.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 12] = [
         "interval",
         "quantile",
         "probe",
@@ -162,6 +164,7 @@ impl Config {
         "least-rate",
         "memory",
         "slack",
+        "margin",
     ];
 
     /// Sets a parameter by its name; times are in seconds.
@@ -180,6 +183,8 @@ impl Config {
             "least-rate" => return Err("least-rate is above 0, up to 1000000 per second"),
             "memory" if (1.0..=1e6).contains(&value) => self.memory = value,
             "memory" => return Err("memory is 1 to 1000000 sub-tasks"),
+            "margin" if (0.0..=100.0).contains(&value) => self.margin = value,
+            "margin" => return Err("margin is 0 to 100 deviations"),
             "slack" if part => self.slack = value,
             "quantile" if part => self.quantile = value,
             "probe" if part => self.probe = value,
@@ -192,8 +197,7 @@ impl Config {
             }
             _ => {
                 return Err("write interval, quantile, probe, spare-gain, target, drain, decay, \
-                            slow-decay, \
-                            memory, slack or least-rate");
+                            slow-decay, memory, slack, margin or least-rate");
             }
         }
         Ok(())
@@ -218,6 +222,7 @@ impl Default for Config {
             slow_decay: 0.95,
             memory: 100.0,
             slack: 0.2,
+            margin: 3.0,
             least_rate: 1.0,
             stale_ns: 1_000_000_000,
             queue: 1_000,

@@ -37,8 +37,7 @@ impl State {
     /// L: what a request takes from here on, in ns. Of those that wait as long as they may, about half would be late if
     /// L were the average alone, as in the source; so where requests enter it has a margin, as TCP's time-out has (RFC
     /// 6298). Further down it has none: what entered has spent its margin on the way, and work on it.
-    fn latency(&self, enters: bool) -> u64 {
-        let margin = if enters { 4.0 } else { 0.0 };
+    fn latency(&self, margin: f64) -> u64 {
         (self.latency_ns + margin * self.deviation_ns) as u64
     }
 }
@@ -161,13 +160,13 @@ impl Process {
         deadline: Timestamp,
     ) -> Admission {
         let at = workflow.0 as usize;
-        let enters = !self.callers.are_known(at);
+        let margin = if self.callers.are_known(at) { 0.0 } else { self.config.margin };
         let state = &mut self.states[at];
         state.offered.add(1.0);
         let latest = match deadline {
             _ if !self.config.drops_late => Timestamp::NEVER,
             Timestamp::NEVER => deadline,
-            Timestamp(ns) => match ns.checked_sub(state.latency(enters)) {
+            Timestamp(ns) => match ns.checked_sub(state.latency(margin)) {
                 Some(latest) => Timestamp(latest),
                 None => return Admission::Dropped(Drop::Late),
             },

@@ -53,7 +53,7 @@ impl FromStr for Control {
                 _ => {
                     return Err(format!(
                         "control {text:?}: {part:?} is none of fq, rc, fifo, edf, lstf, srtf, lasf, sjf and strict; \
-                         write timeouts, fifo+rc, fq+fifo+rc or lstf+rc, or of others google, gradient2, dagor or prices"
+                         write timeouts, fifo+rc, fq+fifo+rc or lstf+rc, or of others google, gradient2, dagor or prices, as dagor:40ms"
                     ));
                 }
             }

@@ -22,6 +22,8 @@ pub(super) struct Frame {
     /// Calls that have not come back.
     pub(super) pending: u32,
     pub(super) failed: bool,
+    /// By its own process: turned away, or expired in a queue.
+    pub(super) refused: bool,
     /// What the calls of this step spent.
     pub(super) sum: Spent,
     pub(super) progress: Progress,

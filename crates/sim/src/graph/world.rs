@@ -229,6 +229,7 @@ impl<'g> World<'g> {
             step: 0,
             pending: 0,
             failed: false,
+            refused: false,
             sum: Spent::default(),
             progress,
             admitted: Timestamp(0),
@@ -268,16 +269,28 @@ impl<'g> World<'g> {
         let service = of.service as usize;
         if of.guard.as_mut().is_some_and(|guard| !guard.admit(now.0, ask)) {
             self.services[service].admission += 1;
-            return self.hop(Event::Return { frame, ok: false });
+            return self.refuse(frame);
         }
         match of.process.arrive(now, RequestId(frame), workflow, deadline) {
             Admission::Admitted => self.begin(frame),
             Admission::Queued => self.arm(instance),
             Admission::Dropped(_) => {
                 self.services[service].admission += 1;
-                self.hop(Event::Return { frame, ok: false });
+                self.refuse(frame);
             }
         }
+    }
+
+    /// A process does not let a request in.
+    fn refuse(&mut self, frame: u32) {
+        self.frames[frame as usize].refused = true;
+        self.hop(Event::Return { frame, ok: false });
+    }
+
+    /// A sub-task is not served: no room, or no time.
+    fn expired(&mut self, frame: u32) {
+        self.frames[frame as usize].refused = true;
+        self.joined(frame, None);
     }
 
     fn ask_of(&self, frame: u32) -> Ask {
@@ -347,7 +360,7 @@ impl<'g> World<'g> {
         let job = of.jobs[resource.0 as usize].add(task);
         if of.process.subtask(now, resource, job, workflow, &standing, None).is_err() {
             of.jobs[resource.0 as usize].free.push(job.0);
-            self.joined(task.frame, None);
+            self.expired(task.frame);
         } else {
             self.pump(instance, resource);
         }
@@ -365,7 +378,7 @@ impl<'g> World<'g> {
                     of.expired += 1;
                     let task = jobs.tasks[job.0 as usize];
                     jobs.free.push(job.0);
-                    self.joined(task.frame, None);
+                    self.expired(task.frame);
                 }
                 Turn::Starts(job) => {
                     let Task { frame, ns, node, asked } = jobs.tasks[job.0 as usize];
@@ -378,6 +391,7 @@ impl<'g> World<'g> {
                         let of = &mut self.instances[instance as usize];
                         of.process.give_back(now, resource, job);
                         of.jobs[resource.0 as usize].free.push(job.0);
+                        self.frames[frame as usize].refused |= is_late;
                         self.joined(frame, None);
                     } else if node == NONE {
                         let (resource, job) = (resource.0, job.0);
@@ -435,7 +449,7 @@ impl<'g> World<'g> {
 
     /// A frame has come back to its caller.
     fn returned(&mut self, frame: u32, ok: bool) {
-        let Frame { root, parent, progress, holds, .. } = self.frames[frame as usize];
+        let Frame { root, parent, progress, holds, refused, .. } = self.frames[frame as usize];
         let (to, workflow) = (self.instance_of(frame), self.workflow_of(frame));
         self.free_frames.push(frame);
         if parent == NONE {
@@ -450,7 +464,7 @@ impl<'g> World<'g> {
         let of = &mut self.instances[from as usize];
         of.process.returned(link, workflow, ok);
         if let (Some(guard), Some(signal)) = (&mut of.guard, signal) {
-            guard.returned(self.now, to, ok, signal);
+            guard.returned(self.now, to, !refused, signal);
         }
         if let Some((resource, job)) = holds {
             self.release(from, resource, job);

@@ -8,7 +8,7 @@
 
 use super::{Ask, Guard};
 
-const OVERLOADED_NS: f64 = 20e6;
+pub(super) const THRESHOLD_NS: u64 = 20_000_000;
 const WINDOW_NS: u64 = 1_000_000_000;
 const WINDOW_REQUESTS: u32 = 2_000;
 const FALL: f64 = 0.05;
@@ -17,6 +17,7 @@ const USERS: usize = 128;
 const LEVELS: usize = 8 * USERS;
 
 pub(super) struct Dagor {
+    threshold_ns: f64,
     /// The least priority that enters.
     level: usize,
     /// In this window: by priority, those that came.
@@ -30,8 +31,9 @@ pub(super) struct Dagor {
 }
 
 impl Dagor {
-    pub(super) fn new(processes: usize) -> Self {
+    pub(super) fn new(processes: usize, threshold_ns: u64) -> Self {
         Self {
+            threshold_ns: threshold_ns as f64,
             level: 0,
             came: vec![0; LEVELS],
             admitted: 0,
@@ -43,7 +45,7 @@ impl Dagor {
     }
 
     fn window_ends(&mut self, now: u64) {
-        let overloaded = self.waits.0 > OVERLOADED_NS * f64::from(self.waits.1.max(1));
+        let overloaded = self.waits.0 > self.threshold_ns * f64::from(self.waits.1.max(1));
         let target = f64::from(self.admitted) * if overloaded { 1.0 - FALL } else { 1.0 + RISE };
         // The level at which so many of those that came would have entered.
         let mut would: f64 = self.came[self.level..].iter().map(|&came| f64::from(came)).sum();

@@ -3,6 +3,9 @@
 //! Source: *Site Reliability Engineering* (Beyer et al., 2016), chapter 21, *Client-Side Throttling*: of the last two
 //! minutes, a call is dropped with probability max(0, (requests − K·accepts) / (requests + 1)), K = 2.
 //!
+//! Accepted is what the process called did not turn away by itself: if failures of processes further down counted, too,
+//! calls in parallel would lock the throttle, because few of them fail a whole request.
+//!
 //! Here the two minutes decay with a time constant of 30 s, so that a run of minutes sees it adapt.
 
 use curtail_dist::seed;
@@ -46,7 +49,7 @@ impl Guard for Throttling {
         seed::unit(&mut self.rng) >= dropped
     }
 
-    fn returned(&mut self, now: u64, to: u32, ok: bool, _: f64) {
-        self.of(now, to).accepts += f64::from(u8::from(ok));
+    fn returned(&mut self, now: u64, to: u32, accepted: bool, _: f64) {
+        self.of(now, to).accepts += f64::from(u8::from(accepted));
     }
 }

@@ -10,6 +10,8 @@ mod price;
 
 use std::fmt;
 
+use curtail_dist::Time;
+
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
@@ -37,8 +39,9 @@ pub(super) trait Guard {
         true
     }
 
-    /// A call has come back, with what its process signals.
-    fn returned(&mut self, _now: u64, _to: u32, _ok: bool, _signal: f64) {}
+    /// A call has come back, with what its process signals. It was accepted if that process itself neither turned it
+    /// away nor let it expire in a queue.
+    fn returned(&mut self, _now: u64, _to: u32, _accepted: bool, _signal: f64) {}
 
     /// What goes with a response.
     fn signal(&mut self, _now: u64) -> f64 {
@@ -46,25 +49,28 @@ pub(super) trait Guard {
     }
 }
 
-/// One of them.
+/// One of them, with its threshold of queueing where it has one: `dagor:40ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Google,
     Gradient,
-    Dagor,
-    Price,
+    Dagor(u64),
+    Price(u64),
 }
 
 impl Kind {
-    pub(super) const ALL: [(Self, &'static str); 4] = [
-        (Self::Google, "google"),
-        (Self::Gradient, "gradient2"),
-        (Self::Dagor, "dagor"),
-        (Self::Price, "prices"),
-    ];
-
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|&(kind, _)| kind)
+    pub(super) fn named(text: &str) -> Option<Self> {
+        let (name, threshold) = match text.split_once(':') {
+            Some((name, threshold)) => (name, Some(threshold_ns(threshold)?)),
+            None => (text, None),
+        };
+        match name {
+            "google" if threshold.is_none() => Some(Self::Google),
+            "gradient2" if threshold.is_none() => Some(Self::Gradient),
+            "dagor" => Some(Self::Dagor(threshold.unwrap_or(dagor::THRESHOLD_NS))),
+            "prices" => Some(Self::Price(threshold.unwrap_or(price::THRESHOLD_NS))),
+            _ => None,
+        }
     }
 
     /// For one process of so many.
@@ -72,15 +78,26 @@ impl Kind {
         match self {
             Self::Google => Box::new(google::Throttling::new(processes, seed)),
             Self::Gradient => Box::new(gradient::Gradient2::new()),
-            Self::Dagor => Box::new(dagor::Dagor::new(processes)),
-            Self::Price => Box::new(price::Prices::new(processes)),
+            Self::Dagor(threshold_ns) => Box::new(dagor::Dagor::new(processes, threshold_ns)),
+            Self::Price(threshold_ns) => Box::new(price::Prices::new(processes, threshold_ns)),
         }
     }
 }
 
+fn threshold_ns(text: &str) -> Option<u64> {
+    let ns = text.parse::<Time>().ok()?.ns(1e9) as u64;
+    (1..=60_000_000_000).contains(&ns).then_some(ns)
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.iter().find(|(kind, _)| kind == self).map_or("", |&(_, name)| name);
-        f.write_str(name)
+        let (name, threshold_ns, usual) = match *self {
+            Self::Google => ("google", 0, 0),
+            Self::Gradient => ("gradient2", 0, 0),
+            Self::Dagor(ns) => ("dagor", ns, dagor::THRESHOLD_NS),
+            Self::Price(ns) => ("prices", ns, price::THRESHOLD_NS),
+        };
+        f.write_str(name)?;
+        if threshold_ns == usual { Ok(()) } else { write!(f, ":{}ms", threshold_ns as f64 / 1e6) }
     }
 }

@@ -8,11 +8,12 @@
 use super::{Ask, Guard};
 
 const INTERVAL_NS: u64 = 10_000_000;
-const THRESHOLD_NS: f64 = 10e6;
+pub(super) const THRESHOLD_NS: u64 = 10_000_000;
 /// Per interval, for a delay of twice the threshold.
 const STEP: f64 = 2.0;
 
 pub(super) struct Prices {
+    threshold_ns: f64,
     own: f64,
     /// By process called.
     downstream: Vec<f64>,
@@ -21,15 +22,21 @@ pub(super) struct Prices {
 }
 
 impl Prices {
-    pub(super) fn new(processes: usize) -> Self {
-        Self { own: 0.0, downstream: vec![0.0; processes], longest_ns: 0.0, since: 0 }
+    pub(super) fn new(processes: usize, threshold_ns: u64) -> Self {
+        Self {
+            threshold_ns: threshold_ns as f64,
+            own: 0.0,
+            downstream: vec![0.0; processes],
+            longest_ns: 0.0,
+            since: 0,
+        }
     }
 
     fn update(&mut self, now: u64) {
         if now - self.since < INTERVAL_NS {
             return;
         }
-        let excess = (self.longest_ns - THRESHOLD_NS) / THRESHOLD_NS;
+        let excess = self.longest_ns / self.threshold_ns - 1.0;
         let intervals = ((now - self.since) / INTERVAL_NS) as f64;
         self.own += if excess > 0.0 { STEP * excess.min(2.0) } else { -intervals };
         self.own = self.own.clamp(0.0, 127.0);
