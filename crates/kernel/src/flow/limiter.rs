@@ -91,8 +91,14 @@ impl Limiter {
             if self.rate.is_finite() { (self.tokens + self.rate * seconds).min(most) } else { 1.0 };
     }
 
-    /// A request arrives that has to go on before `latest`.
-    pub fn arrive(&mut self, now: Timestamp, request: RequestId, latest: Timestamp) -> Admission {
+    /// A request arrives that has to go on before `latest`; one that waits, `margin_ns` before that.
+    pub fn arrive(
+        &mut self,
+        now: Timestamp,
+        request: RequestId,
+        latest: Timestamp,
+        margin_ns: u64,
+    ) -> Admission {
         if latest < now {
             return Admission::Dropped(Drop::Late);
         }
@@ -101,9 +107,15 @@ impl Limiter {
             self.tokens -= 1.0;
             return Admission::Admitted;
         }
-        let spare_s = latest.since(now) as f64 / 1e9;
-        if latest != Timestamp::NEVER && self.queue.len() as f64 > spare_s * self.rate {
-            return Admission::Dropped(Drop::Late);
+        let mut latest = latest;
+        if latest != Timestamp::NEVER {
+            let Some(spare_ns) = latest.since(now).checked_sub(margin_ns) else {
+                return Admission::Dropped(Drop::Late);
+            };
+            if self.queue.len() as f64 > spare_ns as f64 / 1e9 * self.rate {
+                return Admission::Dropped(Drop::Late);
+            }
+            latest = now.after(spare_ns);
         }
         if self.queue.len() >= self.room {
             return Admission::Dropped(Drop::Full);
@@ -173,7 +185,7 @@ mod tests {
         let mut passed = [0, 0];
         for ms in 0..2_000 {
             let request = RequestId(ms as u32);
-            let admitted = limiter.arrive(at(ms), request, NEVER) == Admission::Admitted;
+            let admitted = limiter.arrive(at(ms), request, NEVER, 0) == Admission::Admitted;
             let mut count = usize::from(admitted);
             while let Some((_, outcome)) = limiter.release(at(ms)) {
                 assert_eq!(outcome, Ok(()));
@@ -183,21 +195,22 @@ mod tests {
         }
         assert_eq!(passed, [100, 100]);
         (2_000..60_000).for_each(|ms| while limiter.release(at(ms)).is_some() {});
-        let burst = (0..50)
-            .filter(|&n| limiter.arrive(at(120_000), RequestId(n), NEVER) == Admission::Admitted);
+        let burst = (0..50).filter(|&n| {
+            limiter.arrive(at(120_000), RequestId(n), NEVER, 0) == Admission::Admitted
+        });
         assert_eq!(burst.count(), 10, "what 100 ms are worth");
     }
 
     #[test]
     fn only_what_can_be_in_time_waits() {
         let mut limiter = limited(10.0);
-        assert_eq!(limiter.arrive(at(0), RequestId(0), at(0)), Admission::Admitted);
+        assert_eq!(limiter.arrive(at(0), RequestId(0), at(0), 0), Admission::Admitted);
         // 300 ms are worth three requests.
         let outcomes: Vec<Admission> =
-            (1..=5).map(|n| limiter.arrive(at(0), RequestId(n), at(300))).collect();
+            (1..=5).map(|n| limiter.arrive(at(0), RequestId(n), at(300), 0)).collect();
         let late = Admission::Dropped(Drop::Late);
         assert_eq!(outcomes, [Admission::Queued; 4].into_iter().chain([late]).collect::<Vec<_>>());
-        assert_eq!(limiter.arrive(at(1), RequestId(9), at(0)), late);
+        assert_eq!(limiter.arrive(at(1), RequestId(9), at(0), 0), late);
         assert_eq!(limiter.next_deadline().0 / MS, 100);
         assert_eq!(limiter.release(at(101)), Some((RequestId(1), Ok(()))));
         assert_eq!(limiter.release(at(101)), None);
@@ -207,15 +220,27 @@ mod tests {
     }
 
     #[test]
+    fn a_margin_is_asked_of_those_that_wait_and_not_of_those_that_need_not() {
+        let mut limiter = limited(10.0);
+        let mut arrive = |n, margin| limiter.arrive(at(0), RequestId(n), at(300), margin * MS);
+        assert_eq!(arrive(0, 400), Admission::Admitted);
+        assert_eq!(arrive(1, 400), Admission::Dropped(Drop::Late));
+        assert_eq!(arrive(2, 150), Admission::Queued);
+        assert_eq!(arrive(3, 150), Admission::Queued);
+        assert_eq!(arrive(4, 150), Admission::Dropped(Drop::Late), "150 ms are worth 1.5 requests");
+    }
+
+    #[test]
     fn the_queue_is_bounded_and_an_infinite_rate_lets_all_pass() {
         let mut limiter = Limiter::new(100 * MS, 2);
         limiter.set_rate(at(0), 1.0);
-        let full = (0..5).map(|n| limiter.arrive(at(0), RequestId(n), NEVER)).last();
+        let full = (0..5).map(|n| limiter.arrive(at(0), RequestId(n), NEVER, 0)).last();
         assert_eq!(full, Some(Admission::Dropped(Drop::Full)));
         limiter.set_rate(at(0), f64::INFINITY);
         assert!(limiter.release(at(0)).is_some() && limiter.release(at(0)).is_some());
         assert!(
-            (0..1_000).all(|n| limiter.arrive(at(0), RequestId(n), NEVER) == Admission::Admitted)
+            (0..1_000)
+                .all(|n| limiter.arrive(at(0), RequestId(n), NEVER, 0) == Admission::Admitted)
         );
         assert_eq!(limiter.next_deadline(), NEVER);
     }

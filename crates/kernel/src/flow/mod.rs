@@ -41,7 +41,8 @@
 //! Deviations from the source, each with its reason where it is made: α is measured per instance ([`downstream`]);
 //! loads count what waits, new rates come from the cost of a request, and a process that is no leaf returns to the
 //! downstream rate step by step ([`share`]); rates of silent instances are inferred ([`downstream`]); cycles are broken
-//! ([`Via`]).
+//! ([`Via`]); those that wait for admission keep a margin ([`Config::margin`]), and sub-tasks that cannot be in time
+//! leave the queues of resources ([`Config::expiry`]).
 //!
 //! Cost: O(log n) per request and sub-task; per interval O(workflows · (resources + instances), sorted).
 //! Memory: O(workflows · (resources + instances + callers)), and what waits, which is bounded.
@@ -113,6 +114,9 @@ pub struct Config {
     pub rate_control: bool,
     /// Whether requests that cannot meet their deadline any more are dropped.
     pub drops_late: bool,
+    /// A sub-task whose turn comes is turned away, too, if it is late, or if others wait and less time is left than so
+    /// many times what such sub-tasks take; below 0, never: the source drops requests at admission only.
+    pub expiry: f64,
     /// What orders the sub-tasks of a workflow at a resource.
     pub discipline: Discipline,
     /// Whether workflows take turns at a resource, by deficit round robin.
@@ -140,7 +144,7 @@ pub struct Config {
     /// A process with callers that keep to its rates lets in by this part more than it announces: a limiter behind a
     /// limiter of the same rate would only make a queue.
     pub slack: f64,
-    /// Where requests enter, L is the mean latency and so many mean deviations.
+    /// Where requests enter, those that wait for admission keep a margin of so many mean deviations of latency.
     pub margin: f64,
     /// No rate falls below this, per second: a workflow whose requests all fail is heard of again.
     pub least_rate: f64,
@@ -151,8 +155,32 @@ pub struct Config {
 }
 
 impl Config {
+    /// The parameters where nothing is said.
+    pub const DEFAULT: Self = Self {
+        rate_control: true,
+        drops_late: true,
+        expiry: 1.0,
+        discipline: Discipline::Fifo,
+        is_fair: true,
+        sharing: Sharing::Bottleneck,
+        interval_ns: 100_000_000,
+        quantile: 0.5,
+        probe: 0.02,
+        spare_gain: 0.5,
+        target: 0.95,
+        drain_ns: 500_000_000,
+        decay: 0.8,
+        slow_decay: 0.95,
+        memory: 100.0,
+        slack: 0.2,
+        margin: 4.0,
+        least_rate: 1.0,
+        stale_ns: 1_000_000_000,
+        queue: 1_000,
+    };
+
     /// The names of the parameters that [`Self::set`] knows.
-    pub const NAMES: [&str; 12] = [
+    pub const NAMES: [&str; 13] = [
         "interval",
         "quantile",
         "probe",
@@ -165,6 +193,7 @@ impl Config {
         "memory",
         "slack",
         "margin",
+        "expiry",
     ];
 
     /// Sets a parameter by its name; times are in seconds.
@@ -185,6 +214,8 @@ impl Config {
             "memory" => return Err("memory is 1 to 1000000 sub-tasks"),
             "margin" if (0.0..=100.0).contains(&value) => self.margin = value,
             "margin" => return Err("margin is 0 to 100 deviations"),
+            "expiry" if (-1.0..=100.0).contains(&value) => self.expiry = value,
+            "expiry" => return Err("expiry is -1 to 100 times the cost of a sub-task"),
             "slack" if part => self.slack = value,
             "quantile" if part => self.quantile = value,
             "probe" if part => self.probe = value,
@@ -197,7 +228,7 @@ impl Config {
             }
             _ => {
                 return Err("write interval, quantile, probe, spare-gain, target, drain, decay, \
-                            slow-decay, memory, slack, margin or least-rate");
+                            slow-decay, memory, slack, margin, expiry or least-rate");
             }
         }
         Ok(())
@@ -206,26 +237,6 @@ impl Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            rate_control: true,
-            drops_late: true,
-            discipline: Discipline::Fifo,
-            is_fair: true,
-            sharing: Sharing::Bottleneck,
-            interval_ns: 100_000_000,
-            quantile: 0.5,
-            probe: 0.02,
-            spare_gain: 0.5,
-            target: 0.95,
-            drain_ns: 500_000_000,
-            decay: 0.8,
-            slow_decay: 0.95,
-            memory: 100.0,
-            slack: 0.2,
-            margin: 3.0,
-            least_rate: 1.0,
-            stale_ns: 1_000_000_000,
-            queue: 1_000,
-        }
+        Self::DEFAULT
     }
 }

@@ -27,19 +27,10 @@ struct State {
     /// What its own resources bear, requests per second.
     local: f64,
     downstream: Bottleneck,
-    /// From admission to completion, in ns: an average, and that of the deviations from it.
+    /// L, from admission to completion, in ns: an average, and that of the deviations from it.
     latency_ns: f64,
     deviation_ns: f64,
     completed: bool,
-}
-
-impl State {
-    /// L: what a request takes from here on, in ns. Of those that wait as long as they may, about half would be late if
-    /// L were the average alone, as in the source; so where requests enter it has a margin, as TCP's time-out has (RFC
-    /// 6298). Further down it has none: what entered has spent its margin on the way, and work on it.
-    fn latency(&self, margin: f64) -> u64 {
-        (self.latency_ns + margin * self.deviation_ns) as u64
-    }
 }
 
 /// What the process knows of a workflow.
@@ -160,18 +151,22 @@ impl Process {
         deadline: Timestamp,
     ) -> Admission {
         let at = workflow.0 as usize;
+        // Of those that wait as long as they may, about half would be late if L were the mean alone, as in the source; so
+        // where requests enter those keep a margin, as TCP's time-out has (RFC 6298). Further down there is none: what
+        // entered has spent its margin on the way, and work on it.
         let margin = if self.callers.are_known(at) { 0.0 } else { self.config.margin };
         let state = &mut self.states[at];
+        let margin_ns = (margin * state.deviation_ns) as u64;
         state.offered.add(1.0);
         let latest = match deadline {
             _ if !self.config.drops_late => Timestamp::NEVER,
             Timestamp::NEVER => deadline,
-            Timestamp(ns) => match ns.checked_sub(state.latency(margin)) {
+            Timestamp(ns) => match ns.checked_sub(state.latency_ns as u64) {
                 Some(latest) => Timestamp(latest),
                 None => return Admission::Dropped(Drop::Late),
             },
         };
-        let admission = state.limiter.arrive(now, request, latest);
+        let admission = state.limiter.arrive(now, request, latest, margin_ns);
         if admission == Admission::Admitted {
             self.enters(at);
         }

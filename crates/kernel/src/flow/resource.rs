@@ -26,7 +26,7 @@ pub struct ResourceSpec {
 pub enum Turn {
     /// It has a slot.
     Starts(JobId),
-    /// Its request is late, so that it does not start. It has left.
+    /// Its request is late, or would be, so that it does not start. It has left.
     Late(JobId),
 }
 
@@ -62,6 +62,7 @@ pub(super) struct Resource {
     /// By job.
     jobs: Vec<Job>,
     drops_late: bool,
+    expiry: f64,
 }
 
 impl Resource {
@@ -74,7 +75,8 @@ impl Resource {
             stage: Stage::new(spec.slots, spec.queue).ranked(queues),
             loads: alloc::vec![Load::default(); workflows],
             jobs: Vec::new(),
-            drops_late: config.drops_late,
+            drops_late: config.drops_late && config.expiry >= 0.0,
+            expiry: config.expiry,
         }
     }
 
@@ -117,7 +119,12 @@ impl Resource {
         let Scheduled { job, .. } = self.stage.schedule(now)?;
         let Job { workflow, deadline } = self.jobs[job.0 as usize];
         self.loads[workflow as usize].waiting -= 1;
-        if self.drops_late && deadline < now {
+        // The time is better spent on others that wait.
+        let least_ns = match self.stage.waiting() {
+            0 => 0.0,
+            _ => self.expiry * self.loads[workflow as usize].cost_ns(),
+        };
+        if self.drops_late && deadline < now.after(least_ns as u64) {
             self.stage.finish(now, job);
             return Some(Turn::Late(job));
         }

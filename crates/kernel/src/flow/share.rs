@@ -229,26 +229,7 @@ fn level(
 mod tests {
     use super::*;
 
-    const CONFIG: Config = Config {
-        rate_control: true,
-        drops_late: true,
-        discipline: crate::schedule::Discipline::Fifo,
-        is_fair: true,
-        sharing: Sharing::Bottleneck,
-        interval_ns: 100_000_000,
-        quantile: 0.5,
-        probe: 0.02,
-        spare_gain: 0.5,
-        target: 1.0,
-        drain_ns: 500_000_000,
-        decay: 0.8,
-        slow_decay: 0.95,
-        least_rate: 1.0,
-        slack: 0.2,
-        memory: 100.0,
-        stale_ns: 1_000_000_000,
-        queue: 100,
-    };
+    const CONFIG: Config = Config { target: 1.0, queue: 100, ..Config::DEFAULT };
 
     const LIMITED: Demand = Demand { admitted: 100.0, is_limited: true };
 
