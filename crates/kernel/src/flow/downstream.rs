@@ -42,7 +42,6 @@ struct Link {
 
 #[derive(Clone, Debug)]
 struct Instance {
-    service: u32,
     /// By workflow.
     links: Vec<Link>,
 }
@@ -51,7 +50,8 @@ struct Instance {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Downstream {
     instances: Vec<Instance>,
-    services: u32,
+    /// By service: its instances.
+    services: Vec<Vec<u32>>,
     workflows: usize,
     /// Scratch: rates and weights of one service.
     rates: Vec<(f64, f64)>,
@@ -73,10 +73,12 @@ impl Downstream {
     }
 
     pub(super) fn add(&mut self, service: u32) -> InstanceId {
-        self.services = self.services.max(service + 1);
-        let links = alloc::vec![Link::default(); self.workflows];
-        self.instances.push(Instance { service, links });
-        InstanceId(self.instances.len() as u32 - 1)
+        let id = self.instances.len() as u32;
+        let services = self.services.len().max(service as usize + 1);
+        self.services.resize(services, Vec::new());
+        self.services[service as usize].push(id);
+        self.instances.push(Instance { links: alloc::vec![Link::default(); self.workflows] });
+        InstanceId(id)
     }
 
     fn link(&mut self, instance: InstanceId, workflow: usize) -> Option<&mut Link> {
@@ -150,10 +152,10 @@ impl Downstream {
         config: &Config,
     ) -> Bottleneck {
         let mut found = Bottleneck { rate: f64::INFINITY, via: Via::only(service), silent: 0 };
-        for of in 0..self.services {
+        for of in &self.services {
             self.rates.clear();
-            for instance in self.instances.iter().filter(|instance| instance.service == of) {
-                let link = &instance.links[workflow];
+            for &instance in of {
+                let link = &self.instances[instance as usize].links[workflow];
                 let alpha = link.copies.sum() / admitted.sum();
                 let Some(announced) = link.announced.filter(|_| alpha.is_finite() && alpha > 0.0)
                 else {
