@@ -43,7 +43,8 @@
 //! downstream rate step by step ([`share`]); rates of silent instances are inferred ([`downstream`]); cycles are broken
 //! ([`Via`]).
 //!
-//! Cost: O(log n) per request and sub-task, O(workflows) per one that waited for admission; per interval O(workflows · (resources + instances), sorted).
+//! Cost: O(log n) per request and sub-task, O(workflows) per request that waited for admission; per interval
+//! O(workflows · (resources + instances), sorted): `cargo xtask accept flow --line layers`.
 //! Memory: O(workflows · (resources + instances + callers)), and what waits, which is bounded.
 
 pub mod downstream;
