@@ -11,8 +11,8 @@
 //! - **The quantile is weighted by α**, so that an instance that a workflow hardly uses does not decide. Between ranks
 //!   it is linear. With equal weights, q = 0 is the minimum, 0.5 the median, 1 the maximum.
 //! - **A silent instance** that has announced before is believed for [`super::Config::stale_ns`], counted while it is
-//!   called: one that is idle has nothing to say. Then its rate is that of its good responses, and a tenth more. It falls to what is served, rises while all goes well, and is forgotten
-//!   with the next announcement.
+//!   called: one that is idle has nothing to say. Then its rate is that of its good responses, and a tenth more. It
+//!   falls to what is served, rises while all goes well, and is forgotten with the next announcement.
 
 use alloc::vec::Vec;
 
