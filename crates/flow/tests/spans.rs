@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use curtail_flow::{Flow, RequestMeta, ResourceSpec, Workflow};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 #[derive(Clone, Default)]
@@ -42,7 +42,7 @@ async fn admissions_and_subtasks_are_spans_with_their_outcomes() {
     let first = admit(Some(ms(50))).await.expect("no limit yet");
     let hold = first.context().subtask("disk", None, async {
         tracing::debug!("it works");
-        sleep(ms(150)).await;
+        sleep_until(Instant::now() + ms(150)).await;
     });
     let (held, late) = tokio::join!(hold, first.context().subtask("disk", None, async {}));
     assert!(held.is_ok() && late.is_err());
