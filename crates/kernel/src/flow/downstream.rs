@@ -40,19 +40,14 @@ struct Link {
     good: Meter,
 }
 
-#[derive(Clone, Debug)]
-struct Instance {
-    /// By workflow.
-    links: Vec<Link>,
-}
-
 /// All instances that a process calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Downstream {
-    instances: Vec<Instance>,
+    /// By workflow, because that is how they are read; by instance.
+    links: Vec<Vec<Link>>,
+    instances: u32,
     /// By service: its instances.
     services: Vec<Vec<u32>>,
-    workflows: usize,
     /// Scratch: rates and weights of one service.
     rates: Vec<(f64, f64)>,
 }
@@ -69,20 +64,21 @@ pub(super) struct Bottleneck {
 
 impl Downstream {
     pub(super) fn new(workflows: usize) -> Self {
-        Self { workflows, ..Self::default() }
+        Self { links: alloc::vec![Vec::new(); workflows], ..Self::default() }
     }
 
     pub(super) fn add(&mut self, service: u32) -> InstanceId {
-        let id = self.instances.len() as u32;
+        let id = self.instances;
+        self.instances += 1;
         let services = self.services.len().max(service as usize + 1);
         self.services.resize(services, Vec::new());
         self.services[service as usize].push(id);
-        self.instances.push(Instance { links: alloc::vec![Link::default(); self.workflows] });
+        self.links.iter_mut().for_each(|links| links.push(Link::default()));
         InstanceId(id)
     }
 
     fn link(&mut self, instance: InstanceId, workflow: usize) -> Option<&mut Link> {
-        self.instances.get_mut(instance.0 as usize)?.links.get_mut(workflow)
+        self.links.get_mut(workflow)?.get_mut(instance.0 as usize)
     }
 
     pub(super) fn called(&mut self, instance: InstanceId, workflow: usize) {
@@ -112,14 +108,16 @@ impl Downstream {
 
     /// An instance is gone, or begins anew: nothing is known of it.
     pub(super) fn forget(&mut self, instance: InstanceId) {
-        if let Some(instance) = self.instances.get_mut(instance.0 as usize) {
-            instance.links.fill(Link::default());
+        for workflow in 0..self.links.len() {
+            if let Some(link) = self.link(instance, workflow) {
+                *link = Link::default();
+            }
         }
     }
 
     pub(super) fn roll(&mut self, interval_ns: u64, keeps: &[f64], rates: &Weight) {
-        for instance in &mut self.instances {
-            for (link, keeps) in instance.links.iter_mut().zip(keeps) {
+        for (links, keeps) in self.links.iter_mut().zip(keeps) {
+            for link in links {
                 if link.copies.present() > 0.0 {
                     link.unheard_ns = link.unheard_ns.saturating_add(interval_ns);
                 }
@@ -136,7 +134,7 @@ impl Downstream {
         workflow: usize,
         admitted: &Meter,
     ) -> f64 {
-        let link = self.instances.get(instance.0 as usize).and_then(|of| of.links.get(workflow));
+        let link = self.links.get(workflow).and_then(|of| of.get(instance.0 as usize));
         match (link, admitted.sum()) {
             (Some(link), sum) if sum > 0.0 => link.copies.sum() / sum,
             _ => 0.0,
@@ -155,7 +153,7 @@ impl Downstream {
         for of in &self.services {
             self.rates.clear();
             for &instance in of {
-                let link = &self.instances[instance as usize].links[workflow];
+                let link = &self.links[workflow][instance as usize];
                 let alpha = link.copies.sum() / admitted.sum();
                 let Some(announced) = link.announced.filter(|_| alpha.is_finite() && alpha > 0.0)
                 else {

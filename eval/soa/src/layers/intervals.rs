@@ -28,6 +28,8 @@ pub(super) struct Interval {
     workflows: u32,
     calm_ns: Median,
     short_ns: Median,
+    /// Of a sub-task, where one of each workflow waits and they differ in what they are expected to take.
+    subtask_ns: Median,
     /// Resident memory of both processes, in KiB.
     resident_kib: u64,
 }
@@ -36,12 +38,14 @@ pub(super) fn measure(workflows: u32) -> Interval {
     let before = resident_kib();
     let interval_ns = Config::default().interval_ns;
     let (mut calm, mut short) = (process(workflows), process(workflows));
-    let mut ticks = [Vec::new(), Vec::new()];
+    let (mut ticks, mut subtasks) = ([Vec::new(), Vec::new()], Vec::new());
     for interval in 0..WARMUP + INTERVALS {
         let begin = Timestamp(interval * interval_ns);
         for (at, process) in [&mut calm, &mut short].into_iter().enumerate() {
             let held_ns = if at == 0 { interval_ns / 10 } else { interval_ns - 1 };
-            work(process, workflows, begin, held_ns);
+            requests(process, workflows, begin);
+            let took_ns = serve(process, workflows, begin, held_ns);
+            subtasks.push(took_ns / f64::from(RESOURCES * workflows));
             let took_ns = tick(process, begin.after(interval_ns));
             if interval >= WARMUP {
                 ticks[at].push(took_ns);
@@ -50,7 +54,7 @@ pub(super) fn measure(workflows: u32) -> Interval {
     }
     let [calm_ns, short_ns] = ticks.map(Median::of);
     let resident_kib = resident_kib().saturating_sub(before);
-    Interval { workflows, calm_ns, short_ns, resident_kib }
+    Interval { workflows, calm_ns, short_ns, subtask_ns: Median::of(subtasks), resident_kib }
 }
 
 fn process(workflows: u32) -> Process {
@@ -63,8 +67,8 @@ fn process(workflows: u32) -> Process {
     process
 }
 
-/// One request of each workflow: what it does, and what is said of it.
-fn work(process: &mut Process, workflows: u32, begin: Timestamp, held_ns: u64) {
+/// One request of each workflow, its calls, and what is said of it.
+fn requests(process: &mut Process, workflows: u32, begin: Timestamp) {
     let via = Via::only(7);
     for at in 0..workflows {
         let workflow = WorkflowId(at);
@@ -79,16 +83,24 @@ fn work(process: &mut Process, workflows: u32, begin: Timestamp, held_ns: u64) {
             process.announced(begin, instance, workflow, announced);
         }
     }
+}
+
+/// One sub-task of each workflow on each resource; in ns of CPU time.
+fn serve(process: &mut Process, workflows: u32, begin: Timestamp, held_ns: u64) -> f64 {
+    let cpu = cpu_ns();
     for resource in (0..RESOURCES).map(ResourceId) {
         let jobs = || (0..workflows).map(|at| (JobId(at), WorkflowId(at)));
         for (job, workflow) in jobs() {
-            let _ = process.subtask(begin, resource, job, workflow, &Standing::default(), None);
+            let (standing, hint_ns) =
+                (Standing::default(), Some(u64::from(job.0 % 100) * 1_000_000));
+            let _ = process.subtask(begin, resource, job, workflow, &standing, hint_ns);
         }
         while process.schedule(begin, resource).is_some() {}
         for (job, _) in jobs() {
             process.done(begin.after(held_ns), resource, job);
         }
     }
+    cpu_ns() - cpu
 }
 
 /// The end of an interval, in ns of CPU time.
