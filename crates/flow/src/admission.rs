@@ -7,14 +7,16 @@
 use std::time::Duration;
 
 use curtail_kernel::Timestamp;
-use curtail_kernel::flow::{Progress, WorkflowId};
+use curtail_kernel::flow::{Announcement, Progress, WorkflowId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tracing::field::Empty;
 
 use crate::Flow;
 use crate::context::Context;
-use crate::metadata::CallMeta;
+use crate::metadata::{CallMeta, WorkflowName};
 use crate::reject::{Reason, Rejected};
+use crate::span::Wait;
 use crate::state::{Entry, Verdict};
 
 /// What is known of a request that arrives.
@@ -44,10 +46,15 @@ impl Admitted {
 
     /// The request has ended, well or not. Only good ones say how long requests of the workflow take.
     pub fn finish(mut self, is_good: bool) {
-        self.end(is_good);
+        self.end(is_good, None);
     }
 
-    fn end(&mut self, is_good: bool) {
+    /// The same, with what is announced to its caller.
+    pub(crate) fn finish_for(mut self, is_good: bool, caller: Option<u32>) -> Option<Announcement> {
+        self.end(is_good, caller)
+    }
+
+    fn end(&mut self, is_good: bool, caller: Option<u32>) -> Option<Announcement> {
         self.has_ended = true;
         let (workflow, progress) = (self.context.id(), self.context.progress());
         let inner = &self.context.flow().0;
@@ -65,13 +72,14 @@ impl Admitted {
                 state.totals[workflow.0 as usize].add(&progress);
             }
         }
+        state.announcement(workflow, caller?)
     }
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.end(false);
+            self.end(false, None);
         }
     }
 }
@@ -112,9 +120,23 @@ impl Flow {
     /// # Errors
     /// The request cannot meet its deadline, or as many wait as may.
     pub async fn admit(&self, workflow: &str, meta: &RequestMeta) -> Result<Admitted, Rejected> {
-        let (id, name) = self.0.classify(workflow);
-        let own = self.0.workflows[id.0 as usize].1;
-        let timeout = [meta.timeout, own].into_iter().flatten().min();
+        self.admit_class(self.0.classify(workflow), meta).await
+    }
+
+    pub(crate) async fn admit_class(
+        &self,
+        (id, name): (WorkflowId, WorkflowName),
+        meta: &RequestMeta,
+    ) -> Result<Admitted, Rejected> {
+        let (service, workflow) = (self.service(), name.as_str());
+        let wait = Wait::begin(tracing::debug_span!(
+            "admission",
+            service,
+            workflow,
+            wait_us = Empty,
+            outcome = Empty
+        ));
+        let timeout = [meta.timeout, self.0.own_deadline(id)].into_iter().flatten().min();
         // A deadline that no clock can show is none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let (entry, progress) = self.arrive(id, deadline, meta);
@@ -125,10 +147,8 @@ impl Flow {
             }
             Err(reason) => Err(reason),
         };
-        if let Err(reason) = verdict {
-            tracing::debug!(service = self.service(), workflow, ?reason, "request rejected");
-            return Err(reason.into());
-        }
+        wait.end(&verdict);
+        verdict?;
         Ok(Admitted {
             context: Context::new(self.clone(), (id, name), deadline, progress),
             since: self.0.timestamp(Instant::now()),

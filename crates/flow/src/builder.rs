@@ -21,6 +21,9 @@ use crate::state::State;
 /// The class of workflows without a configuration.
 pub const DEFAULT_WORKFLOW: &str = "default";
 
+/// As many classes of workflows without a configuration.
+const BUCKETS_MAX: u32 = 1_024;
+
 /// What operators say of a workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkflowSpec {
@@ -66,6 +69,7 @@ pub enum BuildError {
 pub struct Builder {
     service: String,
     config: Config,
+    buckets: u32,
     workflows: Vec<(String, WorkflowSpec)>,
     resources: Vec<(String, ResourceSpec)>,
 }
@@ -76,12 +80,14 @@ impl Builder {
         Self {
             service: service.to_owned(),
             config: Config::default(),
+            buckets: 1,
             workflows: vec![default],
             resources: Vec::new(),
         }
     }
 
-    /// A workflow by its name. All others are one class, [`DEFAULT_WORKFLOW`], which may be given, too.
+    /// A workflow by its name. All others are one class, [`DEFAULT_WORKFLOW`], which may be given, too; or
+    /// several ([`Self::hash_buckets`]).
     #[must_use]
     pub fn workflow(mut self, name: &str, spec: impl Into<WorkflowSpec>) -> Self {
         match name {
@@ -89,6 +95,15 @@ impl Builder {
             _ => self.workflows.push((name.to_owned(), spec.into())),
         }
         self
+    }
+
+    /// Workflows without a configuration are spread over so many classes, up to 1,024, by a hash of their names that
+    /// is keyed by chance: stochastic fair queuing (McKenney 1990). So one that floods is a nuisance only to those in
+    /// its bucket. Each bucket has what [`DEFAULT_WORKFLOW`] is given, its weight and its queues included; metrics show
+    /// them together. Where clients choose names, one client can have all buckets.
+    #[must_use]
+    pub fn hash_buckets(self, buckets: u32) -> Self {
+        Self { buckets, ..self }
     }
 
     /// A resource by its name.
@@ -110,8 +125,9 @@ impl Builder {
     /// A name or a number cannot be used.
     pub fn build(self) -> Result<Flow, BuildError> {
         self.check()?;
-        let Self { service, config, workflows, resources } = self;
-        let shares: Vec<Workflow> = workflows.iter().map(|(_, spec)| spec.shares).collect();
+        let Self { service, config, buckets, workflows, resources } = self;
+        let mut shares: Vec<Workflow> = workflows.iter().map(|(_, spec)| spec.shares).collect();
+        shares.resize(shares.len() + buckets as usize - 1, shares[0]);
         let specs: Vec<ResourceSpec> = resources.iter().map(|&(_, spec)| spec).collect();
         let state = State::new(config, service_hash(&service), &shares, &specs);
         let numbered = workflows.iter().enumerate();
@@ -125,6 +141,7 @@ impl Builder {
             service,
             workflows: workflows.into_iter().map(named).collect::<Result<_, _>>()?,
             by_name,
+            buckets,
             resources: resources.into_iter().map(|(name, _)| name).collect(),
             drops_late: config.drops_late,
             // Keys of the standard hasher are random.
@@ -153,6 +170,8 @@ impl Builder {
             range(name, "slots", &spec.slots, spec.slots > 0, "at least 1")?;
             range(name, "queue", &spec.queue, spec.queue > 0, "at least 1")?;
         }
+        let (buckets, are_few) = (self.buckets, (1..=BUCKETS_MAX).contains(&self.buckets));
+        range(DEFAULT_WORKFLOW, "hash_buckets", &buckets, are_few, "between 1 and 1024")?;
         let Config { interval_ns, quantile, target, least_rate, drain_ns, .. } = self.config;
         let Config { decay, slow_decay, probe, spare_gain, .. } = self.config;
         let of = "config";
@@ -217,6 +236,7 @@ mod tests {
         let twice = Flow::builder("a").workflow("buy", buy).workflow("buy", buy).build();
         assert_eq!(twice.err(), Some(BuildError::Twice("buy".to_owned())));
         assert!(Flow::builder("a").workflow("", buy).build().is_err());
+        assert!([0, 1_025].iter().all(|&n| Flow::builder("a").hash_buckets(n).build().is_err()));
         assert!(Flow::builder("a").workflow(DEFAULT_WORKFLOW, buy).build().is_ok());
     }
 }

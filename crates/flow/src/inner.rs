@@ -8,11 +8,12 @@
 //! Cost: one task per process; it runs once per interval, and when a request that waits may go on.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use curtail_kernel::Timestamp;
-use curtail_kernel::flow::WorkflowId;
+use curtail_kernel::flow::{Announcement, View, WorkflowId};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
@@ -26,6 +27,8 @@ pub(crate) struct Inner {
     /// By workflow; the first one is the default.
     pub(crate) workflows: Vec<(WorkflowName, Option<Duration>)>,
     pub(crate) by_name: HashMap<String, WorkflowId>,
+    /// So many classes the default has: its own, and those behind the workflows.
+    pub(crate) buckets: u32,
     pub(crate) resources: Vec<String>,
     pub(crate) drops_late: bool,
     /// The name of this process in its calls.
@@ -65,10 +68,44 @@ impl Inner {
         match self.by_name.get(name) {
             Some(&id) => (id, known(id)),
             None => {
-                let default = WorkflowId(0);
-                (default, WorkflowName::new(name).unwrap_or_else(|| known(default)))
+                let name = WorkflowName::new(name).unwrap_or_else(|| known(WorkflowId(0)));
+                (self.bucket(name.as_str()), name)
             }
         }
+    }
+
+    /// The class of a name without a configuration. The keys of the table's hasher are random.
+    fn bucket(&self, name: &str) -> WorkflowId {
+        match self.buckets {
+            1 => WorkflowId(0),
+            buckets => match self.by_name.hasher().hash_one(name) % u64::from(buckets) {
+                0 => WorkflowId(0),
+                bucket => WorkflowId(self.workflows.len() as u32 + bucket as u32 - 1),
+            },
+        }
+    }
+
+    /// Where a class is among the workflows: buckets are the default's.
+    pub(crate) fn at(&self, id: WorkflowId) -> usize {
+        Some(id.0 as usize).filter(|&at| at < self.workflows.len()).unwrap_or(0)
+    }
+
+    /// The deadline that its operator gives a workflow.
+    pub(crate) fn own_deadline(&self, id: WorkflowId) -> Option<Duration> {
+        self.workflows[self.at(id)].1
+    }
+
+    /// What a caller is announced with a rejection, and how long it takes to work off what waits at the rate.
+    pub(crate) fn turned_away(
+        &self,
+        workflow: WorkflowId,
+        caller: Option<u32>,
+    ) -> (Option<Announcement>, Duration) {
+        let (state, _) = self.lock();
+        let View { rate, waiting, .. } = state.process.view(workflow);
+        let drains_in = Duration::try_from_secs_f64(f64::from(waiting) / rate);
+        let announced = caller.and_then(|caller| state.announcement(workflow, caller));
+        (announced, drains_in.unwrap_or_default())
     }
 
     /// Notifies the task if it would sleep for too long, and starts it where it does not run.
@@ -101,5 +138,80 @@ async fn keep_time(inner: Weak<Inner>, notify: Arc<Notify>) {
             () = sleep_until(next) => {}
             () = notify.notified() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Flow, RequestMeta, ResourceSpec};
+
+    use super::*;
+
+    fn flow(buckets: u32) -> Flow {
+        let disk = ResourceSpec { slots: 1, queue: 100 };
+        let builder = Flow::builder("shop").workflow("known", crate::Workflow::default());
+        builder.resource("disk", disk).hash_buckets(buckets).build().expect("sound")
+    }
+
+    /// How many of 100 requests of a tenant, one every 50 ms, are in time, while another one sends 10 times what the
+    /// disk bears.
+    async fn good_beside_a_flood(flow: &Flow, tenant: &str, flood: &str) -> u32 {
+        let request = |name: &str| {
+            let (flow, name) = (flow.clone(), name.to_owned());
+            async move {
+                let meta = RequestMeta { timeout: Some(Duration::from_millis(100)), call: None };
+                let admitted = flow.admit(&name, &meta).await.ok()?;
+                let context = admitted.context().clone();
+                let work = tokio::time::sleep(Duration::from_millis(10));
+                context.subtask("disk", None, work).await.ok()?;
+                admitted.finish(true);
+                (context.remaining()? > Duration::ZERO).then_some(())
+            }
+        };
+        let mut calls = Vec::new();
+        for ms in 0..7_000 {
+            tokio::spawn(request(flood));
+            // Two seconds are for the rates to settle.
+            if ms >= 2_000 && ms % 50 == 0 {
+                calls.push(tokio::spawn(request(tenant)));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let mut good = 0;
+        for call in calls {
+            good += u32::from(call.await.expect("no panic").is_some());
+        }
+        good
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unknown_tenant_that_floods_harms_only_those_in_its_bucket() {
+        let many = flow(16);
+        let bucket = |name: &str| many.0.classify(name).0;
+        let other = (0..).map(|at| format!("tenant-{at}"));
+        let other = other.into_iter().find(|name| bucket(name) != bucket("flood"));
+        let other = other.expect("there are other buckets");
+        let good = good_beside_a_flood(&many, &other, "flood").await;
+        assert!(good >= 95, "{good} of 100");
+        let good = good_beside_a_flood(&flow(1), &other, "flood").await;
+        assert!(good < 50, "{good} of 100 in one class");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn names_from_outside_make_no_classes_and_no_metrics() {
+        let (one, many) = (flow(1), flow(1_024));
+        for at in 0..3_000 {
+            let name = format!("tenant-{at}");
+            assert_eq!(many.0.classify(&name).0, many.0.classify(&name).0);
+            for flow in [&one, &many] {
+                let admitted = flow.admit(&name, &RequestMeta::default()).await;
+                admitted.expect("no limit").finish(true);
+            }
+        }
+        assert_eq!(many.0.classify("known").0, WorkflowId(1));
+        let [one, many] = [&one, &many].map(Flow::snapshot);
+        assert_eq!(many.workflows.len(), 2);
+        assert_eq!(many.workflow("default"), one.workflow("default"));
+        assert_eq!(many.resource("disk"), one.resource("disk"));
     }
 }

@@ -9,7 +9,8 @@
 //! - [`Flow`] is one process: its workflows, its resources, and what it calls. [`Flow::admit`] admits a request.
 //! - [`Context`] belongs to one request. [`Context::subtask`] runs work on a resource.
 //! - [`ServerLayer`] and [`ClientLayer`] do both over HTTP and gRPC, as tower layers around services and clients.
-//! - [`Flow::snapshot`] and [`Flow::render_prometheus`] show what happens.
+//! - [`Flow::snapshot`] and [`Flow::render_prometheus`] show what happens; each admission and sub-task is a span of
+//!   `tracing`, level debug, with `workflow`, `wait_us` and `outcome`, which a subscriber can pass to OpenTelemetry.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -35,8 +36,8 @@
 //!
 //! # Bounds
 //!
-//! What comes from outside makes no state without a bound: workflows without a configuration are one class, queues have
-//! the sizes that they are given, and of callers, services and instances so many are known.
+//! What comes from outside makes no state without a bound: workflows without a configuration are one class, or
+//! so many ([`Builder::hash_buckets`]), queues have the sizes that they are given, and of callers, services and instances so many are known.
 //!
 //! Cost: up to five short locks of one mutex per request that calls another service, none across an await.
 
@@ -54,6 +55,7 @@ mod reject;
 mod respond;
 mod server;
 mod snapshot;
+mod span;
 mod state;
 mod subtask;
 

@@ -5,30 +5,34 @@
 //! The layer reads the metadata of a request, waits for its admission, and gives the service a [`Context`], in the
 //! extensions of the request and as [`Context::current`]. It puts the announcement for the caller and what the request
 //! spent on the response, also on that of a rejection. A request ends with the head of its response; a body that
-//! streams after that holds nothing.
+//! streams after that holds nothing, and counts as good even if its trailers say otherwise. The status of a unary gRPC
+//! call that fails is in the head: servers send *Trailers-Only* then.
 //!
 //! At a **trust edge** metadata comes from clients, which may lie: it is taken out, and the workflow comes from a
 //! function on the request. A client's `grpc-timeout` counts only where the workflow has no deadline of its own, because
 //! an early deadline can be a way to the front of a queue.
 //!
-//! Cost: three locks and one boxed future per request.
+//! Cost: two locks and one boxed future per request.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use curtail_kernel::flow::WorkflowId;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use tower::{Layer, Service, ServiceExt as _};
 
 use crate::Flow;
-use crate::admission::{Admitted, RequestMeta};
+use crate::admission::RequestMeta;
 use crate::builder::DEFAULT_WORKFLOW;
 use crate::context::Context;
-use crate::metadata::{self, CallMeta};
+use crate::metadata::{self, WorkflowName};
+use crate::reject::Rejected;
 use crate::respond::{is_good, is_grpc, rejection};
 
+type Class = (WorkflowId, WorkflowName);
 type Classify = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
 /// Puts a process around its service.
@@ -65,38 +69,24 @@ impl ServerLayer {
     }
 
     /// The workflow of a request, and what is known of it. At a trust edge metadata is taken out of it.
-    fn read(&self, parts: &mut Parts) -> (String, RequestMeta) {
+    fn read(&self, parts: &mut Parts) -> (Class, RequestMeta) {
         let timeout = metadata::read_timeout(&parts.headers);
         let call = metadata::read_call(&parts.headers).filter(|_| !self.is_edge);
-        let workflow = match (&call, &self.classify) {
-            (Some(call), _) => Some(call.workflow.as_str().to_owned()),
+        let said = match (&call, &self.classify) {
             (None, Some(classify)) => classify(parts),
-            (None, None) => None,
+            _ => None,
         };
-        let workflow = workflow.unwrap_or_else(|| DEFAULT_WORKFLOW.to_owned());
+        let name = call.as_ref().map(|call| call.workflow.as_str()).or(said.as_deref());
+        let class = self.flow.0.classify(name.unwrap_or(DEFAULT_WORKFLOW));
         let mut meta = RequestMeta { timeout, call };
         if self.is_edge {
             metadata::write_call(&mut parts.headers, None);
-            let (id, _) = self.flow.0.classify(&workflow);
-            if self.flow.0.workflows[id.0 as usize].1.is_some() {
+            if self.flow.0.own_deadline(class.0).is_some() {
                 meta.timeout = None;
                 parts.headers.remove(metadata::GRPC_TIMEOUT);
             }
         }
-        (workflow, meta)
-    }
-
-    /// What a response says: to callers that sent metadata, and to no other.
-    fn write(
-        &self,
-        headers: &mut HeaderMap,
-        workflow: &str,
-        call: Option<&CallMeta>,
-        admitted: Option<&Admitted>,
-    ) {
-        let announced = call.and_then(|call| self.flow.announcement(workflow, call.caller));
-        let spent = admitted.filter(|_| call.is_some()).map(|of| of.context().progress().here);
-        metadata::write_response(headers, announced.as_ref(), spent);
+        (class, meta)
     }
 }
 
@@ -144,13 +134,14 @@ where
         let Self { inner, layer } = self.clone();
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let (workflow, meta) = layer.read(&mut parts);
-            let call = meta.call.as_ref();
-            let admitted = match layer.flow.admit(&workflow, &meta).await {
+            let (class, meta) = layer.read(&mut parts);
+            let (id, caller) = (class.0, meta.call.as_ref().map(|call| call.caller));
+            let admitted = match layer.flow.admit_class(class, &meta).await {
                 Ok(admitted) => admitted,
-                Err(rejected) => {
-                    let mut response = rejection(rejected.reason, is_grpc(&parts.headers));
-                    layer.write(response.headers_mut(), &workflow, call, None);
+                Err(Rejected { reason }) => {
+                    let (announced, drains_in) = layer.flow.0.turned_away(id, caller);
+                    let mut response = rejection(reason, drains_in, is_grpc(&parts.headers));
+                    metadata::write_response(response.headers_mut(), announced.as_ref(), None);
                     return Ok(response);
                 }
             };
@@ -158,8 +149,10 @@ where
             parts.extensions.insert(context.clone());
             let service = inner.oneshot(Request::from_parts(parts, body));
             let mut response = context.scope(service).await?;
-            layer.write(response.headers_mut(), &workflow, call, Some(&admitted));
-            admitted.finish(is_good(&response));
+            // Callers that sent metadata get some, and no others.
+            let spent = caller.map(|_| admitted.context().progress().here);
+            let announced = admitted.finish_for(is_good(&response), caller);
+            metadata::write_response(response.headers_mut(), announced.as_ref(), spent);
             Ok(response)
         })
     }

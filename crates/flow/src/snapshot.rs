@@ -27,6 +27,27 @@ pub struct WorkflowSnapshot {
     pub missed: u64,
 }
 
+impl WorkflowSnapshot {
+    /// Of two buckets. Of rates the least counts, because it is the one that limits; of times the longest.
+    fn add(&mut self, other: &Self) {
+        let (view, with) = (self.view, other.view);
+        self.view = View {
+            rate: view.rate.min(with.rate),
+            local: view.local.min(with.local),
+            downstream: view.downstream.min(with.downstream),
+            offered: view.offered + with.offered,
+            waiting: view.waiting + with.waiting,
+            latency_ns: view.latency_ns.max(with.latency_ns),
+            silent: view.silent.max(with.silent),
+        };
+        self.admitted += other.admitted;
+        self.late += other.late;
+        self.full += other.full;
+        self.met += other.met;
+        self.missed += other.missed;
+    }
+}
+
 /// A resource, now and since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceSnapshot {
@@ -49,7 +70,7 @@ pub struct ResourceSnapshot {
 /// A process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// By workflow; the first one is the default.
+    /// By workflow; the first one is the default, with all of its buckets.
     pub workflows: Vec<WorkflowSnapshot>,
     /// By resource.
     pub resources: Vec<ResourceSnapshot>,
@@ -74,11 +95,11 @@ impl Flow {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (state, _) = self.0.lock();
-        let ids = || (0..self.0.workflows.len() as u32).map(WorkflowId);
+        let ids = || (0..state.counts.len() as u32).map(WorkflowId);
         let workflow = |id: WorkflowId| {
             let counts = state.counts[id.0 as usize];
             WorkflowSnapshot {
-                name: self.0.workflows[id.0 as usize].0.to_string(),
+                name: self.0.workflows[self.0.at(id)].0.to_string(),
                 view: state.process.view(id),
                 admitted: counts.admitted,
                 late: counts.late,
@@ -87,21 +108,26 @@ impl Flow {
                 missed: counts.missed,
             }
         };
+        let named = self.0.workflows.len();
+        let mut workflows: Vec<_> = ids().take(named).map(workflow).collect();
+        ids().skip(named).for_each(|bucket| workflows[0].add(&workflow(bucket)));
         let resource = |(at, name): (usize, &String)| {
             let id = ResourceId(at as u32);
             let stage = state.process.stage(id);
+            let mut loads = vec![0.0; named];
+            ids().for_each(|of| loads[self.0.at(of)] += state.process.load(id, of));
             ResourceSnapshot {
                 name: name.clone(),
                 slots: stage.slots(),
                 running: stage.running(),
                 waiting: stage.waiting(),
-                loads: ids().map(|workflow| state.process.load(id, workflow)).collect(),
+                loads,
                 late: state.resources[at].late,
                 full: state.resources[at].full,
             }
         };
         Snapshot {
-            workflows: ids().map(workflow).collect(),
+            workflows,
             resources: self.0.resources.iter().enumerate().map(resource).collect(),
         }
     }

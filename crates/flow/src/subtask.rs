@@ -14,9 +14,12 @@ use curtail_kernel::flow::ResourceId;
 use curtail_kernel::stage::JobId;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use crate::context::Context;
 use crate::reject::{Reason, Rejected};
+use crate::span::Wait;
 use crate::state::Verdict;
 
 /// A sub-task at its resource, until it is dropped.
@@ -46,11 +49,19 @@ impl Context {
     ) -> Result<F::Output, Rejected> {
         let known = self.flow().0.resources.iter().position(|known| known == resource);
         let Some(at) = known else { panic!("{resource:?} is no resource of this process") };
-        let slot = self.slot(ResourceId(at as u32), cost_hint).await.inspect_err(|reason| {
-            let (service, workflow) = (self.flow().service(), self.workflow());
-            tracing::debug!(service, workflow, resource, ?reason, "sub-task rejected");
-        })?;
-        let output = work.await;
+        let (service, workflow) = (self.flow().service(), self.workflow());
+        let wait = Wait::begin(tracing::debug_span!(
+            "subtask",
+            service,
+            workflow,
+            resource,
+            wait_us = Empty,
+            outcome = Empty
+        ));
+        let slot = self.slot(ResourceId(at as u32), cost_hint).await;
+        let span = wait.end(&slot);
+        let slot = slot?;
+        let output = work.instrument(span).await;
         drop(slot);
         Ok(output)
     }

@@ -4,11 +4,11 @@ mod common;
 
 use common::{entry, ms, request, respond};
 use curtail_flow::metadata::{self, CallMeta, WorkflowName};
-use curtail_flow::{Flow, RequestMeta, Workflow};
+use curtail_flow::{ClientLayer, Config, Flow, RequestMeta, ServerLayer, Workflow};
 use http::Request;
 use tokio::time::{Instant, sleep};
 use tower::util::BoxCloneSyncService;
-use tower::{ServiceExt as _, service_fn};
+use tower::{Layer as _, ServiceExt as _, service_fn};
 
 fn limited() -> Flow {
     let shares = Workflow { limit: 20.0, ..Workflow::default() };
@@ -55,4 +55,53 @@ async fn a_service_at_the_edge_does_not_see_what_clients_claim() {
     metadata::write_call(request.headers_mut(), Some(&claim));
     let Ok(response) = edge.oneshot(request).await;
     assert_eq!(response.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_from_before_a_long_pause_lasts_until_the_first_response() {
+    let store = service_fn(|_: Request<String>| async { Ok(respond(true)) });
+    let store = BoxCloneSyncService::new(ServerLayer::new(limited()).layer(store));
+    let flow = Flow::builder("entry").workflow("a", Workflow::default()).build().expect("sound");
+    let client = ClientLayer::new(flow.clone(), "shop", "shop-1").layer(store.clone());
+    let entry = entry(&flow, BoxCloneSyncService::new(client));
+    let rate = || flow.snapshot().workflow("a").expect("configured").view.downstream;
+    let other =
+        CallMeta { caller: 9, wanted: 100.0, ..CallMeta::of(WorkflowName::new("a").unwrap()) };
+    for _ in 0..200 {
+        tokio::spawn(entry.clone().oneshot(request("a")));
+        let mut of_other = request("a");
+        metadata::write_call(of_other.headers_mut(), Some(&other));
+        tokio::spawn(store.clone().oneshot(of_other));
+        sleep(ms(10)).await;
+    }
+    assert!((8.0..=12.0).contains(&rate()), "half of 20: {}", rate());
+    // What waits is worked off, and the other caller is forgotten.
+    sleep(ms(60_000)).await;
+    for _ in 0..20 {
+        let begin = Instant::now();
+        let Ok(response) = entry.clone().oneshot(request("a")).await;
+        assert_eq!((response.status().as_u16(), begin.elapsed()), (200, ms(0)));
+        sleep(ms(60)).await;
+    }
+    assert!((18.0..=22.0).contains(&rate()), "all of 20: {}", rate());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_are_to_retry_when_what_waits_is_worked_off() {
+    let shares = Workflow { limit: 2.0, ..Workflow::default() };
+    let config = Config { queue: 9, ..Config::default() };
+    let flow = Flow::builder("shop").workflow("a", shares).config(config).build().expect("sound");
+    let service = service_fn(|_: Request<String>| async { Ok(respond(true)) });
+    let edge = entry(&flow, BoxCloneSyncService::new(service));
+    assert_eq!(common::call(edge.clone(), "a").await, 200);
+    sleep(ms(210)).await;
+    for _ in 0..10 {
+        tokio::spawn(edge.clone().oneshot(request("a")));
+    }
+    sleep(ms(1)).await;
+    let Ok(rejected) = edge.oneshot(request("a")).await;
+    assert_eq!(
+        (rejected.status().as_u16(), &rejected.headers()["retry-after"]),
+        (503, &"5".parse().unwrap())
+    );
 }

@@ -1,7 +1,9 @@
 //! Document 002, chapter 5: what a file for `curtail graph` cannot say.
 //!
+//! - `layers`: what the layers of `curtail-flow` cost per hop;
 //! - `settle`: how fast the rates settle after a step in capacity or demand, by the depth and width of the graph.
 
+mod layers;
 mod settle;
 
 use clap::{Parser, Subcommand};
@@ -15,12 +17,15 @@ struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    /// What the layers cost per hop
+    Layers(layers::Args),
     /// How fast rates settle after a step
     Settle(settle::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().what {
+        What::Layers(args) => layers::run(&args),
         What::Settle(args) => settle::run(&args),
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Cost: one pass over the header.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use curtail_kernel::flow::{Progress, Spent};
@@ -92,7 +92,13 @@ impl CallMeta {
         let [service, work] = [spent.service_ns, spent.work_ns].map(|ns| ns.min(NS_MAX));
         let [all, all_work] = [totals.service_ns, totals.work_ns].map(|ns| ns.min(NS_MAX));
         let wanted = milli(*wanted);
-        format!("{KEY}=1:{name}:{service:x}:{work:x}:{all:x}:{all_work:x}:{caller:x}:{wanted:x}")
+        let mut member = String::with_capacity(MEMBER_BYTES_MAX);
+        // Writing into a string does not fail.
+        let _ = write!(
+            member,
+            "{KEY}=1:{name}:{service:x}:{work:x}:{all:x}:{all_work:x}:{caller:x}:{wanted:x}"
+        );
+        member
     }
 
     fn parse(value: &str) -> Option<Self> {
@@ -134,9 +140,9 @@ pub(super) fn find<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<CallMeta
 /// One line: our member, and those of other vendors, if they fit. None where there is nothing to write.
 pub(super) fn join<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
-    member: Option<&str>,
+    member: Option<String>,
 ) -> Option<Vec<u8>> {
-    let mut joined = member.unwrap_or_default().as_bytes().to_vec();
+    let mut joined = member.unwrap_or_default().into_bytes();
     let alone = joined.len();
     for other in members(lines).filter(|member| ours(member).is_none()) {
         if joined.len() + other.len() >= HEADER_BYTES_MAX {
@@ -194,10 +200,10 @@ mod tests {
     fn the_header_is_bounded_and_members_are_never_cut() {
         let others = vec![b'x'; 8_000];
         let ours = "curtail=1:a:1:2:3:4:5:6";
-        let kept = join([&others[..]].into_iter(), Some(ours)).expect("there is one");
+        let kept = join([&others[..]].into_iter(), Some(ours.to_owned())).expect("there is one");
         assert_eq!(kept.len(), ours.len() + 1 + others.len());
         let lines = [&others[..], b"y=1".as_slice(), &others[..200]];
-        assert_eq!(join(lines.into_iter(), Some(ours)).as_deref(), Some(ours.as_bytes()));
+        assert_eq!(join(lines.into_iter(), Some(ours.to_owned())), Some(ours.as_bytes().to_vec()));
         assert_eq!(join([b" , ".as_slice()].into_iter(), None), None);
     }
 

@@ -64,9 +64,9 @@ pub fn read_call(headers: &HeaderMap) -> Option<CallMeta> {
 pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>) {
     let member = meta.map(CallMeta::to_member);
     let lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
-    let joined = baggage::join(lines, member.as_deref());
+    let joined = baggage::join(lines, member);
     // Members of other vendors come from header values, so they are valid in one.
-    match joined.and_then(|value| HeaderValue::from_bytes(&value).ok()) {
+    match joined.and_then(|value| HeaderValue::try_from(value).ok()) {
         Some(value) => drop(headers.insert(BAGGAGE, value)),
         None => drop(headers.remove(BAGGAGE)),
     }
@@ -96,12 +96,72 @@ pub fn write_response(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use curtail_kernel::flow::Via;
     use proptest::prelude::*;
 
     use super::*;
 
+    /// Values that are well-formed, or nearly so.
+    fn nearly() -> impl Strategy<Value = String> {
+        let number = prop_oneof![
+            15 => "[0-9a-f]{1,12}",
+            3 => "[0-9]{1,9}[numSMHx]",
+            1 => "inf",
+            1 => "[ -~]{0,20}",
+        ];
+        let fields = proptest::collection::vec(number, 1..9).prop_map(|fields| fields.join(":"));
+        let start = prop_oneof![Just("curtail=1:a%20b:"), Just("curtail=1:"), Just("")];
+        let end = prop_oneof![Just(String::new()), ":([0-9a-f]{4}){0,18}[+]?", "[;,:= ][ -~]{0,8}"];
+        (start, fields, end).prop_map(|(start, fields, end)| format!("{start}{fields}{end}"))
+    }
+
     proptest! {
+        #[test]
+        fn what_is_read_is_written_so_that_it_is_read_again(text in nearly()) {
+            if let Some(timeout) = parse_timeout(text.as_bytes()) {
+                // In the finest unit, so it may be another one, and rounded down.
+                let written = format_timeout(timeout);
+                let again = parse_timeout(written.as_bytes()).expect("well-formed");
+                prop_assert!(written.len() <= 9 && again <= timeout.max(Duration::from_nanos(1)));
+                prop_assert_eq!(format_timeout(again), written);
+            }
+            if let Some(announced) = parse_rate(&text) {
+                let written = format_rate(&announced);
+                let again = parse_rate(&written).expect("well-formed");
+                prop_assert!(written.len() <= 100 && again.rate >= 0.0 && again.local >= 0.0);
+                prop_assert_eq!(format_rate(&again), written);
+            }
+            if let Some(spent) = parse_spent(&text) {
+                let written = format_spent(spent);
+                prop_assert!(written.len() <= 27);
+                prop_assert_eq!(parse_spent(&written), Some(spent));
+            }
+            if let Some(call) = baggage::find([text.as_bytes()].into_iter()) {
+                let written = call.to_member();
+                prop_assert!(written.len() <= 200 && call.wanted >= 0.0);
+                prop_assert_eq!(baggage::find([written.as_bytes()].into_iter()), Some(call));
+            }
+        }
+
+        #[test]
+        fn headers_of_others_stay(lines in proptest::collection::vec("[ -~]{0,40}", 0..4)) {
+            let mut headers = HeaderMap::new();
+            for line in &lines {
+                headers.append(BAGGAGE, HeaderValue::from_str(line).expect("visible"));
+            }
+            let others = |headers: &HeaderMap| {
+                let lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
+                baggage::join(lines, None)
+            };
+            let before = others(&headers);
+            let call = CallMeta::of(WorkflowName::new("a").expect("short"));
+            write_call(&mut headers, Some(&call));
+            prop_assert_eq!(read_call(&headers), Some(call));
+            prop_assert_eq!(others(&headers), before);
+        }
+
         #[test]
         fn no_bytes_from_outside_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let Ok(value) = HeaderValue::from_bytes(&bytes) else { return Ok(()) };

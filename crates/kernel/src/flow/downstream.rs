@@ -11,8 +11,8 @@
 //! - **The quantile is weighted by α**, so that an instance that a workflow hardly uses does not decide. Between ranks
 //!   it is linear. With equal weights, q = 0 is the minimum, 0.5 the median, 1 the maximum.
 //! - **A silent instance** that has announced before is believed for [`super::Config::stale_ns`], counted while it is
-//!   called: one that is idle has nothing to say. Then its rate is that of its good responses, and a tenth more. It falls to what is served, rises while all goes well, and is forgotten
-//!   with the next announcement.
+//!   called: one that is idle has nothing to say. Then its rate is that of its good responses, and a tenth more. It
+//!   falls to what is served, rises while all goes well, and is forgotten with the next announcement.
 
 use alloc::vec::Vec;
 
@@ -40,19 +40,14 @@ struct Link {
     good: Meter,
 }
 
-#[derive(Clone, Debug)]
-struct Instance {
-    service: u32,
-    /// By workflow.
-    links: Vec<Link>,
-}
-
 /// All instances that a process calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Downstream {
-    instances: Vec<Instance>,
-    services: u32,
-    workflows: usize,
+    /// By workflow, because that is how they are read; by instance.
+    links: Vec<Vec<Link>>,
+    instances: u32,
+    /// By service: its instances.
+    services: Vec<Vec<u32>>,
     /// Scratch: rates and weights of one service.
     rates: Vec<(f64, f64)>,
 }
@@ -69,18 +64,21 @@ pub(super) struct Bottleneck {
 
 impl Downstream {
     pub(super) fn new(workflows: usize) -> Self {
-        Self { workflows, ..Self::default() }
+        Self { links: alloc::vec![Vec::new(); workflows], ..Self::default() }
     }
 
     pub(super) fn add(&mut self, service: u32) -> InstanceId {
-        self.services = self.services.max(service + 1);
-        let links = alloc::vec![Link::default(); self.workflows];
-        self.instances.push(Instance { service, links });
-        InstanceId(self.instances.len() as u32 - 1)
+        let id = self.instances;
+        self.instances += 1;
+        let services = self.services.len().max(service as usize + 1);
+        self.services.resize(services, Vec::new());
+        self.services[service as usize].push(id);
+        self.links.iter_mut().for_each(|links| links.push(Link::default()));
+        InstanceId(id)
     }
 
     fn link(&mut self, instance: InstanceId, workflow: usize) -> Option<&mut Link> {
-        self.instances.get_mut(instance.0 as usize)?.links.get_mut(workflow)
+        self.links.get_mut(workflow)?.get_mut(instance.0 as usize)
     }
 
     pub(super) fn called(&mut self, instance: InstanceId, workflow: usize) {
@@ -110,14 +108,16 @@ impl Downstream {
 
     /// An instance is gone, or begins anew: nothing is known of it.
     pub(super) fn forget(&mut self, instance: InstanceId) {
-        if let Some(instance) = self.instances.get_mut(instance.0 as usize) {
-            instance.links.fill(Link::default());
+        for workflow in 0..self.links.len() {
+            if let Some(link) = self.link(instance, workflow) {
+                *link = Link::default();
+            }
         }
     }
 
     pub(super) fn roll(&mut self, interval_ns: u64, keeps: &[f64], rates: &Weight) {
-        for instance in &mut self.instances {
-            for (link, keeps) in instance.links.iter_mut().zip(keeps) {
+        for (links, keeps) in self.links.iter_mut().zip(keeps) {
+            for link in links {
                 if link.copies.present() > 0.0 {
                     link.unheard_ns = link.unheard_ns.saturating_add(interval_ns);
                 }
@@ -134,7 +134,7 @@ impl Downstream {
         workflow: usize,
         admitted: &Meter,
     ) -> f64 {
-        let link = self.instances.get(instance.0 as usize).and_then(|of| of.links.get(workflow));
+        let link = self.links.get(workflow).and_then(|of| of.get(instance.0 as usize));
         match (link, admitted.sum()) {
             (Some(link), sum) if sum > 0.0 => link.copies.sum() / sum,
             _ => 0.0,
@@ -150,10 +150,10 @@ impl Downstream {
         config: &Config,
     ) -> Bottleneck {
         let mut found = Bottleneck { rate: f64::INFINITY, via: Via::only(service), silent: 0 };
-        for of in 0..self.services {
+        for of in &self.services {
             self.rates.clear();
-            for instance in self.instances.iter().filter(|instance| instance.service == of) {
-                let link = &instance.links[workflow];
+            for &instance in of {
+                let link = &self.links[workflow][instance as usize];
                 let alpha = link.copies.sum() / admitted.sum();
                 let Some(announced) = link.announced.filter(|_| alpha.is_finite() && alpha > 0.0)
                 else {

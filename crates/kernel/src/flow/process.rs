@@ -67,6 +67,9 @@ pub struct Process {
     callers: Callers,
     rates: Weight,
     next_tick: Timestamp,
+    /// No request may be released before; [`Timestamp::NEVER`] where none waits. So a request costs the same however
+    /// many workflows there are.
+    next_release: Timestamp,
     /// Where the next search for a request to release begins.
     turn: usize,
     used: Vec<Used>,
@@ -111,6 +114,7 @@ impl Process {
             rates: Weight::new(config.decay, config.interval_ns),
             keeps: alloc::vec![0.0; count],
             next_tick: Timestamp(config.interval_ns),
+            next_release: Timestamp::NEVER,
             turn: 0,
             used: alloc::vec![Used::default(); resources.len()],
             local: alloc::vec![f64::INFINITY; count],
@@ -138,8 +142,13 @@ impl Process {
     /// When rates change next, or a request may be released: [`Self::tick`] then, and [`Self::release`].
     #[must_use]
     pub fn next_deadline(&self) -> Timestamp {
-        let released = self.states.iter().map(|state| state.limiter.next_deadline()).min();
-        released.unwrap_or(Timestamp::NEVER).min(self.next_tick)
+        self.next_release.min(self.next_tick)
+    }
+
+    /// Another request than before may be the first that waits of its workflow.
+    fn waits(&mut self, workflow: usize) {
+        let next = self.states[workflow].limiter.next_deadline();
+        self.next_release = self.next_release.min(next);
     }
 
     /// A request arrives, which is late after `deadline`, by this process's clock.
@@ -167,14 +176,19 @@ impl Process {
             },
         };
         let admission = state.limiter.arrive(now, request, latest, margin_ns);
-        if admission == Admission::Admitted {
-            self.enters(at);
+        match admission {
+            Admission::Admitted => self.enters(at),
+            Admission::Queued => self.waits(at),
+            Admission::Dropped(_) => {}
         }
         admission
     }
 
     /// A request that waited and goes on now, or is dropped.
     pub fn release(&mut self, now: Timestamp) -> Option<(RequestId, Result<(), Drop>)> {
+        if now < self.next_release {
+            return None;
+        }
         let count = self.states.len();
         for step in 0..count {
             let at = (self.turn + step) % count;
@@ -186,6 +200,8 @@ impl Process {
                 return Some((request, outcome));
             }
         }
+        let next = self.states.iter().map(|state| state.limiter.next_deadline()).min();
+        self.next_release = next.unwrap_or(Timestamp::NEVER);
         None
     }
 
@@ -202,7 +218,9 @@ impl Process {
 
     /// A request that waits is given up.
     pub fn withdraw(&mut self, request: RequestId, workflow: WorkflowId) -> bool {
-        self.states[workflow.0 as usize].limiter.withdraw(request)
+        let was_there = self.states[workflow.0 as usize].limiter.withdraw(request);
+        self.waits(workflow.0 as usize);
+        was_there
     }
 
     /// An admitted request has ended well, so long after it was admitted.
@@ -391,6 +409,7 @@ impl Process {
         };
         let demands: Vec<Demand> = (0..self.states.len()).map(demand).collect();
         local_rates(&self.used, &demands, &self.workflows, config, &mut self.local);
+        self.next_release = Timestamp::NEVER;
         for (at, state) in self.states.iter_mut().enumerate() {
             let of = (at, self.service);
             let admitted = &self.admitted[at];
@@ -400,6 +419,7 @@ impl Process {
             state.rate = rate.min(self.workflows[at].limit);
             let slack = if self.callers.are_known(at) { config.slack } else { 0.0 };
             state.limiter.set_rate(now, state.rate * (1.0 + slack));
+            self.next_release = self.next_release.min(state.limiter.next_deadline());
         }
     }
 }

@@ -139,6 +139,7 @@ impl Queues {
 
     /// The first workflow of the round that can pay for its next sub-task.
     fn next_turn(&mut self) -> Option<usize> {
+        let mut has_skipped = false;
         // Once around, and once more after as many rounds as one of them lacks.
         for _ in 0..=2 * self.turns.len() {
             let heap = *self.turns.front()? as usize;
@@ -148,8 +149,11 @@ impl Queues {
             self.turns.rotate_left(1);
             let share = &mut self.shares[heap];
             share.credits_ns += share.weight * Self::QUANTUM_NS;
-            if self.turns.front().is_some_and(|&next| self.lacks_ns(next as usize) > 0.0) {
+            // Once: then one of them lacks less than a round.
+            let next_lacks = |&next: &u32| self.lacks_ns(next as usize) > 0.0;
+            if !has_skipped && self.turns.front().is_some_and(next_lacks) {
                 self.skip_rounds();
+                has_skipped = true;
             }
         }
         // Only where credits are too many for a float to count.
@@ -190,7 +194,13 @@ impl Queues {
         self.waiting -= 1;
         if self.heaps.is_empty(heap) {
             self.shares[heap].credits_ns = 0.0;
-            self.turns.retain(|&waiting| waiting as usize != heap);
+            // Mostly it is its turn.
+            match self.turns.front() {
+                Some(&first) if first as usize == heap => {
+                    self.turns.pop_front();
+                }
+                _ => self.turns.retain(|&waiting| waiting as usize != heap),
+            }
         }
     }
 }

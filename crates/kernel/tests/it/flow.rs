@@ -181,7 +181,7 @@ fn a_subtask_whose_request_is_late_is_not_served() {
 fn a_subtask_that_would_be_late_gives_way_to_others_that_wait() {
     let run = |expiry: f64, others: bool| {
         let mut process = process(Config { expiry, ..Config::default() }, 1);
-        let soon = Standing { deadline: Timestamp(150), ..Standing::default() };
+        let soon = Standing { deadline: Timestamp(150 * MS), ..Standing::default() };
         let mut ask = |job, standing: &Standing| {
             process.subtask(Timestamp(0), DISK, JobId(job), W, standing, None).expect("room");
         };
@@ -191,10 +191,11 @@ fn a_subtask_that_would_be_late_gives_way_to_others_that_wait() {
             ask(2, &Standing::default());
         }
         assert_eq!(process.schedule(Timestamp(0), DISK), Some(Turn::Starts(JobId(0))));
-        assert_eq!(process.done(Timestamp(100), DISK, JobId(0)), Some(100));
-        process.schedule(Timestamp(100), DISK)
+        assert_eq!(process.done(Timestamp(100 * MS), DISK, JobId(0)), Some(100 * MS));
+        assert!(process.tick(Timestamp(100 * MS)));
+        process.schedule(Timestamp(100 * MS), DISK)
     };
-    // They take 100, and 50 are left.
+    // They take 100 ms, and 50 are left.
     assert_eq!(run(1.0, true), Some(Turn::Late(JobId(1))));
     assert_eq!(run(1.0, false), Some(Turn::Starts(JobId(1))));
     assert_eq!(run(0.4, true), Some(Turn::Starts(JobId(1))));

@@ -1,0 +1,119 @@
+//! What an interval costs: how long the kernel takes to find new rates, by the number of workflows.
+//!
+//! The process has two resources, calls four instances of each of eight services, and has sixteen callers; every
+//! workflow uses all of it in every interval. `calm` is where nothing is short, `short` where a resource is.
+
+use std::fs;
+
+use curtail_kernel::Timestamp;
+use curtail_kernel::flow::{
+    Announcement, CallerId, Config, InstanceId, Process, RequestId, ResourceId, ResourceSpec, Via,
+    Workflow, WorkflowId,
+};
+use curtail_kernel::schedule::Standing;
+use curtail_kernel::stage::JobId;
+use serde::Serialize;
+
+use super::{Median, cpu_ns};
+
+const RESOURCES: u32 = 2;
+const SERVICES: u32 = 8;
+const INSTANCES: u32 = 32;
+const CALLERS: u32 = 16;
+const WARMUP: u64 = 30;
+const INTERVALS: u64 = 100;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Interval {
+    workflows: u32,
+    calm_ns: Median,
+    short_ns: Median,
+    /// Of a sub-task, where one of each workflow waits and they differ in what they are expected to take.
+    subtask_ns: Median,
+    /// Resident memory of both processes, in KiB.
+    resident_kib: u64,
+}
+
+pub(super) fn measure(workflows: u32) -> Interval {
+    let before = resident_kib();
+    let interval_ns = Config::default().interval_ns;
+    let (mut calm, mut short) = (process(workflows), process(workflows));
+    let (mut ticks, mut subtasks) = ([Vec::new(), Vec::new()], Vec::new());
+    for interval in 0..WARMUP + INTERVALS {
+        let begin = Timestamp(interval * interval_ns);
+        for (at, process) in [&mut calm, &mut short].into_iter().enumerate() {
+            let held_ns = if at == 0 { interval_ns / 10 } else { interval_ns - 1 };
+            requests(process, workflows, begin);
+            let took_ns = serve(process, workflows, begin, held_ns);
+            subtasks.push(took_ns / f64::from(RESOURCES * workflows));
+            let took_ns = tick(process, begin.after(interval_ns));
+            if interval >= WARMUP {
+                ticks[at].push(took_ns);
+            }
+        }
+    }
+    let [calm_ns, short_ns] = ticks.map(Median::of);
+    let resident_kib = resident_kib().saturating_sub(before);
+    Interval { workflows, calm_ns, short_ns, subtask_ns: Median::of(subtasks), resident_kib }
+}
+
+fn process(workflows: u32) -> Process {
+    let shares = vec![Workflow::default(); workflows as usize];
+    let spec = ResourceSpec { slots: workflows, queue: 10 };
+    let mut process = Process::new(Config::default(), &shares, &[spec; RESOURCES as usize]);
+    for at in 0..INSTANCES {
+        process.add_instance(at % SERVICES);
+    }
+    process
+}
+
+/// One request of each workflow, its calls, and what is said of it.
+fn requests(process: &mut Process, workflows: u32, begin: Timestamp) {
+    let via = Via::only(7);
+    for at in 0..workflows {
+        let workflow = WorkflowId(at);
+        process.arrive(begin, RequestId(at), workflow, Timestamp::NEVER);
+        for caller in 0..CALLERS {
+            process.wanted(begin, CallerId(caller), workflow, 1.0);
+        }
+        for instance in (0..INSTANCES).map(InstanceId) {
+            process.called(instance, workflow);
+            process.returned(instance, workflow, true);
+            let announced = Announcement { rate: 20.0 + f64::from(instance.0), local: 20.0, via };
+            process.announced(begin, instance, workflow, announced);
+        }
+    }
+}
+
+/// One sub-task of each workflow on each resource; in ns of CPU time.
+fn serve(process: &mut Process, workflows: u32, begin: Timestamp, held_ns: u64) -> f64 {
+    let cpu = cpu_ns();
+    for resource in (0..RESOURCES).map(ResourceId) {
+        let jobs = || (0..workflows).map(|at| (JobId(at), WorkflowId(at)));
+        for (job, workflow) in jobs() {
+            let (standing, hint_ns) =
+                (Standing::default(), Some(u64::from(job.0 % 100) * 1_000_000));
+            let _ = process.subtask(begin, resource, job, workflow, &standing, hint_ns);
+        }
+        while process.schedule(begin, resource).is_some() {}
+        for (job, _) in jobs() {
+            process.done(begin.after(held_ns), resource, job);
+        }
+    }
+    cpu_ns() - cpu
+}
+
+/// The end of an interval, in ns of CPU time.
+fn tick(process: &mut Process, now: Timestamp) -> f64 {
+    let begin = cpu_ns();
+    process.tick(now);
+    while process.release(now).is_some() {}
+    std::hint::black_box(process.next_deadline());
+    cpu_ns() - begin
+}
+
+fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or(0)
+}
