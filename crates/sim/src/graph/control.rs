@@ -21,7 +21,15 @@ pub struct Control {
 }
 
 impl Control {
-    pub(super) fn config(self, flow: Config) -> Config {
+    /// Whether processes have no flow control at all.
+    #[must_use]
+    pub fn is_bare(self) -> bool {
+        !self.is_fair && !self.rates && self.discipline == Discipline::Fifo
+    }
+
+    /// The parameters of a process.
+    #[must_use]
+    pub fn config(self, flow: Config) -> Config {
         Config {
             rate_control: self.rates,
             drops_late: self.rates,
@@ -68,7 +76,7 @@ impl fmt::Display for Control {
         if let Some(guard) = guard {
             return guard.fmt(f);
         }
-        if !is_fair && !rates && discipline == Discipline::Fifo {
+        if self.is_bare() {
             return f.write_str("timeouts");
         }
         write!(

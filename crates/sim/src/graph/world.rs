@@ -103,7 +103,7 @@ impl<'g> World<'g> {
             rng: seed::rng(seed::stream(seed, &[b"network"])),
             sampled: 0,
         };
-        for sender in 0..world.senders.len() {
+        for sender in 0..world.senders.count() {
             if let Some(at) = world.senders.first(sender) {
                 world.at(at, Event::Send { sender });
             }
