@@ -1,7 +1,9 @@
 //! Document 002, chapter 5: what a file for `curtail graph` cannot say.
 //!
+//! - `live`: the same files as real processes, over gRPC.
 //! - `settle`: how fast the rates settle after a step in capacity or demand, by the depth and width of the graph.
 
+mod live;
 mod settle;
 
 use clap::{Parser, Subcommand};
@@ -15,12 +17,15 @@ struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    /// A graph as real processes, over gRPC
+    Live(live::Args),
     /// How fast rates settle after a step
     Settle(settle::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().what {
+        What::Live(args) => live::run(&args),
         What::Settle(args) => settle::run(&args),
     }
 }

@@ -1,0 +1,185 @@
+//! What a process does for a request: it holds resources for a time, and calls others.
+//!
+//! Source: document 002 §5.3, where resources are emulated by semaphores and waiting. With flow control they are those of
+//! [`Flow`]; without, semaphores, first come, first served, with the same bounds.
+//!
+//! Cost: a timer per held resource; parallel calls are polled by one task.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use curtail_flow::{Context, Rejected};
+use curtail_runtime::Timers;
+use futures_util::future::{join_all, try_join_all};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tonic::Status;
+
+use super::message::{Act, decode};
+use super::rpc::{Client, call};
+
+/// A resource of this process.
+pub(super) struct Resource {
+    name: String,
+    slots: Semaphore,
+    /// How many may wait, and do; without flow control.
+    queue: u32,
+    waiting: AtomicU32,
+    /// For how long its slots were held.
+    pub(super) busy_ns: AtomicU64,
+    /// Of that, for acts of its own and not for calls.
+    pub(super) work_ns: AtomicU64,
+}
+
+/// A place in a queue, or the time for which a slot is held, until it is dropped.
+struct Waits<'a>(&'a AtomicU32);
+struct Holds<'a>(&'a Resource, bool, Instant);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Holds<'_> {
+    fn drop(&mut self) {
+        let ns = self.2.elapsed().as_nanos() as u64;
+        self.0.busy_ns.fetch_add(ns, Ordering::Relaxed);
+        self.0.work_ns.fetch_add(if self.1 { ns } else { 0 }, Ordering::Relaxed);
+    }
+}
+
+impl Resource {
+    pub(super) fn new(name: &str, spec: curtail_flow::ResourceSpec) -> Self {
+        Self {
+            name: name.to_owned(),
+            slots: Semaphore::new(spec.slots as usize),
+            queue: spec.queue,
+            waiting: AtomicU32::new(0),
+            busy_ns: AtomicU64::new(0),
+            work_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Work on it, or calls that hold it.
+    async fn hold<F: Future>(
+        &self,
+        context: Option<&Context>,
+        works: bool,
+        work: F,
+    ) -> Result<F::Output, Status> {
+        let work = async {
+            let _holds = Holds(self, works, Instant::now());
+            work.await
+        };
+        match context {
+            Some(context) if works => context.subtask(&self.name, None, work).await.map_err(status),
+            Some(context) => context.hold(&self.name, work).await.map_err(status),
+            None => {
+                let slot = match self.slots.try_acquire() {
+                    Ok(slot) => slot,
+                    Err(_) => self.turn().await?,
+                };
+                let output = work.await;
+                drop(slot);
+                Ok(output)
+            }
+        }
+    }
+
+    async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Status::resource_exhausted("too many wait"));
+        }
+        let _waits = Waits(&self.waiting);
+        self.slots.acquire().await.map_err(|_| Status::internal("the process ends"))
+    }
+}
+
+fn status(rejected: Rejected) -> Status {
+    match rejected.reason {
+        curtail_flow::Reason::Late => Status::deadline_exceeded("late"),
+        curtail_flow::Reason::Full => Status::resource_exhausted("too many wait"),
+    }
+}
+
+/// A process, as its requests see it.
+pub(super) struct Node {
+    pub(super) resources: Vec<Resource>,
+    /// By instance.
+    pub(super) peers: Vec<Client>,
+    pub(super) timers: Timers,
+    pub(super) time_scale: f64,
+}
+
+impl Node {
+    /// Serves a request; with flow control it has a context, and what it does not need any more is not done.
+    pub(super) async fn visit(
+        &self,
+        context: Option<&Context>,
+        message: Bytes,
+    ) -> Result<(), Status> {
+        let malformed = || Status::invalid_argument("a message that no client of ours sends");
+        for act in decode(message).ok_or_else(malformed)? {
+            match act {
+                Act::Use { resource, ns } => {
+                    let resource = self.resources.get(resource).ok_or_else(malformed)?;
+                    let work = async {
+                        let length = Duration::from_nanos((ns as f64 * self.time_scale) as u64);
+                        self.timers.sleep_until(Instant::now() + length).await;
+                    };
+                    resource.hold(context, true, work).await?;
+                }
+                Act::Call { via, calls } => {
+                    let via = via.map(|via| self.resources.get(via).ok_or_else(malformed));
+                    self.calls(context, via.transpose()?, calls).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls in parallel, each of which may hold a resource.
+    async fn calls(
+        &self,
+        context: Option<&Context>,
+        via: Option<&Resource>,
+        calls: Vec<(usize, Bytes)>,
+    ) -> Result<(), Status> {
+        let branches: Vec<Option<Context>> = match context {
+            Some(context) if calls.len() > 1 => {
+                context.parallel(calls.len() as u32).into_iter().map(Some).collect()
+            }
+            context => calls.iter().map(|_| context.cloned()).collect(),
+        };
+        let calls =
+            calls.into_iter().zip(branches).map(|((instance, message), context)| async move {
+                let sent = self.call(context.as_ref(), instance, message);
+                match via {
+                    Some(resource) => resource.hold(context.as_ref(), false, sent).await?,
+                    None => sent.await,
+                }
+            });
+        match context {
+            Some(_) => try_join_all(calls).await.map(drop),
+            None => join_all(calls).await.into_iter().collect(),
+        }
+    }
+
+    async fn call(
+        &self,
+        context: Option<&Context>,
+        instance: usize,
+        message: Bytes,
+    ) -> Result<(), Status> {
+        let peer = self.peers.get(instance);
+        let peer = peer.ok_or_else(|| Status::invalid_argument("there is no such process"))?;
+        let mut request = tonic::Request::new(message);
+        if let Some(context) = context {
+            request.extensions_mut().insert(context.clone());
+        }
+        call(peer.clone(), request).await
+    }
+}
