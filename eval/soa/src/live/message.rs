@@ -140,12 +140,9 @@ mod tests {
         visit.put_u32(leaf.len() as u32);
         visit.put(leaf.clone());
         let visit = visit.freeze();
-        let Some([Act::Call { via: None, calls }]) =
-            decode(visit.clone()).map(|acts| acts.try_into().expect("one act"))
-        else {
-            panic!("it is a call");
-        };
-        assert_eq!(calls, [(7, leaf.freeze())]);
+        let acts = decode(visit.clone()).expect("well-formed");
+        let [Act::Call { via: None, calls }] = &acts[..] else { panic!("it is a call") };
+        assert_eq!(*calls, [(7, leaf.freeze())]);
         for length in 1..visit.len() {
             assert!(decode(visit.slice(..length)).is_none(), "{length}");
         }

@@ -183,3 +183,31 @@ impl Node {
         call(peer.clone(), request).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn without_flow_control_queues_are_as_long_and_slots_as_many() {
+        let spec = curtail_flow::ResourceSpec { slots: 1, queue: 1 };
+        let disk = Resource::new("disk", spec);
+        let work = |works| disk.hold(None, works, tokio::time::sleep(Duration::from_millis(10)));
+        let begin = Instant::now();
+        let (first, second, third) = tokio::join!(work(true), work(false), work(true));
+        assert!(first.is_ok() && second.is_ok());
+        assert_eq!(third.expect_err("one waits").code(), tonic::Code::ResourceExhausted);
+        assert_eq!(begin.elapsed(), Duration::from_millis(20));
+        let of = |ns: &AtomicU64| ns.load(Ordering::Relaxed);
+        assert_eq!((of(&disk.busy_ns), of(&disk.work_ns)), (20_000_000, 10_000_000));
+        {
+            let (held, waits) = (work(true), work(true));
+            tokio::pin!(held, waits);
+            let both = async { tokio::join!(held, waits) };
+            let given_up = tokio::time::timeout(Duration::from_millis(5), both).await;
+            assert!(given_up.is_err());
+        }
+        assert!(work(true).await.is_ok(), "what was given up left its slot and its place");
+        assert_eq!(disk.waiting.load(Ordering::Relaxed), 0);
+    }
+}
