@@ -9,7 +9,7 @@ use std::str::FromStr;
 use curtail_kernel::flow::Config;
 use curtail_kernel::schedule::Discipline;
 
-use super::guard::Kind;
+use super::guard::{Guard, Kind};
 
 /// How the processes of a graph control what they do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,10 +21,16 @@ pub struct Control {
 }
 
 impl Control {
-    /// Whether processes have no flow control at all.
+    /// Whether processes have no control at all.
     #[must_use]
     pub fn is_bare(self) -> bool {
-        !self.is_fair && !self.rates && self.discipline == Discipline::Fifo
+        !self.is_fair && !self.rates && self.discipline == Discipline::Fifo && self.guard.is_none()
+    }
+
+    /// What each of so many processes does about overload in place of flow control, if this is a control of others.
+    #[must_use]
+    pub fn guard(self, processes: usize, seed: u64) -> Option<Box<dyn Guard>> {
+        self.guard.map(|kind| kind.build(processes, seed))
     }
 
     /// The parameters of a process.

@@ -24,6 +24,7 @@ use crate::parallel::Plan;
 pub use books::{Book, Ending, Figures, Sample, ServiceOutcome, WorkflowOutcome};
 pub use clients::Senders;
 pub use control::Control;
+pub use guard::{Ask, Guard};
 pub use parts::deadline_ns;
 pub use plan::{Act, Node, Plan as RequestPlan};
 pub use replicate::{Replicated, replicate};

@@ -35,7 +35,7 @@ pub struct Plan {
     /// Visits; the first is that of the entry.
     pub nodes: Vec<Node>,
     /// The priority of its user, 0 to 127.
-    pub(super) user: u32,
+    pub user: u32,
     acts: Vec<Act>,
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context as _, Result};
 use bytes::BytesMut;
 use curtail_runtime::Timers;
-use curtail_sim::graph::{Act, Book, Ending, Graph, RequestPlan, Senders, deadline_ns};
+use curtail_sim::graph::{Act, Ask, Book, Ending, Graph, RequestPlan, Senders, deadline_ns};
 use rand_pcg::Pcg64Mcg;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
@@ -19,6 +19,7 @@ use tonic::Code;
 use tonic::metadata::AsciiMetadataValue;
 
 use super::clock::Clock;
+use super::guarded::Asks;
 use super::message::encode;
 use super::process::WORKFLOW;
 use super::rpc::{Client, call};
@@ -47,7 +48,7 @@ struct Clients {
     seen: Mutex<Seen>,
     /// By workflow: its name, and after how long its requests are late, in ns.
     workflows: Vec<(AsciiMetadataValue, u64)>,
-    /// Whether requests say when they are late.
+    /// Whether requests say who asks, and when they are late.
     sends_deadlines: bool,
 }
 
@@ -136,14 +137,15 @@ async fn request(clients: Arc<Clients>, workflow: usize, mut rng: Pcg64Mcg, due:
     let mut request = tonic::Request::new(message.freeze());
     request.metadata_mut().insert(WORKFLOW, name.clone());
     if clients.sends_deadlines {
-        let deadline = clock.at(due + deadline_ns);
-        request.set_timeout(deadline.saturating_duration_since(tokio::time::Instant::now()));
+        let business = graph.workflows[workflow].settings.priority;
+        let (ask, deadline) = (Ask { business, user: plan.user }, clock.at(due + deadline_ns));
+        Asks { ask, deadline }.write(&mut request);
     }
     let lag_ns = clock.now().saturating_sub(due);
     let entry = clients.entries[plan.nodes[0].instance as usize].clone();
     let gives_up = clock.at(due + graph.timeout_ns);
     let (ending, error) = match timeout_at(gives_up, call(entry, request)).await {
-        Ok(Ok(())) => (Ending::Responded, None),
+        Ok(Ok(_)) => (Ending::Responded, None),
         Ok(Err(status)) => match status.code() {
             Code::ResourceExhausted | Code::DeadlineExceeded => (Ending::Dropped, None),
             _ => (Ending::Dropped, Some(status)),

@@ -29,6 +29,11 @@ impl Clock {
 
     /// The file's time, in ns.
     pub(super) fn now(&self) -> u64 {
-        (self.start.elapsed().as_nanos() as f64 / self.scale) as u64
+        self.file_ns(self.start.elapsed())
+    }
+
+    /// A time of the machine in the file's, in ns.
+    pub(super) fn file_ns(&self, length: Duration) -> u64 {
+        (length.as_nanos() as f64 / self.scale) as u64
     }
 }

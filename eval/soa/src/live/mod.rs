@@ -13,6 +13,7 @@
 
 mod clients;
 mod clock;
+mod guarded;
 mod message;
 mod process;
 mod rpc;
@@ -44,7 +45,7 @@ use system::System;
 pub(crate) struct Args {
     /// The graph, in TOML
     file: PathBuf,
-    /// How it is controlled: `timeouts`, or parts of `fq+DISCIPLINE+rc` (repeatable) [default: timeouts, fifo+rc]
+    /// How it is controlled: `timeouts`, parts of `fq+DISCIPLINE+rc`, or what others do: google, gradient2, dagor, prices (repeatable) [default: timeouts, fifo+rc]
     #[arg(long, value_name = "CONTROL")]
     control: Vec<Control>,
     /// Services have so many times fewer processes, and clients send so many times less [default: at most 8 processes]

@@ -5,13 +5,14 @@
 //!
 //! Cost: one thread; a snapshot per sample.
 
+use std::convert::Infallible;
 use std::io::{BufRead as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result};
-use curtail_flow::{ClientLayer, Config, Context, Flow, ServerLayer, WorkflowSpec};
+use curtail_flow::{ClientLayer, Config, Flow, ServerLayer, WorkflowSpec};
 use curtail_runtime::Timers;
 use curtail_sim::graph::{Control, Graph, Service};
 use rustix::time::{ClockId, clock_gettime};
@@ -22,6 +23,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, service_fn};
 
 use super::clock::Clock;
+use super::guarded::Guarded;
 use super::message::Raw;
 use super::rpc::{self, Server};
 use super::work::{Node, Resource};
@@ -74,8 +76,11 @@ pub(super) fn run(graph: &Graph, control: Control, time_scale: f64, at: usize) -
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(async {
         let clock = Clock::new(Instant::now(), time_scale);
-        let flow =
-            (!control.is_bare()).then(|| flow(graph, service, control, time_scale)).transpose()?;
+        let name = (at as u64).to_le_bytes();
+        let guard = control.guard(addresses.len(), curtail_dist::seed::stream(1, &[&name]));
+        let flow = (!control.is_bare() && guard.is_none())
+            .then(|| flow(graph, service, control, time_scale))
+            .transpose()?;
         let mut peers = Vec::new();
         for (instance, address) in addresses.into_iter().enumerate() {
             let client = rpc::connect(address).await?;
@@ -91,7 +96,8 @@ pub(super) fn run(graph: &Graph, control: Control, time_scale: f64, at: usize) -
         let named = service.names.iter().zip(&service.resources);
         let resources = named.map(|(name, &spec)| Resource::new(name, spec)).collect();
         let timers = Timers::precise();
-        let node = Arc::new(Node { resources, peers, timers, time_scale });
+        let guarded = guard.map(|guard| Arc::new(Guarded::new(guard, clock)));
+        let node = Arc::new(Node { resources, peers, timers, clock, guarded });
         let is_entry = service.name == graph.services[0].name;
         let server = server(Arc::clone(&node), flow.clone(), is_entry);
         tokio::spawn(rpc::serve(TcpListener::from_std(listener)?, server));
@@ -126,30 +132,13 @@ fn flow(graph: &Graph, service: &Service, control: Control, time_scale: f64) -> 
     Ok(builder.build()?)
 }
 
-/// With flow control behind its layer, and stopped with its call; without, it goes on when its client has given up.
+/// With flow control behind its layer.
 fn server(node: Arc<Node>, flow: Option<Flow>, is_entry: bool) -> Server {
-    let is_controlled = flow.is_some();
     let handler = service_fn(move |request: http::Request<tonic::body::Body>| {
         let node = Arc::clone(&node);
         async move {
-            let handle = service_fn(move |request: tonic::Request<bytes::Bytes>| {
-                let node = Arc::clone(&node);
-                async move {
-                    let context = request.extensions().get::<Context>().cloned();
-                    let message = request.into_inner();
-                    let work = async move { node.visit(context.as_ref(), message).await };
-                    if is_controlled {
-                        work.await?;
-                    } else {
-                        let ended = tokio::spawn(work).await;
-                        ended.map_err(|error| tonic::Status::internal(error.to_string()))??;
-                    }
-                    Ok(tonic::Response::new(bytes::Bytes::new()))
-                }
-            });
-            Ok::<_, std::convert::Infallible>(
-                tonic::server::Grpc::new(Raw).unary(handle, request).await,
-            )
+            let serve = service_fn(|request| Arc::clone(&node).serve(request));
+            Ok::<_, Infallible>(tonic::server::Grpc::new(Raw).unary(serve, request).await)
         }
     });
     let named = |parts: &http::request::Parts| {

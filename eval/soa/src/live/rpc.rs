@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::Status;
 use tonic::body::Body;
+use tonic::metadata::MetadataMap;
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt as _};
 
@@ -94,10 +95,14 @@ impl Service<Request<Body>> for Connection {
     }
 }
 
-/// One call.
-pub(super) async fn call(client: Client, request: tonic::Request<Bytes>) -> Result<(), Status> {
+/// One call: the metadata of its response.
+pub(super) async fn call(
+    client: Client,
+    request: tonic::Request<Bytes>,
+) -> Result<MetadataMap, Status> {
     let origin = http::Uri::from_static("http://curtail");
     let mut client = tonic::client::Grpc::with_origin(client, origin);
     client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-    client.unary(request, PATH, Raw).await.map(drop)
+    let response: tonic::Response<Bytes> = client.unary(request, PATH, Raw).await?;
+    Ok(response.into_parts().0)
 }

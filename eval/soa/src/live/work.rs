@@ -5,8 +5,8 @@
 //!
 //! Cost: a timer per held resource; parallel calls are polled by one task.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use curtail_flow::{Context, Rejected};
@@ -14,8 +14,10 @@ use curtail_runtime::Timers;
 use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tonic::Status;
+use tonic::{Request, Response, Status};
 
+use super::clock::Clock;
+use super::guarded::{Asks, Guarded};
 use super::message::{Act, decode};
 use super::rpc::{Client, call};
 
@@ -65,27 +67,34 @@ impl Resource {
     /// Work on it, or calls that hold it.
     async fn hold<F: Future>(
         &self,
-        context: Option<&Context>,
+        manner: &Manner,
         works: bool,
         work: F,
     ) -> Result<F::Output, Status> {
+        let asked = Instant::now();
         let work = async {
             let _holds = Holds(self, works, Instant::now());
             work.await
         };
-        match context {
-            Some(context) if works => context.subtask(&self.name, None, work).await.map_err(status),
-            Some(context) => context.hold(&self.name, work).await.map_err(status),
-            None => {
-                let slot = match self.slots.try_acquire() {
-                    Ok(slot) => slot,
-                    Err(_) => self.turn().await?,
-                };
-                let output = work.await;
-                drop(slot);
-                Ok(output)
+        if let Manner::Flow(context) = manner {
+            return match works {
+                true => context.subtask(&self.name, None, work).await.map_err(status),
+                false => context.hold(&self.name, work).await.map_err(status),
+            };
+        }
+        let slot = match self.slots.try_acquire() {
+            Ok(slot) => slot,
+            Err(_) => self.turn().await?,
+        };
+        if let Manner::Guarded(guarded, asks) = manner {
+            guarded.waited(asked);
+            if asks.deadline < Instant::now() {
+                return Err(Status::deadline_exceeded("late"));
             }
         }
+        let output = work.await;
+        drop(slot);
+        Ok(output)
     }
 
     async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {
@@ -105,36 +114,83 @@ fn status(rejected: Rejected) -> Status {
     }
 }
 
+/// How a request is treated.
+#[derive(Clone)]
+pub(super) enum Manner {
+    /// Served to its end, in vain or not.
+    Bare,
+    /// With flow control.
+    Flow(Context),
+    /// As others do.
+    Guarded(Arc<Guarded>, Asks),
+}
+
 /// A process, as its requests see it.
 pub(super) struct Node {
     pub(super) resources: Vec<Resource>,
     /// By instance.
     pub(super) peers: Vec<Client>,
     pub(super) timers: Timers,
-    pub(super) time_scale: f64,
+    pub(super) clock: Clock,
+    pub(super) guarded: Option<Arc<Guarded>>,
 }
 
 impl Node {
-    /// Serves a request; with flow control it has a context, and what it does not need any more is not done.
-    pub(super) async fn visit(
+    /// Serves a request, which with control is stopped with its call.
+    pub(super) async fn serve(
+        self: Arc<Self>,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, Status> {
+        let context = request.extensions().get::<Context>().cloned();
+        let asks = Asks::read(request.metadata());
+        let (message, mut response) = (request.into_inner(), Response::new(Bytes::new()));
+        if let Some(context) = context {
+            self.visit(&Manner::Flow(context), message).await?;
+        } else if let Some(guarded) = &self.guarded {
+            let malformed = || Status::invalid_argument("it says not who asks");
+            let asks = asks.ok_or_else(malformed)?;
+            let served = self.guarded(guarded, asks, message).await;
+            guarded.sign(response.metadata_mut());
+            served.map_err(|mut status| {
+                guarded.sign(status.metadata_mut());
+                status
+            })?;
+        } else {
+            // It goes on when its client has given up.
+            let work = async move { self.visit(&Manner::Bare, message).await };
+            let ended = tokio::spawn(work).await;
+            ended.map_err(|error| Status::internal(error.to_string()))??;
+        }
+        Ok(response)
+    }
+
+    async fn guarded(
         &self,
-        context: Option<&Context>,
+        guarded: &Arc<Guarded>,
+        asks: Asks,
         message: Bytes,
     ) -> Result<(), Status> {
+        let mut inside = guarded.admit(asks.ask)?;
+        self.visit(&Manner::Guarded(Arc::clone(guarded), asks), message).await?;
+        inside.is_good = true;
+        Ok(())
+    }
+
+    async fn visit(&self, manner: &Manner, message: Bytes) -> Result<(), Status> {
         let malformed = || Status::invalid_argument("a message that no client of ours sends");
         for act in decode(message).ok_or_else(malformed)? {
             match act {
                 Act::Use { resource, ns } => {
                     let resource = self.resources.get(resource).ok_or_else(malformed)?;
                     let work = async {
-                        let length = Duration::from_nanos((ns as f64 * self.time_scale) as u64);
-                        self.timers.sleep_until(Instant::now() + length).await;
+                        let ends = Instant::now() + self.clock.length(ns);
+                        self.timers.sleep_until(ends).await;
                     };
-                    resource.hold(context, true, work).await?;
+                    resource.hold(manner, true, work).await?;
                 }
                 Act::Call { via, calls } => {
                     let via = via.map(|via| self.resources.get(via).ok_or_else(malformed));
-                    self.calls(context, via.transpose()?, calls).await?;
+                    self.calls(manner, via.transpose()?, calls).await?;
                 }
             }
         }
@@ -144,67 +200,78 @@ impl Node {
     /// Calls in parallel, each of which may hold a resource.
     async fn calls(
         &self,
-        context: Option<&Context>,
+        manner: &Manner,
         via: Option<&Resource>,
         calls: Vec<(usize, Bytes)>,
     ) -> Result<(), Status> {
-        let branches: Vec<Option<Context>> = match context {
-            Some(context) if calls.len() > 1 => {
-                context.parallel(calls.len() as u32).into_iter().map(Some).collect()
+        let branches: Vec<Manner> = match manner {
+            Manner::Flow(context) if calls.len() > 1 => {
+                context.parallel(calls.len() as u32).into_iter().map(Manner::Flow).collect()
             }
-            context => calls.iter().map(|_| context.cloned()).collect(),
+            manner => calls.iter().map(|_| manner.clone()).collect(),
         };
         let calls =
-            calls.into_iter().zip(branches).map(|((instance, message), context)| async move {
-                let sent = self.call(context.as_ref(), instance, message);
+            calls.into_iter().zip(branches).map(|((instance, message), manner)| async move {
+                let sent = self.call(&manner, instance, message);
                 match via {
-                    Some(resource) => resource.hold(context.as_ref(), false, sent).await?,
+                    Some(resource) => resource.hold(&manner, false, sent).await?,
                     None => sent.await,
                 }
             });
-        match context {
-            Some(_) => try_join_all(calls).await.map(drop),
-            None => join_all(calls).await.into_iter().collect(),
+        match manner {
+            Manner::Bare => join_all(calls).await.into_iter().collect(),
+            // With the first that fails the others are dropped.
+            Manner::Flow(_) | Manner::Guarded(..) => try_join_all(calls).await.map(drop),
         }
     }
 
-    async fn call(
-        &self,
-        context: Option<&Context>,
-        instance: usize,
-        message: Bytes,
-    ) -> Result<(), Status> {
+    async fn call(&self, manner: &Manner, instance: usize, message: Bytes) -> Result<(), Status> {
         let peer = self.peers.get(instance);
         let peer = peer.ok_or_else(|| Status::invalid_argument("there is no such process"))?;
-        let mut request = tonic::Request::new(message);
-        if let Some(context) = context {
-            request.extensions_mut().insert(context.clone());
+        let mut request = Request::new(message);
+        match manner {
+            Manner::Bare => call(peer.clone(), request).await.map(drop),
+            Manner::Flow(context) => {
+                request.extensions_mut().insert(context.clone());
+                call(peer.clone(), request).await.map(drop)
+            }
+            Manner::Guarded(guarded, asks) => {
+                guarded.call(instance, asks.ask)?;
+                asks.write(&mut request);
+                let response = call(peer.clone(), request).await;
+                let metadata = response.as_ref().unwrap_or_else(Status::metadata);
+                guarded.returned(instance, response.is_ok(), metadata);
+                response.map(drop)
+            }
         }
-        call(peer.clone(), request).await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn without_flow_control_queues_are_as_long_and_slots_as_many() {
+        let ms = Duration::from_millis;
         let spec = curtail_flow::ResourceSpec { slots: 1, queue: 1 };
         let disk = Resource::new("disk", spec);
-        let work = |works| disk.hold(None, works, tokio::time::sleep(Duration::from_millis(10)));
+        let work =
+            |works| disk.hold(&Manner::Bare, works, async { tokio::time::sleep(ms(10)).await });
         let begin = Instant::now();
         let (first, second, third) = tokio::join!(work(true), work(false), work(true));
         assert!(first.is_ok() && second.is_ok());
         assert_eq!(third.expect_err("one waits").code(), tonic::Code::ResourceExhausted);
-        assert_eq!(begin.elapsed(), Duration::from_millis(20));
+        assert_eq!(begin.elapsed(), ms(20));
         let of = |ns: &AtomicU64| ns.load(Ordering::Relaxed);
         assert_eq!((of(&disk.busy_ns), of(&disk.work_ns)), (20_000_000, 10_000_000));
         {
             let (held, waits) = (work(true), work(true));
             tokio::pin!(held, waits);
             let both = async { tokio::join!(held, waits) };
-            let given_up = tokio::time::timeout(Duration::from_millis(5), both).await;
+            let given_up = tokio::time::timeout(ms(5), both).await;
             assert!(given_up.is_err());
         }
         assert!(work(true).await.is_ok(), "what was given up left its slot and its place");
