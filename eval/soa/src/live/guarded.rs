@@ -5,6 +5,7 @@
 //!
 //! Cost: one short lock per decision.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ impl Asks {
 pub(super) struct Guarded {
     guard: Mutex<Box<dyn Guard>>,
     clock: Clock,
+    /// Requests that were not admitted.
+    pub(super) turned_away: AtomicU64,
 }
 
 /// An admitted request. Dropping it says that it did not end well.
@@ -66,7 +69,7 @@ impl Drop for Inside<'_> {
 
 impl Guarded {
     pub(super) fn new(guard: Box<dyn Guard>, clock: Clock) -> Self {
-        Self { guard: Mutex::new(guard), clock }
+        Self { guard: Mutex::new(guard), clock, turned_away: AtomicU64::new(0) }
     }
 
     fn lock(&self) -> (MutexGuard<'_, Box<dyn Guard>>, u64) {
@@ -78,7 +81,10 @@ impl Guarded {
         let (mut guard, since) = self.lock();
         match guard.admit(since, ask) {
             true => Ok(Inside { of: self, since, is_good: false }),
-            false => Err(Status::resource_exhausted("turned away")),
+            false => {
+                self.turned_away.fetch_add(1, Ordering::Relaxed);
+                Err(Status::resource_exhausted("turned away"))
+            }
         }
     }
 

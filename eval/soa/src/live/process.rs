@@ -177,6 +177,9 @@ async fn watch(graph: &Graph, clock: Clock, flow: Option<&Flow>, node: &Node) ->
         _ = ends => {}
         () = sample => {}
     }
+    if let Some(guarded) = &node.guarded {
+        report.turned_away = guarded.turned_away.load(Ordering::Relaxed);
+    }
     if let Some(snapshot) = flow.map(Flow::snapshot) {
         report.turned_away = snapshot.workflows.iter().map(|of| of.late + of.full).sum();
         report.expired = snapshot.resources.iter().map(|of| of.late).sum();
