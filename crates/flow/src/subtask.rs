@@ -2,8 +2,9 @@
 //!
 //! Source: document 002 §5.2.2, *Request scheduling and sub-tasks*.
 //!
-//! A sub-task holds a slot until its future ends or is dropped, also by a panic. The time is the request's service time,
-//! so a call downstream inside of a sub-task would count twice.
+//! A sub-task holds a slot until its future ends or is dropped, also by a panic. The time is the request's service time.
+//! A call downstream counts by itself, so what it holds meanwhile (a connection, a thread) is held without that
+//! ([`Context::hold`]).
 //!
 //! Cost: two locks per sub-task; one oneshot channel, and a timer where there is a deadline, for one that waits.
 
@@ -30,6 +31,8 @@ struct Slot<'a> {
     /// While it waits.
     verdict: Option<oneshot::Receiver<Verdict>>,
     has_left: bool,
+    /// Whether the time is the request's service time.
+    serves: bool,
 }
 
 impl Context {
@@ -47,8 +50,30 @@ impl Context {
         cost_hint: Option<Duration>,
         work: F,
     ) -> Result<F::Output, Rejected> {
+        self.with_slot(resource, cost_hint, true, work).await
+    }
+
+    /// The same for calls downstream: what they spend comes with their responses, so the time is not counted here.
+    ///
+    /// # Errors
+    /// As of [`Self::subtask`].
+    ///
+    /// # Panics
+    /// As that does.
+    pub async fn hold<F: Future>(&self, resource: &str, calls: F) -> Result<F::Output, Rejected> {
+        self.with_slot(resource, None, false, calls).await
+    }
+
+    async fn with_slot<F: Future>(
+        &self,
+        resource: &str,
+        cost_hint: Option<Duration>,
+        serves: bool,
+        work: F,
+    ) -> Result<F::Output, Rejected> {
         let known = self.flow().0.resources.iter().position(|known| known == resource);
         let Some(at) = known else { panic!("{resource:?} is no resource of this process") };
+        let resource_id = ResourceId(at as u32);
         let (service, workflow) = (self.flow().service(), self.workflow());
         let wait = Wait::begin(tracing::debug_span!(
             "subtask",
@@ -58,7 +83,7 @@ impl Context {
             wait_us = Empty,
             outcome = Empty
         ));
-        let slot = self.slot(ResourceId(at as u32), cost_hint).await;
+        let slot = self.slot(resource_id, cost_hint, serves).await;
         let span = wait.end(&slot);
         let slot = slot?;
         let output = work.instrument(span).await;
@@ -66,14 +91,19 @@ impl Context {
         Ok(output)
     }
 
-    async fn slot(&self, resource: ResourceId, hint: Option<Duration>) -> Result<Slot<'_>, Reason> {
+    async fn slot(
+        &self,
+        resource: ResourceId,
+        hint: Option<Duration>,
+        serves: bool,
+    ) -> Result<Slot<'_>, Reason> {
         let hint_ns = hint.map(|hint| u64::try_from(hint.as_nanos()).unwrap_or(u64::MAX));
         let standing = self.standing();
         let (job, verdict) = {
             let (mut state, now) = self.flow().0.lock();
             state.subtask(now, resource, self.id(), &standing, hint_ns)?
         };
-        let mut slot = Slot { context: self, resource, job, verdict, has_left: false };
+        let mut slot = Slot { context: self, resource, job, verdict, has_left: false, serves };
         slot.turn().await?;
         Ok(slot)
     }
@@ -116,7 +146,7 @@ impl Drop for Slot<'_> {
             }
             state.leave(now, self.resource, self.job)
         };
-        if held_ns > 0 {
+        if held_ns > 0 && self.serves {
             self.context.served(Duration::from_nanos(held_ns));
         }
     }

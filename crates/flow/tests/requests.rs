@@ -163,6 +163,21 @@ async fn parallel_branches_count_by_their_mean_and_add_their_work() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_held_while_calls_are_out_is_no_service_time() {
+    let flow = flow();
+    let (_admitted, context) = context(&flow, None).await;
+    let busy = || flow.snapshot().resource("disk").expect("configured").running;
+    let during = context.hold("disk", async {
+        sleep(ms(10)).await;
+        busy()
+    });
+    assert_eq!((during.await, busy()), (Ok(1), 0));
+    assert_eq!(context.progress().here.work_ns, 0);
+    context.subtask("disk", None, sleep(ms(10))).await.expect("it is free");
+    assert_eq!(context.progress().here.work_ns, 10_000_000);
+}
+
+#[tokio::test(start_paused = true)]
 async fn rejections_announce_rates_too() {
     let config = Config { queue: 1, ..Config::default() };
     let limited = Workflow { limit: 1.0, ..Workflow::default() };

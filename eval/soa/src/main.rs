@@ -1,9 +1,11 @@
 //! Document 002, chapter 5: what a file for `curtail graph` cannot say.
 //!
 //! - `layers`: what the layers of `curtail-flow` cost per hop;
+//! - `live`: the same files as real processes, over gRPC;
 //! - `settle`: how fast the rates settle after a step in capacity or demand, by the depth and width of the graph.
 
 mod layers;
+mod live;
 mod settle;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +21,8 @@ struct Args {
 enum What {
     /// What the layers cost per hop
     Layers(layers::Args),
+    /// A graph as real processes, over gRPC
+    Live(live::Args),
     /// How fast rates settle after a step
     Settle(settle::Args),
 }
@@ -26,6 +30,7 @@ enum What {
 fn main() -> anyhow::Result<()> {
     match Args::parse().what {
         What::Layers(args) => layers::run(&args),
+        What::Live(args) => live::run(&args),
         What::Settle(args) => settle::run(&args),
     }
 }

@@ -7,7 +7,7 @@ use super::spec::Service;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub enum Ending {
     /// Well, by its deadline or not.
     Responded,
     /// It was turned away, or some call that it needs was.
@@ -67,7 +67,9 @@ pub struct Sample {
     pub rates: Vec<f64>,
 }
 
-pub(super) struct Book {
+/// The requests of a workflow that have ended.
+#[derive(Debug)]
+pub struct Book {
     name: String,
     offered: u64,
     good: u64,
@@ -76,7 +78,8 @@ pub(super) struct Book {
     timed_out: u64,
     latency: Histogram<u64>,
     lateness: Histogram<u64>,
-    pub(super) series: Vec<Sample>,
+    /// By sample.
+    pub series: Vec<Sample>,
     /// Work of requests that ended: of all, and of those not good, in ns.
     pub(super) work_ns: u128,
     pub(super) wasted_ns: u128,
@@ -85,7 +88,9 @@ pub(super) struct Book {
 const LATENESS_UNIT: f64 = 1e6;
 
 impl Book {
-    pub(super) fn new(name: &str, samples: usize) -> Self {
+    /// Of a workflow and a run of so many samples.
+    #[must_use]
+    pub fn new(name: &str, samples: usize) -> Self {
         let histogram = || Histogram::new_with_max(1 << 50, 3).expect("these bounds are right");
         Self {
             name: name.to_owned(),
@@ -103,7 +108,7 @@ impl Book {
     }
 
     /// A request has ended in this sample, `took_ns` after it was sent.
-    pub(super) fn ended(
+    pub fn ended(
         &mut self,
         at: usize,
         ending: Ending,
@@ -137,7 +142,8 @@ impl Book {
         }
     }
 
-    pub(super) fn outcome(&mut self, seconds: f64) -> WorkflowOutcome {
+    /// What became of them, in so many seconds that count.
+    pub fn outcome(&mut self, seconds: f64) -> WorkflowOutcome {
         for sample in &mut self.series {
             sample.mean_ms /= (sample.good + sample.late).max(1.0);
         }

@@ -6,6 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use super::books::Ending;
 use super::spec::{Clients, Graph};
 
+#[derive(Debug)]
 struct Sender {
     workflow: u32,
     /// What all its draws come from: they do not depend on other senders.
@@ -16,12 +17,16 @@ struct Sender {
     sent: u64,
 }
 
-pub(super) struct Senders {
+/// All clients of a graph.
+#[derive(Debug)]
+pub struct Senders {
     senders: Vec<Sender>,
 }
 
 impl Senders {
-    pub(super) fn new(graph: &Graph, seed: u64) -> Self {
+    /// Those of a graph, whose draws come from a seed.
+    #[must_use]
+    pub fn new(graph: &Graph, seed: u64) -> Self {
         let mut senders = Vec::new();
         for (workflow, of) in graph.workflows.iter().enumerate() {
             let first = senders.len();
@@ -38,12 +43,14 @@ impl Senders {
         Self { senders }
     }
 
-    pub(super) fn len(&self) -> u32 {
+    /// They are numbered, from 0.
+    #[must_use]
+    pub fn count(&self) -> u32 {
         self.senders.len() as u32
     }
 
     /// When a sender sends first.
-    pub(super) fn first(&mut self, sender: u32) -> Option<u64> {
+    pub fn first(&mut self, sender: u32) -> Option<u64> {
         let of = &mut self.senders[sender as usize];
         let from = of.clients.from_ns;
         if of.clients.open.is_some() {
@@ -56,7 +63,7 @@ impl Senders {
     }
 
     /// The workflow of the next request, and what its draws come from.
-    pub(super) fn request(&mut self, sender: u32) -> (u32, Pcg64Mcg) {
+    pub fn request(&mut self, sender: u32) -> (u32, Pcg64Mcg) {
         let of = &mut self.senders[sender as usize];
         let number = of.sent.to_le_bytes();
         of.sent += 1;
@@ -64,7 +71,7 @@ impl Senders {
     }
 
     /// When an open client sends next.
-    pub(super) fn next_open(&mut self, sender: u32, now: u64) -> Option<u64> {
+    pub fn next_open(&mut self, sender: u32, now: u64) -> Option<u64> {
         let of = &mut self.senders[sender as usize];
         let rate = of.clients.open?;
         let gap_s = -(1.0 - seed::unit(&mut of.rng)).ln() / rate;
@@ -73,7 +80,7 @@ impl Senders {
     }
 
     /// When a closed client sends again whose request has ended.
-    pub(super) fn next_closed(&mut self, sender: u32, now: u64, ending: Ending) -> Option<u64> {
+    pub fn next_closed(&mut self, sender: u32, now: u64, ending: Ending) -> Option<u64> {
         let Clients { open, think_ns, backoff_ns, until_ns, .. } =
             self.senders[sender as usize].clients;
         let pause = if ending == Ending::Responded { think_ns } else { think_ns + backoff_ns };

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use curtail_kernel::flow::Config;
 use curtail_kernel::schedule::Discipline;
 
-use super::guard::Kind;
+use super::guard::{Guard, Kind};
 
 /// How the processes of a graph control what they do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,21 @@ pub struct Control {
 }
 
 impl Control {
-    pub(super) fn config(self, flow: Config) -> Config {
+    /// Whether processes have no control at all.
+    #[must_use]
+    pub fn is_bare(self) -> bool {
+        !self.is_fair && !self.rates && self.discipline == Discipline::Fifo && self.guard.is_none()
+    }
+
+    /// What each of so many processes does about overload in place of flow control, if this is a control of others.
+    #[must_use]
+    pub fn guard(self, processes: usize, seed: u64) -> Option<Box<dyn Guard>> {
+        self.guard.map(|kind| kind.build(processes, seed))
+    }
+
+    /// The parameters of a process.
+    #[must_use]
+    pub fn config(self, flow: Config) -> Config {
         Config {
             rate_control: self.rates,
             drops_late: self.rates,
@@ -68,7 +82,7 @@ impl fmt::Display for Control {
         if let Some(guard) = guard {
             return guard.fmt(f);
         }
-        if !is_fair && !rates && discipline == Discipline::Fifo {
+        if self.is_bare() {
             return f.write_str("timeouts");
         }
         write!(

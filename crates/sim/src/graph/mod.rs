@@ -21,11 +21,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::parallel::Plan;
 
-pub use books::{Figures, Sample, ServiceOutcome, WorkflowOutcome};
+pub use books::{Book, Ending, Figures, Sample, ServiceOutcome, WorkflowOutcome};
+pub use clients::Senders;
 pub use control::Control;
+pub use guard::{Ask, Guard};
+pub use parts::deadline_ns;
+pub use plan::{Act, Node, Plan as RequestPlan};
 pub use replicate::{Replicated, replicate};
 pub use spec::{
-    ClientsFile, Graph, GraphError, GraphFile, ResourceFile, ServiceFile, WorkflowFile,
+    ClientsFile, Graph, GraphError, GraphFile, ResourceFile, Service, ServiceFile, Workflow,
+    WorkflowFile,
 };
 
 /// One run.

@@ -99,8 +99,9 @@ pub(super) enum Event {
 /// Requests whose time in isolation is averaged.
 const SAMPLES: u64 = 400;
 
-/// After how long the requests of a workflow are late.
-pub(super) fn deadline_ns(graph: &Graph, workflow: &Workflow) -> u64 {
+/// After how long the requests of a workflow are late, in ns.
+#[must_use]
+pub fn deadline_ns(graph: &Graph, workflow: &Workflow) -> u64 {
     match workflow.deadline {
         None => graph.timeout_ns,
         Some(Deadline::After(ns)) => ns,

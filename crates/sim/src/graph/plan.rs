@@ -9,17 +9,21 @@ use rand_pcg::Pcg64Mcg;
 
 use super::spec::{Graph, Route, Step, Workflow};
 
+/// What a visit does.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Act {
+#[expect(missing_docs, reason = "as in a file")]
+pub enum Act {
+    /// Holds a resource for a time.
     Use { resource: u32, ns: u64 },
+    /// Calls these nodes in parallel, each of which holds a resource meanwhile, if one is given.
     Call { first: u32, count: u32, via: Option<u32> },
 }
 
 /// A visit of a process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub struct Node {
     /// Of all instances of all services.
-    pub(super) instance: u32,
+    pub instance: u32,
     /// Of the scarcest resource that it uses there; 0 where it uses none.
     slots: u32,
     acts: (u32, u32),
@@ -27,15 +31,18 @@ pub(super) struct Node {
 
 /// A request: nodes and their acts; the calls of a node are behind it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plan {
-    pub(super) nodes: Vec<Node>,
+pub struct Plan {
+    /// Visits; the first is that of the entry.
+    pub nodes: Vec<Node>,
     /// The priority of its user, 0 to 127.
-    pub(super) user: u32,
+    pub user: u32,
     acts: Vec<Act>,
 }
 
 impl Plan {
-    pub(super) fn draw(graph: &Graph, workflow: &Workflow, rng: &mut Pcg64Mcg) -> Self {
+    /// A request of a workflow.
+    #[must_use]
+    pub fn draw(graph: &Graph, workflow: &Workflow, rng: &mut Pcg64Mcg) -> Self {
         let mut plan = Self { user: rng.next_u32() >> 25, ..Self::default() };
         let partition = rng.next_u32() % workflow.partitions;
         // By node: its endpoint.
@@ -75,7 +82,8 @@ impl Plan {
     }
 
     /// The act of a node at this step; none after the last.
-    pub(super) fn act(&self, node: u32, step: u32) -> Option<Act> {
+    #[must_use]
+    pub fn act(&self, node: u32, step: u32) -> Option<Act> {
         let (begin, end) = self.nodes[node as usize].acts;
         (begin + step < end).then(|| self.acts[(begin + step) as usize])
     }

@@ -178,15 +178,20 @@ pub(super) enum Route {
     Key { blocks: u32 },
 }
 
+/// A service, checked.
 #[derive(Clone, Debug)]
-pub(super) struct Service {
-    pub(super) name: String,
-    pub(super) instances: u32,
+pub struct Service {
+    /// Its name.
+    pub name: String,
+    /// How many processes it has.
+    pub instances: u32,
     pub(super) route: Route,
-    pub(super) resources: Vec<flow::ResourceSpec>,
-    pub(super) names: Vec<String>,
+    /// What each of them has.
+    pub resources: Vec<flow::ResourceSpec>,
+    /// The names of these.
+    pub names: Vec<String>,
     /// Time, resource, slots.
-    pub(super) changes: Vec<(u64, u32, u32)>,
+    pub changes: Vec<(u64, u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -206,12 +211,15 @@ pub(super) struct Clients {
     pub(super) until_ns: u64,
 }
 
+/// A workflow, checked.
 #[derive(Clone, Debug)]
-pub(super) struct Workflow {
-    pub(super) name: String,
+pub struct Workflow {
+    /// Its name.
+    pub name: String,
     pub(super) deadline: Option<Deadline>,
     pub(super) partitions: u32,
-    pub(super) settings: flow::Workflow,
+    /// What operators say of it.
+    pub settings: flow::Workflow,
     pub(super) clients: Vec<Clients>,
     /// The first is where it enters.
     pub(super) endpoints: Vec<Endpoint>,
@@ -220,14 +228,20 @@ pub(super) struct Workflow {
 /// A graph of services that can be simulated.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    pub(super) duration_ns: u64,
+    /// How long it runs.
+    pub duration_ns: u64,
     pub(super) warmup_ns: u64,
-    pub(super) sample_ns: u64,
+    /// How often counts and rates are sampled.
+    pub sample_ns: u64,
     pub(super) network: Distribution,
-    pub(super) timeout_ns: u64,
-    pub(super) flow: flow::Config,
-    pub(super) services: Vec<Service>,
-    pub(super) workflows: Vec<Workflow>,
+    /// After how long a client gives up.
+    pub timeout_ns: u64,
+    /// The parameters of the flow control.
+    pub flow: flow::Config,
+    /// The first is the entry.
+    pub services: Vec<Service>,
+    /// Who sends.
+    pub workflows: Vec<Workflow>,
 }
 
 /// The most sub-tasks and calls of one request.
@@ -272,7 +286,8 @@ const DAY_NS: u64 = 86_400_000_000_000;
 
 impl Graph {
     /// From when to when requests are sent that are counted.
-    pub(super) fn counted_ns(&self) -> std::ops::Range<u64> {
+    #[must_use]
+    pub fn counted_ns(&self) -> std::ops::Range<u64> {
         self.warmup_ns..self.duration_ns - self.timeout_ns
     }
 
@@ -303,6 +318,22 @@ impl Graph {
         };
         of.clients.clear();
         Ok(self)
+    }
+
+    /// A part of it: services have 1/`by` of their processes, and clients send 1/`by` of their load.
+    ///
+    /// # Errors
+    /// A service has not so many processes, or they cannot be divided.
+    pub fn divided(mut self, by: u32) -> Result<Self, GraphError> {
+        let by = by.max(1);
+        for service in &mut self.services {
+            if service.instances % by != 0 {
+                let why = format!("{} instances; give a divisor of them", service.instances);
+                return wrong(format!("service {} divided by {by}", service.name), why);
+            }
+            service.instances /= by;
+        }
+        Ok(self.loaded(1.0 / f64::from(by)))
     }
 
     /// The same with so many times the load: of the rate of open clients, and of the number of closed ones.

@@ -69,10 +69,10 @@ impl<'g> World<'g> {
                 let process = Process::new(config, &settings, &service.resources);
                 instances.push(Instance {
                     service: at as u32,
-                    guard: control.guard.map(|kind| {
+                    guard: {
                         let name = (instances.len() as u64).to_le_bytes();
-                        kind.build(count as usize, seed::stream(seed, &[b"guard", &name]))
-                    }),
+                        control.guard(count as usize, seed::stream(seed, &[b"guard", &name]))
+                    },
                     process: process.of_service(at as u16).phased(phase),
                     jobs: service.resources.iter().map(|_| Jobs::default()).collect(),
                     links: vec![None; count as usize],
@@ -103,7 +103,7 @@ impl<'g> World<'g> {
             rng: seed::rng(seed::stream(seed, &[b"network"])),
             sampled: 0,
         };
-        for sender in 0..world.senders.len() {
+        for sender in 0..world.senders.count() {
             if let Some(at) = world.senders.first(sender) {
                 world.at(at, Event::Send { sender });
             }

@@ -14,15 +14,15 @@ use curtail_dist::Time;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
+pub struct Ask {
     /// Of its workflow; larger is more important.
-    pub(super) business: u32,
+    pub business: u32,
     /// Of its user, 0 to 127, drawn per request; larger is more important.
-    pub(super) user: u32,
+    pub user: u32,
 }
 
 /// What a process does about overload. By default, nothing.
-pub(super) trait Guard {
+pub trait Guard: Send {
     /// May a request enter?
     fn admit(&mut self, _now: u64, _ask: Ask) -> bool {
         true

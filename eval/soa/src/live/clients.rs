@@ -1,0 +1,184 @@
+//! The clients of a file, over gRPC: open ones by the clock, closed ones after their responses.
+//!
+//! Who sends when and what is the simulator's ([`Senders`]), and so are the books. Latency runs from when a request was
+//! due, so a late start counts. A client that gives up drops its call. As many requests of an open client are out as it
+//! sends in the file's `timeout`.
+//!
+//! Cost: a task per request; one short lock when it starts and when it ends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, Result};
+use bytes::BytesMut;
+use curtail_runtime::Timers;
+use curtail_sim::graph::{Act, Ask, Book, Ending, Graph, RequestPlan, Senders, deadline_ns};
+use rand_pcg::Pcg64Mcg;
+use tokio::task::JoinSet;
+use tokio::time::timeout_at;
+use tonic::Code;
+use tonic::metadata::AsciiMetadataValue;
+
+use super::clock::Clock;
+use super::guarded::Asks;
+use super::message::encode;
+use super::process::WORKFLOW;
+use super::rpc::{Client, call};
+
+/// What clients have seen.
+pub(super) struct Seen {
+    pub(super) books: Vec<Book>,
+    pub(super) all: Book,
+    /// What was worked for good requests, by their plans, in ns.
+    pub(super) good_ns: u128,
+    /// Requests that failed for another reason than control, and of the last one the reason.
+    pub(super) errors: u64,
+    pub(super) error: Option<String>,
+    /// How long after they were due requests were sent, in ns.
+    pub(super) lag_ns: u64,
+    pub(super) sent: u64,
+}
+
+struct Clients {
+    graph: Arc<Graph>,
+    clock: Clock,
+    timers: Timers,
+    /// By instance of the entry.
+    entries: Vec<Client>,
+    senders: Mutex<Senders>,
+    seen: Mutex<Seen>,
+    /// By workflow: its name, and after how long its requests are late, in ns.
+    workflows: Vec<(AsciiMetadataValue, u64)>,
+    /// Whether requests say who asks, and when they are late.
+    sends_deadlines: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs them until the end.
+pub(super) async fn run(
+    graph: &Arc<Graph>,
+    entries: Vec<Client>,
+    (seed, sends_deadlines): (u64, bool),
+    clock: Clock,
+) -> Result<Seen> {
+    let samples = graph.samples() as usize;
+    let named = |of: &curtail_sim::graph::Workflow| {
+        let name = AsciiMetadataValue::try_from(&of.name);
+        let name = name.with_context(|| format!("workflow {:?}: name it in ASCII", of.name))?;
+        Ok((name, deadline_ns(graph, of)))
+    };
+    let seen = Seen {
+        books: graph.workflows.iter().map(|of| Book::new(&of.name, samples)).collect(),
+        all: Book::new("all", samples),
+        good_ns: 0,
+        errors: 0,
+        error: None,
+        lag_ns: 0,
+        sent: 0,
+    };
+    let senders = Senders::new(graph, seed);
+    let count = senders.count();
+    let clients = Arc::new(Clients {
+        clock,
+        timers: Timers::precise(),
+        entries,
+        senders: Mutex::new(senders),
+        seen: Mutex::new(seen),
+        workflows: graph.workflows.iter().map(named).collect::<Result<_>>()?,
+        sends_deadlines,
+        graph: Arc::clone(graph),
+    });
+    let mut tasks = JoinSet::new();
+    for sender in 0..count {
+        tasks.spawn(send(Arc::clone(&clients), sender));
+    }
+    tokio::time::sleep_until(clock.at(graph.duration_ns)).await;
+    tasks.shutdown().await;
+    let mut seen = lock(&clients.seen);
+    let empty = || Book::new("", 0);
+    Ok(Seen {
+        books: std::mem::take(&mut seen.books),
+        all: std::mem::replace(&mut seen.all, empty()),
+        error: seen.error.take(),
+        ..*seen
+    })
+}
+
+/// One client.
+async fn send(clients: Arc<Clients>, sender: u32) {
+    let mut next = lock(&clients.senders).first(sender);
+    while let Some(due) = next {
+        clients.timers.sleep_until(clients.clock.at(due)).await;
+        let (workflow, rng, open) = {
+            let mut senders = lock(&clients.senders);
+            let (workflow, rng) = senders.request(sender);
+            (workflow as usize, rng, senders.next_open(sender, due))
+        };
+        let request = request(Arc::clone(&clients), workflow, rng, due);
+        if open.is_some() {
+            tokio::spawn(request);
+            next = open;
+        } else {
+            let ending = request.await;
+            next = lock(&clients.senders).next_closed(sender, clients.clock.now(), ending);
+        }
+    }
+}
+
+/// One request.
+async fn request(clients: Arc<Clients>, workflow: usize, mut rng: Pcg64Mcg, due: u64) -> Ending {
+    let Clients { graph, clock, .. } = &*clients;
+    let plan = RequestPlan::draw(graph, &graph.workflows[workflow], &mut rng);
+    let mut message = BytesMut::new();
+    encode(&plan, 0, &mut message);
+    let (name, deadline_ns) = &clients.workflows[workflow];
+    let mut request = tonic::Request::new(message.freeze());
+    request.metadata_mut().insert(WORKFLOW, name.clone());
+    if clients.sends_deadlines {
+        let business = graph.workflows[workflow].settings.priority;
+        let (ask, deadline) = (Ask { business, user: plan.user }, clock.at(due + deadline_ns));
+        Asks { ask, deadline }.write(&mut request);
+    }
+    let lag_ns = clock.now().saturating_sub(due);
+    let entry = clients.entries[plan.nodes[0].instance as usize].clone();
+    let gives_up = clock.at(due + graph.timeout_ns);
+    let (ending, error) = match timeout_at(gives_up, call(entry, request)).await {
+        Ok(Ok(_)) => (Ending::Responded, None),
+        Ok(Err(status)) => match status.code() {
+            Code::ResourceExhausted | Code::DeadlineExceeded => (Ending::Dropped, None),
+            _ => (Ending::Dropped, Some(status)),
+        },
+        Err(_) => (Ending::TimedOut, None),
+    };
+    let now = clock.now();
+    let took_ns = now.saturating_sub(due);
+    let seen = &mut *lock(&clients.seen);
+    seen.lag_ns += lag_ns;
+    seen.sent += 1;
+    if let Some(error) = error {
+        seen.errors += 1;
+        seen.error = Some(error.to_string());
+    }
+    if ending == Ending::Responded && took_ns <= *deadline_ns {
+        seen.good_ns += work_ns(&plan);
+    }
+    let (at, counts) = ((now / graph.sample_ns) as usize, graph.counted_ns().contains(&due));
+    // None when the run is over.
+    let Some(book) = seen.books.get_mut(workflow) else { return ending };
+    for book in [book, &mut seen.all] {
+        book.ended(at, ending, (took_ns, *deadline_ns), counts);
+    }
+    ending
+}
+
+fn work_ns(plan: &RequestPlan) -> u128 {
+    let nodes = 0..plan.nodes.len() as u32;
+    let acts = nodes.flat_map(|node| (0..).map_while(move |step| plan.act(node, step)));
+    acts.map(|act| match act {
+        Act::Use { ns, .. } => u128::from(ns),
+        Act::Call { .. } => 0,
+    })
+    .sum()
+}

@@ -1,0 +1,77 @@
+//! The processes of all services: started, connected, stopped, and what they report.
+//!
+//! Cost: a process per instance. They end with this one.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, Result};
+
+use super::process::Report;
+
+/// A process that ends with this.
+struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// All of them.
+pub(super) struct System(Vec<Running>);
+
+impl System {
+    /// Starts so many processes of this program with these arguments and `--process N`, and connects them. It must be
+    /// called by a thread that lives as long as they do.
+    pub(super) fn start(arguments: &[String], count: u32) -> Result<(Self, Vec<SocketAddr>)> {
+        let us = std::env::current_exe().context("cannot find this program")?;
+        let start = |at: u32| {
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", "--"]).arg(&us).args(arguments);
+            command.args(["--process", &at.to_string()]);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().context("cannot run setpriv; install util-linux")?;
+            let input = child.stdin.take();
+            let output = child.stdout.take().context("its output is piped")?;
+            Ok(Running { child, input, output: BufReader::new(output) })
+        };
+        let mut all = (0..count).map(start).collect::<Result<Vec<Running>>>()?;
+        let mut addresses = Vec::new();
+        for process in &mut all {
+            let line = process.line()?;
+            let address = line.trim().parse();
+            addresses.push(address.with_context(|| format!("a process said {line:?}"))?);
+        }
+        let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+        for process in &mut all {
+            let input = process.input.as_mut().context("its input is piped")?;
+            writeln!(input, "{}", texts.join(" "))?;
+        }
+        Ok((Self(all), addresses))
+    }
+
+    /// Stops all, and collects what they report.
+    pub(super) fn stop(mut self) -> Result<Vec<Report>> {
+        self.0.iter_mut().for_each(|process| process.input = None);
+        let report = |process: &mut Running| {
+            serde_json::from_str(&process.line()?).context("the report of a process")
+        };
+        self.0.iter_mut().map(report).collect()
+    }
+}
+
+impl Running {
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        anyhow::ensure!(!line.is_empty(), "a process ended before it was to; see its messages");
+        Ok(line)
+    }
+}

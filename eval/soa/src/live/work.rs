@@ -1,0 +1,280 @@
+//! What a process does for a request: it holds resources for a time, and calls others.
+//!
+//! Source: document 002 §5.3, where resources are emulated by semaphores and waiting. With flow control they are those of
+//! [`Flow`]; without, semaphores, first come, first served, with the same bounds.
+//!
+//! Cost: a timer per held resource; parallel calls are polled by one task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use curtail_flow::{Context, Rejected};
+use curtail_runtime::Timers;
+use futures_util::future::{join_all, try_join_all};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tonic::{Request, Response, Status};
+
+use super::clock::Clock;
+use super::guarded::{Asks, Guarded};
+use super::message::{Act, decode};
+use super::rpc::{Client, call};
+
+/// A resource of this process.
+pub(super) struct Resource {
+    name: String,
+    slots: Semaphore,
+    /// How many may wait, and do; without flow control.
+    queue: u32,
+    waiting: AtomicU32,
+    /// For how long its slots were held.
+    pub(super) busy_ns: AtomicU64,
+    /// Of that, for acts of its own and not for calls.
+    pub(super) work_ns: AtomicU64,
+}
+
+/// A place in a queue, or the time for which a slot is held, until it is dropped.
+struct Waits<'a>(&'a AtomicU32);
+struct Holds<'a>(&'a Resource, bool, Instant);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Holds<'_> {
+    fn drop(&mut self) {
+        let ns = self.2.elapsed().as_nanos() as u64;
+        self.0.busy_ns.fetch_add(ns, Ordering::Relaxed);
+        self.0.work_ns.fetch_add(if self.1 { ns } else { 0 }, Ordering::Relaxed);
+    }
+}
+
+impl Resource {
+    pub(super) fn new(name: &str, spec: curtail_flow::ResourceSpec) -> Self {
+        Self {
+            name: name.to_owned(),
+            slots: Semaphore::new(spec.slots as usize),
+            queue: spec.queue,
+            waiting: AtomicU32::new(0),
+            busy_ns: AtomicU64::new(0),
+            work_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Work on it, or calls that hold it.
+    async fn hold<F: Future>(
+        &self,
+        manner: &Manner,
+        works: bool,
+        work: F,
+    ) -> Result<F::Output, Status> {
+        let asked = Instant::now();
+        let work = async {
+            let _holds = Holds(self, works, Instant::now());
+            work.await
+        };
+        if let Manner::Flow(context) = manner {
+            return match works {
+                true => context.subtask(&self.name, None, work).await.map_err(status),
+                false => context.hold(&self.name, work).await.map_err(status),
+            };
+        }
+        let slot = match self.slots.try_acquire() {
+            Ok(slot) => slot,
+            Err(_) => self.turn().await?,
+        };
+        if let Manner::Guarded(guarded, asks) = manner {
+            guarded.waited(asked);
+            if asks.deadline < Instant::now() {
+                return Err(Status::deadline_exceeded("late"));
+            }
+        }
+        let output = work.await;
+        drop(slot);
+        Ok(output)
+    }
+
+    async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Status::resource_exhausted("too many wait"));
+        }
+        let _waits = Waits(&self.waiting);
+        self.slots.acquire().await.map_err(|_| Status::internal("the process ends"))
+    }
+}
+
+fn status(rejected: Rejected) -> Status {
+    match rejected.reason {
+        curtail_flow::Reason::Late => Status::deadline_exceeded("late"),
+        curtail_flow::Reason::Full => Status::resource_exhausted("too many wait"),
+    }
+}
+
+/// How a request is treated.
+#[derive(Clone)]
+pub(super) enum Manner {
+    /// Served to its end, in vain or not.
+    Bare,
+    /// With flow control.
+    Flow(Context),
+    /// As others do.
+    Guarded(Arc<Guarded>, Asks),
+}
+
+/// A process, as its requests see it.
+pub(super) struct Node {
+    pub(super) resources: Vec<Resource>,
+    /// By instance.
+    pub(super) peers: Vec<Client>,
+    pub(super) timers: Timers,
+    pub(super) clock: Clock,
+    pub(super) guarded: Option<Arc<Guarded>>,
+}
+
+impl Node {
+    /// Serves a request, which with control is stopped with its call.
+    pub(super) async fn serve(
+        self: Arc<Self>,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, Status> {
+        let context = request.extensions().get::<Context>().cloned();
+        let asks = Asks::read(request.metadata());
+        let (message, mut response) = (request.into_inner(), Response::new(Bytes::new()));
+        if let Some(context) = context {
+            self.visit(&Manner::Flow(context), message).await?;
+        } else if let Some(guarded) = &self.guarded {
+            let malformed = || Status::invalid_argument("it says not who asks");
+            let asks = asks.ok_or_else(malformed)?;
+            let served = self.guarded(guarded, asks, message).await;
+            guarded.sign(response.metadata_mut());
+            served.map_err(|mut status| {
+                guarded.sign(status.metadata_mut());
+                status
+            })?;
+        } else {
+            // It goes on when its client has given up.
+            let work = async move { self.visit(&Manner::Bare, message).await };
+            let ended = tokio::spawn(work).await;
+            ended.map_err(|error| Status::internal(error.to_string()))??;
+        }
+        Ok(response)
+    }
+
+    async fn guarded(
+        &self,
+        guarded: &Arc<Guarded>,
+        asks: Asks,
+        message: Bytes,
+    ) -> Result<(), Status> {
+        let mut inside = guarded.admit(asks.ask)?;
+        self.visit(&Manner::Guarded(Arc::clone(guarded), asks), message).await?;
+        inside.is_good = true;
+        Ok(())
+    }
+
+    async fn visit(&self, manner: &Manner, message: Bytes) -> Result<(), Status> {
+        let malformed = || Status::invalid_argument("a message that no client of ours sends");
+        for act in decode(message).ok_or_else(malformed)? {
+            match act {
+                Act::Use { resource, ns } => {
+                    let resource = self.resources.get(resource).ok_or_else(malformed)?;
+                    let work = async {
+                        let ends = Instant::now() + self.clock.length(ns);
+                        self.timers.sleep_until(ends).await;
+                    };
+                    resource.hold(manner, true, work).await?;
+                }
+                Act::Call { via, calls } => {
+                    let via = via.map(|via| self.resources.get(via).ok_or_else(malformed));
+                    self.calls(manner, via.transpose()?, calls).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls in parallel, each of which may hold a resource.
+    async fn calls(
+        &self,
+        manner: &Manner,
+        via: Option<&Resource>,
+        calls: Vec<(usize, Bytes)>,
+    ) -> Result<(), Status> {
+        let branches: Vec<Manner> = match manner {
+            Manner::Flow(context) if calls.len() > 1 => {
+                context.parallel(calls.len() as u32).into_iter().map(Manner::Flow).collect()
+            }
+            manner => calls.iter().map(|_| manner.clone()).collect(),
+        };
+        let calls =
+            calls.into_iter().zip(branches).map(|((instance, message), manner)| async move {
+                let sent = self.call(&manner, instance, message);
+                match via {
+                    Some(resource) => resource.hold(&manner, false, sent).await?,
+                    None => sent.await,
+                }
+            });
+        match manner {
+            Manner::Bare => join_all(calls).await.into_iter().collect(),
+            // With the first that fails the others are dropped.
+            Manner::Flow(_) | Manner::Guarded(..) => try_join_all(calls).await.map(drop),
+        }
+    }
+
+    async fn call(&self, manner: &Manner, instance: usize, message: Bytes) -> Result<(), Status> {
+        let peer = self.peers.get(instance);
+        let peer = peer.ok_or_else(|| Status::invalid_argument("there is no such process"))?;
+        let mut request = Request::new(message);
+        match manner {
+            Manner::Bare => call(peer.clone(), request).await.map(drop),
+            Manner::Flow(context) => {
+                request.extensions_mut().insert(context.clone());
+                call(peer.clone(), request).await.map(drop)
+            }
+            Manner::Guarded(guarded, asks) => {
+                guarded.call(instance, asks.ask)?;
+                asks.write(&mut request);
+                let response = call(peer.clone(), request).await;
+                let metadata = response.as_ref().unwrap_or_else(Status::metadata);
+                guarded.returned(instance, response.is_ok(), metadata);
+                response.map(drop)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn without_flow_control_queues_are_as_long_and_slots_as_many() {
+        let ms = Duration::from_millis;
+        let spec = curtail_flow::ResourceSpec { slots: 1, queue: 1 };
+        let disk = Resource::new("disk", spec);
+        let work =
+            |works| disk.hold(&Manner::Bare, works, async { tokio::time::sleep(ms(10)).await });
+        let begin = Instant::now();
+        let (first, second, third) = tokio::join!(work(true), work(false), work(true));
+        assert!(first.is_ok() && second.is_ok());
+        assert_eq!(third.expect_err("one waits").code(), tonic::Code::ResourceExhausted);
+        assert_eq!(begin.elapsed(), ms(20));
+        let of = |ns: &AtomicU64| ns.load(Ordering::Relaxed);
+        assert_eq!((of(&disk.busy_ns), of(&disk.work_ns)), (20_000_000, 10_000_000));
+        {
+            let (held, waits) = (work(true), work(true));
+            tokio::pin!(held, waits);
+            let both = async { tokio::join!(held, waits) };
+            let given_up = tokio::time::timeout(ms(5), both).await;
+            assert!(given_up.is_err());
+        }
+        assert!(work(true).await.is_ok(), "what was given up left its slot and its place");
+        assert_eq!(disk.waiting.load(Ordering::Relaxed), 0);
+    }
+}
