@@ -3,7 +3,8 @@
 //! A chain of services, so deep and so wide, of which the last is short; four workflows that are alike ask for twice
 //! what there is. At 10 s the capacity of the last service halves or doubles, or a fifth workflow begins. The rates at
 //! the entry, averaged over three intervals, settle when they stay within a fifth of what they are on average at the
-//! end. Sampled once per interval of 100 ms.
+//! end. Sampled once per interval of 100 ms. Where a service is one process of a few slots, its rates are noisy; the
+//! mean over several runs shows the transient in the noise.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -72,8 +73,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
                 let plan = Plan { threads: 1, percentiles: &[], progress: &progress, stop: &stop };
                 let control = "fq+fifo+rc".parse().map_err(anyhow::Error::msg)?;
-                let Some(outcome) = simulate(&graph, control, args.seed, &plan) else { continue };
-                let settled = settled(&outcome, (depth, width, step));
+                let seeds = args.seed..args.seed + u64::from((16 / width.max(1)).max(1));
+                let outcomes = seeds.map_while(|seed| simulate(&graph, control, seed, &plan));
+                let settled = settled(&outcomes.collect::<Vec<_>>(), (depth, width, step));
                 if !args.json {
                     writeln!(std::io::stdout(), "{settled:?}")?;
                 }
@@ -142,19 +144,25 @@ fn chain(depth: u32, width: u32, step: Step, quantile: f64) -> GraphFile {
     }
 }
 
-fn settled(outcome: &GraphOutcome, (depth, width, step): (u32, u32, Step)) -> Settled {
+fn settled(outcomes: &[GraphOutcome], (depth, width, step): (u32, u32, Step)) -> Settled {
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let of_all =
+        |of: &dyn Fn(&GraphOutcome) -> f64| mean(&outcomes.iter().map(of).collect::<Vec<_>>());
     // All workflows together: one that begins has no limit before.
-    let rate = |sample: usize| {
-        let of = |index: usize| outcome.workflows[index].series[sample].rates[0];
-        (0..4).map(of).sum::<f64>()
+    let rate = |of: &GraphOutcome, sample: usize| {
+        (0..4).map(|index: usize| of.workflows[index].series[sample].rates[0]).sum::<f64>()
     };
-    let smooth = |sample: usize| (rate(sample) + rate(sample - 1) + rate(sample - 2)) / 3.0;
-    let late: Vec<f64> = (SAMPLES - 50..SAMPLES).map(rate).collect();
-    let mean = late.iter().sum::<f64>() / late.len() as f64;
-    let variance = late.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / late.len() as f64;
-    let is_off = |&sample: &usize| (smooth(sample) / mean - 1.0).abs() > 0.2;
+    let rates: Vec<f64> = (0..SAMPLES).map(|sample| of_all(&|of| rate(of, sample))).collect();
+    let last = mean(&rates[SAMPLES - 50..]);
+    let is_off = |&sample: &usize| (mean(&rates[sample - 2..=sample]) / last - 1.0).abs() > 0.2;
     let last_off = (STEP_AT..SAMPLES).rev().find(is_off);
-    let goodputs: Vec<f64> = outcome.workflows.iter().map(|of| of.goodput).collect();
+    let swing = |of: &GraphOutcome| {
+        let late: Vec<f64> = (SAMPLES - 50..SAMPLES).map(|sample| rate(of, sample)).collect();
+        let off = late.iter().map(|rate| (rate - mean(&late)).powi(2));
+        mean(&off.collect::<Vec<_>>()).sqrt() / mean(&late)
+    };
+    let goodput = |index: usize| of_all(&|of| of.workflows[index].goodput);
+    let goodputs: Vec<f64> = (0..outcomes[0].workflows.len()).map(goodput).collect();
     let (sum, squares) =
         (goodputs.iter().sum::<f64>(), goodputs.iter().map(|goodput| goodput.powi(2)).sum::<f64>());
     let halved = if matches!(step, Step::Halved) { 0.5 } else { 1.0 };
@@ -163,7 +171,7 @@ fn settled(outcome: &GraphOutcome, (depth, width, step): (u32, u32, Step)) -> Se
         width,
         step,
         intervals: last_off.map_or(0, |sample| sample + 1 - STEP_AT),
-        swing: variance.sqrt() / mean,
+        swing: of_all(&swing),
         jain: sum * sum / (goodputs.len() as f64 * squares),
         used: sum / (PER_PROCESS * f64::from(width) * halved),
     }
