@@ -19,14 +19,12 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::request::Parts;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use tower::{Layer, Service, ServiceExt as _};
 
 use crate::Flow;
-use crate::admission::{Admitted, RequestMeta};
-use crate::builder::DEFAULT_WORKFLOW;
+use crate::arrival::Arrival;
 use crate::context::Context;
-use crate::metadata::{self, CallMeta};
 use crate::respond::{is_good, is_grpc, rejection};
 
 type Classify = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
@@ -62,41 +60,6 @@ impl ServerLayer {
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
         Self { classify: Some(Arc::new(workflow)), ..self }
-    }
-
-    /// The workflow of a request, and what is known of it. At a trust edge metadata is taken out of it.
-    fn read(&self, parts: &mut Parts) -> (String, RequestMeta) {
-        let timeout = metadata::read_timeout(&parts.headers);
-        let call = metadata::read_call(&parts.headers).filter(|_| !self.is_edge);
-        let workflow = match (&call, &self.classify) {
-            (Some(call), _) => Some(call.workflow.as_str().to_owned()),
-            (None, Some(classify)) => classify(parts),
-            (None, None) => None,
-        };
-        let workflow = workflow.unwrap_or_else(|| DEFAULT_WORKFLOW.to_owned());
-        let mut meta = RequestMeta { timeout, call };
-        if self.is_edge {
-            metadata::write_call(&mut parts.headers, None);
-            let (id, _) = self.flow.0.classify(&workflow);
-            if self.flow.0.workflows[id.0 as usize].1.is_some() {
-                meta.timeout = None;
-                parts.headers.remove(metadata::GRPC_TIMEOUT);
-            }
-        }
-        (workflow, meta)
-    }
-
-    /// What a response says: to callers that sent metadata, and to no other.
-    fn write(
-        &self,
-        headers: &mut HeaderMap,
-        workflow: &str,
-        call: Option<&CallMeta>,
-        admitted: Option<&Admitted>,
-    ) {
-        let announced = call.and_then(|call| self.flow.announcement(workflow, call.caller));
-        let spent = admitted.filter(|_| call.is_some()).map(|of| of.context().progress().here);
-        metadata::write_response(headers, announced.as_ref(), spent);
     }
 }
 
@@ -144,13 +107,14 @@ where
         let Self { inner, layer } = self.clone();
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let (workflow, meta) = layer.read(&mut parts);
-            let call = meta.call.as_ref();
-            let admitted = match layer.flow.admit(&workflow, &meta).await {
+            let classify = || layer.classify.as_ref().and_then(|classify| classify(&parts));
+            let arrival = Arrival::read(&layer.flow, &parts.headers, layer.is_edge, classify);
+            arrival.strip(&mut parts.headers);
+            let admitted = match arrival.admit().await {
                 Ok(admitted) => admitted,
                 Err(rejected) => {
                     let mut response = rejection(rejected.reason, is_grpc(&parts.headers));
-                    layer.write(response.headers_mut(), &workflow, call, None);
+                    arrival.respond(response.headers_mut(), None);
                     return Ok(response);
                 }
             };
@@ -158,7 +122,7 @@ where
             parts.extensions.insert(context.clone());
             let service = inner.oneshot(Request::from_parts(parts, body));
             let mut response = context.scope(service).await?;
-            layer.write(response.headers_mut(), &workflow, call, Some(&admitted));
+            arrival.respond(response.headers_mut(), Some(&admitted));
             admitted.finish(is_good(&response));
             Ok(response)
         })

@@ -83,6 +83,27 @@ pub(super) fn fraction(
     *given.get()
 }
 
+/// A number of a rate or weight.
+pub(super) fn rate(
+    report: &mut Report<'_>,
+    key: &str,
+    given: Option<&Given<f64>>,
+    least: f64,
+    default: f64,
+) -> f64 {
+    let Some(given) = given else { return default };
+    if given.get().is_finite() && *given.get() >= least {
+        return *given.get();
+    }
+    let range = if least > 0.0 { "above 0" } else { "of at least 0" };
+    report.error(
+        &given.span(),
+        &format!("{key} is out of range"),
+        &format!("give it a number {range}"),
+    );
+    default
+}
+
 /// The name of a header, in lower case.
 pub(super) fn header(report: &mut Report<'_>, given: &Given<String>, example: &str) -> String {
     if !is_token(given.get()) {
