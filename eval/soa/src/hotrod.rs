@@ -52,17 +52,17 @@ pub(crate) struct Args {
     dir: PathBuf,
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
     curtail: PathBuf,
-    /// What a query takes at the database, at the median; its deviation is 30 ms, so the mean is 21 ms
-    #[arg(long, default_value = "15ms")]
+    /// What a query takes at the database, at the median; its deviation is 30 ms, so the mean is 18 ms
+    #[arg(long, default_value = "10ms")]
     query: String,
     /// Requests per second of a, b and c together
-    #[arg(long, default_value_t = 24.0)]
+    #[arg(long, default_value_t = 18.0)]
     rate: f64,
-    /// Requests per second of d: the database bears about 47 in all, so a fair share is about 12
-    #[arg(long, default_value_t = 150.0)]
+    /// Requests per second of d: the database bears about 55 in all, so a fair share is about 14
+    #[arg(long, default_value_t = 160.0)]
     flood: f64,
-    /// Of each of the four runs, after 5 s that do not count
-    #[arg(long, default_value_t = 50)]
+    /// Of each of the four runs, after 10 s that do not count
+    #[arg(long, default_value_t = 58)]
     seconds: u32,
     /// One JSON document
     #[arg(long)]
@@ -197,7 +197,7 @@ fn load(args: &Args, tenants: &[&str], rate: f64, seed: u64) -> Result<Child> {
     let file = args.dir.join(format!("{}.queries", tenants.concat()));
     fs::write(&file, tenants.iter().map(line).collect::<String>())?;
     let mut command = start(&args.curtail);
-    command.args(["load", URL, "--json", "--warmup", "5s", "--connections", "1000", "--queries"]);
+    command.args(["load", URL, "--json", "--warmup", "10s", "--connections", "1000", "--queries"]);
     command.arg(file).args(["--rate", &rate.to_string(), "--seed", &seed.to_string()]);
     command.args(["--duration", &format!("{}s", args.seconds)]);
     command.stdout(Stdio::piped()).spawn().context("the load does not start")
@@ -237,7 +237,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let has_flow = sidecars == "flow";
         let of = |text: &str| if has_flow { text.to_owned() } else { plain(text) };
         let _processes = processes(args, &hotrod, of)?;
-        let (calm, flood) = (turn(args, false)?, turn(args, true)?);
+        let calm = turn(args, false)?;
+        eprintln!("{sidecars}, calm: {calm:?}");
+        let flood = turn(args, true)?;
+        eprintln!("{sidecars}, flood: {flood:?}");
         outcomes.push(Outcome { sidecars, calm, flood });
     }
     if args.json {
@@ -258,4 +261,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_baseline_has_the_same_services_and_no_flow() {
+        for (name, text, _) in SIDECARS {
+            let baseline = plain(text);
+            assert!(!baseline.contains("flow"), "{name}:\n{baseline}");
+            assert!(baseline.contains("[listen]") && baseline.contains("slots = "), "{name}");
+            assert_eq!(
+                baseline.matches("[[service]]").count(),
+                text.matches("[[service]]").count()
+            );
+        }
+    }
 }

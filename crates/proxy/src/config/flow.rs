@@ -49,10 +49,20 @@ pub(super) fn resolve(
     Some(Flow {
         service,
         discipline: raw.discipline.as_ref().map_or(Discipline::Fifo, |of| discipline(of, report)),
+        interval: interval(raw, report),
         edge: raw.edge.as_ref().is_some_and(|given| *given.get()),
         workflow_by,
         workflows: workflows(raw, report),
     })
+}
+
+fn interval(raw: &raw::Flow, report: &mut Report<'_>) -> Duration {
+    let (least, most) = (Duration::from_millis(1), Duration::from_secs(10));
+    let interval = key!(at_least, report, raw.interval, least, Duration::from_millis(100));
+    if let Some(given) = raw.interval.as_ref().filter(|_| interval > most) {
+        report.error(&given.span(), "interval is too long", "give it at most \"10s\"");
+    }
+    interval.min(most)
 }
 
 fn discipline(given: &Given<String>, report: &mut Report<'_>) -> Discipline {
@@ -148,8 +158,7 @@ pub(super) fn services(
         }
         taken.push(listen);
         if service.flow == Some(FlowRole::Egress) && !listen.ip().is_loopback() {
-            let wrong =
-                "this address is not on loopback: whoever reaches it calls as the application";
+            let wrong = "this address is not on loopback: who reaches it calls as the application";
             report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or guard that address");
         }
     }

@@ -124,6 +124,7 @@ impl Service {
 pub(crate) struct Flow {
     pub(crate) service: String,
     pub(crate) discipline: Discipline,
+    pub(crate) interval: Duration,
     pub(crate) edge: bool,
     pub(crate) workflow_by: Option<Key>,
     pub(crate) workflows: Vec<(String, WorkflowSpec)>,

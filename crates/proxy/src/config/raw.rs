@@ -78,6 +78,10 @@ pub(super) struct Flow {
     /// What orders the requests of a workflow: fifo, edf, lstf, srtf, lasf, sjf or strict.
     #[schemars(extend("default" = "fifo"))]
     pub(super) discipline: Maybe<String>,
+    /// Rates change so often, and a workflow that was idle may send what it gets in so long at once. Longer is better
+    /// where a workflow has only a few requests per second.
+    #[schemars(extend("default" = "100ms"))]
+    pub(super) interval: Maybe<Span>,
     /// Do requests come from clients, which may lie? Then metadata is taken out of them. A proxy without `[flow]` does
     /// that, too.
     #[schemars(extend("default" = false))]

@@ -11,7 +11,7 @@ use super::check::key;
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
 use super::values::{Given, OrFalse, each};
-use super::{address, flow, notes, raw, service};
+use super::{address, check, flow, notes, raw, service};
 
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
@@ -47,7 +47,7 @@ type Tables<'r> = [(&'r raw::Service, Range<usize>)];
 
 fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     let secs = Duration::from_secs;
-    let http = raw.http.as_ref().map_or(HTTP, |given| listener(given, given.get(), report));
+    let http = raw.http.as_ref().map_or(HTTP, |given| check::listener(given, given.get(), report));
     let admin = admin(raw, http, report);
     let head = (256..=HEAD_BYTES_MAX, "256B to 16MiB");
     let limits = Limits {
@@ -87,7 +87,7 @@ fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option
         return Some(ADMIN);
     };
     let OrFalse::On(text) = given.get() else { return None };
-    let address = listener(given, text, report);
+    let address = check::listener(given, text, report);
     if address::clash(address, http) {
         report.error(&given.span(), "http listens there already", fix);
     }
@@ -96,14 +96,6 @@ fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option
         report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or guard that address");
     }
     Some(address)
-}
-
-pub(super) fn listener<T>(given: &Given<T>, text: &str, report: &mut Report<'_>) -> SocketAddr {
-    address::read(text).unwrap_or_else(|(wrong, fix)| {
-        report.error(&given.span(), wrong, &fix);
-        // Port 0 clashes with no other: no error follows from this one.
-        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)
-    })
 }
 
 fn names(tables: &Tables<'_>, report: &mut Report<'_>) {

@@ -36,7 +36,9 @@ impl Sidecar {
         let has = |role| config.services.iter().any(|service| service.flow == Some(role));
         let (ingress, egress) = (has(FlowRole::Ingress), has(FlowRole::Egress));
         let Some(of) = config.flow.as_ref().filter(|_| ingress || egress) else { return Ok(None) };
-        let parameters = FlowConfig { discipline: of.discipline, ..FlowConfig::default() };
+        let interval_ns = of.interval.as_nanos() as u64;
+        let parameters =
+            FlowConfig { discipline: of.discipline, interval_ns, ..FlowConfig::default() };
         let mut builder = Flow::builder(&of.service).config(parameters);
         for (name, spec) in &of.workflows {
             builder = builder.workflow(name, *spec);

@@ -60,7 +60,7 @@ async fn at_an_edge_a_request_gets_its_workflow_and_loses_what_clients_may_not_s
 }
 
 #[tokio::test]
-async fn inside_callers_are_told_what_the_process_bears_and_what_was_spent() {
+async fn inside_callers_hear_what_the_process_bears_and_what_was_spent() {
     let app = Backend::says(HELLO).await;
     let proxy = sidecar(TENANTS, "", app.address, "").await;
     let response = ask(proxy.http, CALL).await;
