@@ -15,88 +15,25 @@
 //! Cost: two locks and one boxed future per call.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 
-use curtail_kernel::flow::WorkflowId;
 use http::{Request, Response};
 use tower::{Layer, Service};
 
 use crate::Flow;
 use crate::context::Context;
-use crate::downstream::Place;
-use crate::inner::lock;
-use crate::metadata;
-use crate::respond::is_good;
+use crate::target::Target;
 
 /// Puts metadata on the calls to one instance.
 #[derive(Clone, Debug)]
 pub struct ClientLayer(Arc<Target>);
 
-#[derive(Debug)]
-struct Target {
-    flow: Flow,
-    service: String,
-    instance: String,
-    place: Mutex<Option<Place>>,
-}
-
 impl ClientLayer {
-    /// For calls of this process to an instance of a service; its address may be its name. Of one service 256 instances
-    /// are known, of services 256; what is beyond them takes the place of another, or has no limit.
+    /// For calls of this process to an instance of a service; its address may be its name. See [`Target::new`].
     #[must_use]
     pub fn new(flow: Flow, service: &str, instance: &str) -> Self {
-        let (service, instance) = (service.to_owned(), instance.to_owned());
-        Self(Arc::new(Target { flow, service, instance, place: Mutex::new(None) }))
-    }
-}
-
-impl Target {
-    /// That of a context, which another process may have made: then names count.
-    fn workflow(&self, context: &Context) -> WorkflowId {
-        match Arc::ptr_eq(&context.flow().0, &self.flow.0) {
-            true => context.id(),
-            false => self.flow.0.classify(context.workflow()).0,
-        }
-    }
-
-    /// A call leaves: writes its metadata. The place of the instance is returned.
-    fn called<B>(&self, context: &Context, request: &mut Request<B>) -> Option<Place> {
-        let (mut meta, workflow) = (context.call(self.flow.0.caller), self.workflow(context));
-        let mut place = lock(&self.place);
-        let (mut state, now) = self.flow.0.lock();
-        let state = &mut *state;
-        let mut id = place.and_then(|place| state.services.id(now, place));
-        if id.is_none() {
-            let name = (&*self.service, &*self.instance);
-            *place = state.services.place(&mut state.process, now, name);
-            id = place.and_then(|place| state.services.id(now, place));
-        }
-        if let Some(id) = id {
-            state.process.called(id, workflow);
-            meta.wanted = state.process.wants(id, workflow);
-        }
-        metadata::write_call(request.headers_mut(), Some(&meta));
-        if let Some(remaining) = context.remaining() {
-            metadata::shorten_timeout(request.headers_mut(), remaining);
-        }
-        *place
-    }
-
-    /// It has come back.
-    fn returned<B>(&self, context: &Context, place: Option<Place>, response: &Response<B>) {
-        let (announced, spent) = metadata::read_response(response.headers());
-        if let Some(spent) = spent {
-            context.joined(spent);
-        }
-        let workflow = self.workflow(context);
-        let (mut state, now) = self.flow.0.lock();
-        let state = &mut *state;
-        let Some(id) = place.and_then(|place| state.services.id(now, place)) else { return };
-        state.process.returned(id, workflow, is_good(response));
-        if let Some(announced) = announced {
-            state.process.announced(now, id, workflow, announced);
-        }
+        Self(Arc::new(Target::new(flow, service, instance)))
     }
 }
 
@@ -132,11 +69,14 @@ where
         let context = request.extensions().get().cloned().or_else(Context::current);
         let Some(context) = context else { return Box::pin(self.inner.call(request)) };
         let target = Arc::clone(&self.target);
-        let place = target.called(&context, &mut request);
+        let wanted = target.called(&context);
+        context.write_as(target.caller(), request.headers_mut(), wanted);
         let response = self.inner.call(request);
         Box::pin(async move {
             let response = response.await?;
-            target.returned(&context, place, &response);
+            if let Some(spent) = target.returned(&context, &response) {
+                context.joined(spent);
+            }
             Ok(response)
         })
     }

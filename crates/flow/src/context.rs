@@ -14,11 +14,13 @@ use std::time::Duration;
 
 use curtail_kernel::flow::{Progress, Spent, WorkflowId};
 use curtail_kernel::schedule::Standing;
+use http::HeaderMap;
 use tokio::time::Instant;
 
 use crate::Flow;
+use crate::builder::DEFAULT_WORKFLOW;
 use crate::inner::lock;
-use crate::metadata::{CallMeta, WorkflowName};
+use crate::metadata::{self, CallMeta, WorkflowName};
 
 tokio::task_local! {
     static CURRENT: Context;
@@ -56,6 +58,15 @@ impl Context {
     ) -> Self {
         let progress = Mutex::new(progress);
         Self(Arc::new(Shared { flow, id, name, deadline, progress, fork: None }))
+    }
+
+    /// Of a call whose request is not known: that of its metadata, or else of the default workflow.
+    #[must_use]
+    pub fn of_call(flow: &Flow, headers: &HeaderMap) -> Self {
+        let call = metadata::read_call(headers);
+        let name = call.as_ref().map_or(DEFAULT_WORKFLOW, |call| call.workflow.as_str());
+        let progress = call.as_ref().map(CallMeta::progress).unwrap_or_default();
+        Self::new(flow.clone(), flow.0.classify(name), None, progress)
     }
 
     /// The name of its workflow, also where that has no configuration here.
@@ -132,12 +143,25 @@ impl Context {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// What a call of this request carries, except for what its caller wants.
-    pub(crate) fn call(&self, caller: u32) -> CallMeta {
+    /// Writes what a call of this request carries: its metadata, `wanted` among it ([`Target::called`]), and the time
+    /// that is left.
+    ///
+    /// [`Target::called`]: crate::Target::called
+    pub fn write(&self, headers: &mut HeaderMap, wanted: f64) {
+        self.write_as(self.0.flow.0.caller, headers, wanted);
+    }
+
+    /// The same, as a call of this process, which need not be that which serves the request.
+    pub(crate) fn write_as(&self, caller: u32, headers: &mut HeaderMap, wanted: f64) {
         let Progress { upstream, total_service_ns, total_work_ns, .. } =
             self.progress().downstream();
         let totals = Spent { service_ns: total_service_ns, work_ns: total_work_ns };
-        CallMeta { spent: upstream, totals, caller, ..CallMeta::of(self.0.name.clone()) }
+        let workflow = self.0.name.clone();
+        let meta = CallMeta { workflow, spent: upstream, totals, caller, wanted };
+        metadata::write_call(headers, Some(&meta));
+        if let Some(remaining) = self.remaining() {
+            metadata::shorten_timeout(headers, remaining);
+        }
     }
 
     /// What the scheduler knows of it.

@@ -9,6 +9,7 @@
 //! - [`Flow`] is one process: its workflows, its resources, and what it calls. [`Flow::admit`] admits a request.
 //! - [`Context`] belongs to one request. [`Context::subtask`] runs work on a resource.
 //! - [`ServerLayer`] and [`ClientLayer`] do both over HTTP and gRPC, as tower layers around services and clients.
+//! - [`Arrival`] and [`Target`] are what these layers do, by hand.
 //! - [`Flow::snapshot`] and [`Flow::render_prometheus`] show what happens; each admission and sub-task is a span of
 //!   `tracing`, level debug, with `workflow`, `wait_us` and `outcome`, which a subscriber can pass to OpenTelemetry.
 //!
@@ -42,6 +43,7 @@
 //! Cost: up to five short locks of one mutex per request that calls another service, none across an await.
 
 mod admission;
+mod arrival;
 mod builder;
 mod callers;
 mod client;
@@ -58,11 +60,13 @@ mod snapshot;
 mod span;
 mod state;
 mod subtask;
+mod target;
 
 pub use curtail_kernel::flow::{Config, ResourceSpec, Sharing, View, Workflow};
 pub use curtail_kernel::schedule::Discipline;
 
 pub use admission::{Admitted, RequestMeta};
+pub use arrival::Arrival;
 pub use builder::{BuildError, Builder, DEFAULT_WORKFLOW, WorkflowSpec};
 pub use client::{Client, ClientLayer};
 pub use context::Context;
@@ -70,3 +74,4 @@ pub use flow::Flow;
 pub use reject::{Reason, Rejected};
 pub use server::{Server, ServerLayer};
 pub use snapshot::{ResourceSnapshot, Snapshot, WorkflowSnapshot};
+pub use target::Target;

@@ -4,9 +4,7 @@
 //!
 //! Cost: three header fields per rejection.
 
-use std::time::Duration;
-
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 
 use crate::reject::Reason;
@@ -17,20 +15,13 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// resource exhausted, internal, unavailable, data loss.
 const GRPC_BAD: [u32; 7] = [1, 2, 4, 8, 13, 14, 15];
 
-/// No client is sent away for longer, in seconds: rates change.
-const RETRY_AFTER_MAX: u64 = 30;
-
 /// Is a request gRPC, by its content type?
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The response to a request that is not served, where so much time goes by until all that wait are.
-pub(crate) fn rejection<B: Default>(
-    reason: Reason,
-    drains_in: Duration,
-    is_grpc: bool,
-) -> Response<B> {
+/// The response to a request that is not served.
+pub(crate) fn rejection<B: Default>(reason: Reason, is_grpc: bool) -> Response<B> {
     let mut response = Response::new(B::default());
     let headers = response.headers_mut();
     if is_grpc {
@@ -42,8 +33,6 @@ pub(crate) fn rejection<B: Default>(
         headers.insert(GRPC_STATUS, HeaderValue::from_static(status));
         headers.insert(GRPC_MESSAGE, HeaderValue::from_static(message));
     } else {
-        let seconds = drains_in.as_secs_f64().ceil() as u64;
-        headers.insert(RETRY_AFTER, seconds.clamp(1, RETRY_AFTER_MAX).into());
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     response
@@ -66,18 +55,15 @@ mod tests {
 
     #[test]
     fn rejections_speak_the_protocol_of_the_request_and_are_not_good() {
-        let plain = |ms| rejection::<()>(Reason::Late, Duration::from_millis(ms), false);
-        for (ms, seconds) in [(0, "1"), (2_100, "3"), (60_000, "30")] {
-            assert_eq!(plain(ms).headers()[RETRY_AFTER], seconds);
-        }
-        assert_eq!(plain(0).status(), StatusCode::SERVICE_UNAVAILABLE);
+        let plain = rejection::<()>(Reason::Late, false);
+        assert_eq!(plain.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(!is_good(&plain));
         for (reason, code) in [(Reason::Full, "8"), (Reason::Late, "4")] {
-            let grpc: Response<()> = rejection(reason, Duration::ZERO, true);
+            let grpc: Response<()> = rejection(reason, true);
             assert_eq!(grpc.status(), StatusCode::OK);
             assert_eq!(grpc.headers()[GRPC_STATUS], code);
             assert!(!is_good(&grpc));
         }
-        assert!(!is_good(&plain(0)));
         let mut found_none = Response::new(());
         assert!(is_good(&found_none));
         found_none.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static("5"));

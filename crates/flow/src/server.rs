@@ -19,20 +19,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use curtail_kernel::flow::WorkflowId;
 use http::request::Parts;
 use http::{Request, Response};
 use tower::{Layer, Service, ServiceExt as _};
 
 use crate::Flow;
-use crate::admission::RequestMeta;
-use crate::builder::DEFAULT_WORKFLOW;
+use crate::arrival::Arrival;
 use crate::context::Context;
-use crate::metadata::{self, WorkflowName};
-use crate::reject::Rejected;
 use crate::respond::{is_good, is_grpc, rejection};
 
-type Class = (WorkflowId, WorkflowName);
 type Classify = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
 /// Puts a process around its service.
@@ -66,27 +61,6 @@ impl ServerLayer {
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
         Self { classify: Some(Arc::new(workflow)), ..self }
-    }
-
-    /// The workflow of a request, and what is known of it. At a trust edge metadata is taken out of it.
-    fn read(&self, parts: &mut Parts) -> (Class, RequestMeta) {
-        let timeout = metadata::read_timeout(&parts.headers);
-        let call = metadata::read_call(&parts.headers).filter(|_| !self.is_edge);
-        let said = match (&call, &self.classify) {
-            (None, Some(classify)) => classify(parts),
-            _ => None,
-        };
-        let name = call.as_ref().map(|call| call.workflow.as_str()).or(said.as_deref());
-        let class = self.flow.0.classify(name.unwrap_or(DEFAULT_WORKFLOW));
-        let mut meta = RequestMeta { timeout, call };
-        if self.is_edge {
-            metadata::write_call(&mut parts.headers, None);
-            if self.flow.0.own_deadline(class.0).is_some() {
-                meta.timeout = None;
-                parts.headers.remove(metadata::GRPC_TIMEOUT);
-            }
-        }
-        (class, meta)
     }
 }
 
@@ -134,14 +108,14 @@ where
         let Self { inner, layer } = self.clone();
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let (class, meta) = layer.read(&mut parts);
-            let (id, caller) = (class.0, meta.call.as_ref().map(|call| call.caller));
-            let admitted = match layer.flow.admit_class(class, &meta).await {
+            let classify = || layer.classify.as_ref().and_then(|classify| classify(&parts));
+            let arrival = Arrival::read(&layer.flow, &parts.headers, layer.is_edge, classify);
+            arrival.strip(&mut parts.headers);
+            let admitted = match arrival.admit().await {
                 Ok(admitted) => admitted,
-                Err(Rejected { reason }) => {
-                    let (announced, drains_in) = layer.flow.0.turned_away(id, caller);
-                    let mut response = rejection(reason, drains_in, is_grpc(&parts.headers));
-                    metadata::write_response(response.headers_mut(), announced.as_ref(), None);
+                Err(rejected) => {
+                    let mut response = rejection(rejected.reason, is_grpc(&parts.headers));
+                    arrival.reject(response.headers_mut());
                     return Ok(response);
                 }
             };
@@ -149,10 +123,8 @@ where
             parts.extensions.insert(context.clone());
             let service = inner.oneshot(Request::from_parts(parts, body));
             let mut response = context.scope(service).await?;
-            // Callers that sent metadata get some, and no others.
-            let spent = caller.map(|_| admitted.context().progress().here);
-            let announced = admitted.finish_for(is_good(&response), caller);
-            metadata::write_response(response.headers_mut(), announced.as_ref(), spent);
+            let good = is_good(&response);
+            arrival.respond(response.headers_mut(), admitted, good);
             Ok(response)
         })
     }

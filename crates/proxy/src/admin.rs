@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use curtail_flow::{ResourceSnapshot, Snapshot, WorkflowSnapshot};
 use curtail_http1::server::{Connection, ServerError};
 use curtail_http1::{Limits, Timeouts};
 use curtail_kernel::ServerId;
@@ -13,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::metrics::CONTENT_TYPE;
+use crate::sidecar::Sidecar;
 use crate::state::{Proxy, Service};
 
 /// Connections at once: one scraper, and a few people.
@@ -26,7 +28,39 @@ const IDLE: Duration = Duration::from_secs(5);
 #[derive(Serialize)]
 struct Status<'a> {
     draining: bool,
+    /// With roles in `[flow]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<FlowStatus>,
     services: Vec<ServiceStatus<'a>>,
+}
+
+#[derive(Serialize)]
+struct FlowStatus {
+    service: String,
+    workflows: Vec<WorkflowStatus>,
+    resources: Vec<ResourceStatus>,
+}
+
+/// Rates are requests per second; null where there is no limit.
+#[derive(Serialize)]
+struct WorkflowStatus {
+    name: String,
+    rate: f64,
+    local_rate: f64,
+    downstream_rate: f64,
+    offered_rate: f64,
+    waiting: u32,
+    admitted: u64,
+    late: u64,
+    full: u64,
+}
+
+#[derive(Serialize)]
+struct ResourceStatus {
+    name: String,
+    slots: u32,
+    running: u32,
+    waiting: u32,
 }
 
 #[derive(Serialize)]
@@ -130,15 +164,48 @@ fn response(
         "/health" => (200, TEXT, "ok\n".into()),
         "/metrics" => {
             proxy.sample();
-            (200, CONTENT_TYPE, proxy.metrics.render())
+            let mut text = proxy.metrics.render();
+            if let Some(sidecar) = &proxy.sidecar {
+                // One exposition has one end.
+                text.truncate(text.len() - "# EOF\n".len());
+                text += &sidecar.flow.render_prometheus();
+            }
+            (200, CONTENT_TYPE, text)
         }
         "/status" => {
-            let status =
-                Status { draining, services: proxy.services.iter().map(service).collect() };
+            let flow = proxy.sidecar.as_ref().map(flow);
+            let services = proxy.services.iter().map(service).collect();
+            let status = Status { draining, flow, services };
             let body = serde_json::to_string_pretty(&status).unwrap_or_default();
             (200, "application/json", body + "\n")
         }
         _ => (404, TEXT, "try /metrics, /status or /health\n".into()),
+    }
+}
+
+fn flow(sidecar: &Sidecar) -> FlowStatus {
+    let Snapshot { workflows, resources } = sidecar.flow.snapshot();
+    let workflow = |of: WorkflowSnapshot| WorkflowStatus {
+        name: of.name,
+        rate: of.view.rate,
+        local_rate: of.view.local,
+        downstream_rate: of.view.downstream,
+        offered_rate: of.view.offered,
+        waiting: of.view.waiting,
+        admitted: of.admitted,
+        late: of.late,
+        full: of.full,
+    };
+    let resource = |of: ResourceSnapshot| ResourceStatus {
+        name: of.name,
+        slots: of.slots,
+        running: of.running,
+        waiting: of.waiting,
+    };
+    FlowStatus {
+        service: sidecar.flow.service().to_owned(),
+        workflows: workflows.into_iter().map(workflow).collect(),
+        resources: resources.into_iter().map(resource).collect(),
     }
 }
 

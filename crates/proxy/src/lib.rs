@@ -1,8 +1,8 @@
 //! `curtail proxy`: a reverse proxy in front of replicated, sharded services.
 //!
 //! Start reading at `serve/connection.rs`: a request's way through the proxy. [`config`] is the file
-//! as people write it, `route.rs` finds the service and shard of a request, `metrics` is what the
-//! outside sees. The decisions are the kernel's.
+//! as people write it, `route.rs` finds the service and shard of a request, `sidecar` is control from end to end in a
+//! graph of services, `metrics` is what the outside sees. The decisions are the kernel's.
 
 mod admin;
 pub mod config;
@@ -11,6 +11,7 @@ mod metrics;
 mod observe;
 mod route;
 mod serve;
+mod sidecar;
 mod state;
 
 use std::io::ErrorKind;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use config::Config;
+use route::Router;
 use state::Proxy;
 
 /// Why the proxy did not start.
@@ -44,6 +46,9 @@ pub enum StartError {
     /// The kernel refuses a service.
     #[error(transparent)]
     Kernel(#[from] curtail_kernel::ConfigError),
+    /// The process that it is the sidecar of cannot be made.
+    #[error(transparent)]
+    Flow(#[from] curtail_flow::BuildError),
 }
 
 /// A proxy that listens.
@@ -51,6 +56,8 @@ pub struct Server {
     proxy: Arc<Proxy>,
     clients: TcpListener,
     admin: Option<TcpListener>,
+    /// Of services with an address of their own, by their indices.
+    own: Vec<(usize, TcpListener)>,
 }
 
 impl std::fmt::Debug for Server {
@@ -70,7 +77,14 @@ impl Server {
             Some(address) => Some(listen("listen.admin", address, &config.listen.places[1]).await?),
             None => None,
         };
-        Ok(Self { proxy: Arc::new(Proxy::new(config, seed)?), clients, admin })
+        let mut own = Vec::new();
+        for (at, service) in config.services.iter().enumerate() {
+            if let Some(address) = service.listen {
+                let place = Some(format!("service {:?}", service.name));
+                own.push((at, listen("listen", address, &place).await?));
+            }
+        }
+        Ok(Self { proxy: Arc::new(Proxy::new(config, seed)?), clients, admin, own })
     }
 
     /// Where clients connect.
@@ -83,11 +97,18 @@ impl Server {
         self.admin.as_ref().map(TcpListener::local_addr)
     }
 
+    /// Where a service is reached that has an address of its own.
+    pub fn service_address(&self, name: &str) -> Option<std::io::Result<SocketAddr>> {
+        let named = |at: usize| self.proxy.config.services[at].name == name;
+        self.own.iter().find(|(at, _)| named(*at)).map(|(_, listener)| listener.local_addr())
+    }
+
     /// Serves until `shutdown` resolves, then drains: no new connections, every running request
     /// gets its response within `listen.drain`. Returns how many connections were cut off.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> usize {
-        let Self { proxy, clients, admin } = self;
+        let Self { proxy, clients, admin, own } = self;
         let (drain, draining) = watch::channel(false);
+        let (drain_own, draining_own) = watch::channel(false);
         // Dropping the set ends what watches and reports.
         let mut background = JoinSet::new();
         if let Some(admin) = admin {
@@ -106,8 +127,14 @@ impl Server {
                 }
             }
         }
-        let permits = serve::client_permits(proxy.config.listen.max_connections);
-        let serving = serve::clients(proxy, clients, permits, draining);
+        let permits = serve::client_permits(proxy.config.listen.max_connections, 1 + own.len());
+        let mut calls = JoinSet::new();
+        for (at, listener) in own {
+            let at = (listener, Router::of_service(&proxy.config, at));
+            calls.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining_own.clone()));
+        }
+        let at = (clients, Router::new(&proxy.config));
+        let serving = serve::clients(proxy, at, permits, draining);
         tokio::pin!(serving);
         tokio::select! {
             cut = &mut serving => return cut,
@@ -116,7 +143,10 @@ impl Server {
         tracing::info!("draining");
         // The receivers live as long as the server does.
         let _ = drain.send(true);
-        serving.await
+        let cut = serving.await;
+        // Requests that are served may still call others.
+        let _ = drain_own.send(true);
+        calls.join_all().await.into_iter().sum::<usize>() + cut
     }
 }
 

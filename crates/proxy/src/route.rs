@@ -131,10 +131,20 @@ enum By {
 }
 
 impl Router {
-    /// Prepares the routes of a configuration.
+    /// Prepares the routes of a configuration for `listen.http`.
     pub(crate) fn new(config: &Config) -> Self {
+        Self::taking(config, |_, spec| spec.listen.is_none())
+    }
+
+    /// Prepares those of one service, for its own address.
+    pub(crate) fn of_service(config: &Config, service: usize) -> Self {
+        Self::taking(config, |at, _| at == service)
+    }
+
+    fn taking(config: &Config, takes: impl Fn(usize, &Service) -> bool) -> Self {
         let mut routes: BTreeMap<Box<str>, Vec<Entry>> = BTreeMap::new();
-        for (service, spec) in config.services.iter().enumerate() {
+        let services = config.services.iter().enumerate();
+        for (service, spec) in services.filter(|&(at, spec)| takes(at, spec)) {
             for route in &spec.routes {
                 let method = route.method.as_deref().map(Box::from);
                 let (idempotent, cost) = (route.idempotent, route.cost);
@@ -240,12 +250,7 @@ impl Chooser {
     ) -> Result<usize, NoTarget> {
         let Some(by) = &self.by else { return Ok(0) };
         let (By::Name(key, _) | By::Hash(key, _)) = by;
-        let value: Option<Cow<'_, [u8]>> = match key {
-            Key::Header(name) => only(header(name).into_iter().map(Cow::Borrowed))?,
-            Key::Query(name) => only(parameters(query, name))?,
-            Key::PathSegment(at) => path.split('/').skip(1).nth(*at).map(decode),
-        };
-        let value = value.filter(|value| !value.is_empty()).ok_or(NoTarget::MissingKey)?;
+        let value = value(key, (path, query), header)?.ok_or(NoTarget::MissingKey)?;
         match by {
             By::Name(_, shards) => shards
                 .binary_search_by(|(name, _)| (**name).cmp(&*value))
@@ -254,6 +259,20 @@ impl Chooser {
             By::Hash(_, shards) => rendezvous(shards, &value).ok_or(NoTarget::UnknownShard),
         }
     }
+}
+
+/// The value of a key that is not empty.
+pub(crate) fn value<'r, 'v, 'h: 'v, V: IntoIterator<Item = &'h [u8]>>(
+    key: &'r Key,
+    (path, query): (&'v str, &'v str),
+    header: impl FnOnce(&'r str) -> V,
+) -> Result<Option<Cow<'v, [u8]>>, NoTarget> {
+    let value: Option<Cow<'v, [u8]>> = match key {
+        Key::Header(name) => only(header(name).into_iter().map(Cow::Borrowed))?,
+        Key::Query(name) => only(parameters(query, name))?,
+        Key::PathSegment(at) => path.split('/').skip(1).nth(*at).map(decode),
+    };
+    Ok(value.filter(|value| !value.is_empty()))
 }
 
 fn decode(text: &str) -> Cow<'_, [u8]> {

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use curtail_flow::Target;
 use curtail_kernel::{Core, GroupId, ServerId, rng};
 use curtail_runtime::http::{Http, Settings};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, Learning, Timers};
 
-use crate::config::{self, Config};
+use crate::StartError;
+use crate::config::{self, Config, FlowRole};
 use crate::metrics::{Metrics, ServiceMetrics};
 use crate::observe::Watcher;
-use crate::route::Router;
+use crate::sidecar::Sidecar;
 
 /// The most that a replica gets at once where that is found.
 const MOST_SLOTS: u32 = 256;
@@ -19,7 +21,7 @@ const MOST_SLOTS: u32 = 256;
 /// The proxy while it runs.
 pub(crate) struct Proxy {
     pub(crate) config: Config,
-    pub(crate) router: Router,
+    pub(crate) sidecar: Option<Sidecar>,
     pub(crate) services: Vec<Service>,
     pub(crate) metrics: Metrics,
 }
@@ -30,6 +32,8 @@ pub(crate) struct Service {
     pub(crate) cells: Vec<(Cell<Http>, config::Cell)>,
     /// By shard: its cell, and its group there.
     shards: Vec<(usize, GroupId)>,
+    /// By cell: its servers, where the application calls them.
+    targets: Vec<Arc<[Target]>>,
     pub(crate) metrics: Arc<ServiceMetrics>,
     /// Before its replica: duplicates wait here for all others, and leave when their client does.
     pub(crate) stage: Option<Stage>,
@@ -43,6 +47,11 @@ impl Service {
         (&self.cells[cell].0, group)
     }
 
+    /// The servers of a shard's cell, of a service that the application calls.
+    pub(crate) fn targets(&self, shard: usize) -> &Arc<[Target]> {
+        &self.targets[self.shards[shard].0]
+    }
+
     /// The servers of a shard, as its cell knows them.
     pub(crate) fn servers(&self, shard: usize) -> &[ServerId] {
         let (cell, group) = self.shards[shard];
@@ -52,15 +61,21 @@ impl Service {
 
 impl Proxy {
     /// Makes the cells. Must be called inside of a tokio runtime.
-    pub(crate) fn new(config: Config, seed: u64) -> Result<Self, curtail_kernel::ConfigError> {
+    pub(crate) fn new(config: Config, seed: u64) -> Result<Self, StartError> {
         let metrics = Metrics::new(&config);
+        let sidecar = Sidecar::new(&config)?;
         let timers = Timers::precise();
         let mut services = Vec::with_capacity(config.services.len());
         for (at, service) in config.services.iter().enumerate() {
-            services.push(start(at, service, &metrics.services[at], &timers, seed)?);
+            let mut service = start(at, service, &metrics.services[at], &timers, seed)?;
+            if let (Some(sidecar), Some(FlowRole::Egress)) = (&sidecar, service.config.flow) {
+                let cells = service.cells.iter();
+                let targets = cells.map(|(_, cell)| sidecar.targets(&service.config.name, cell));
+                service.targets = targets.collect();
+            }
+            services.push(service);
         }
-        let router = Router::new(&config);
-        Ok(Self { router, services, metrics, config })
+        Ok(Self { sidecar, services, metrics, config })
     }
 
     /// Brings the gauges up to date: before they are read, rather than on every event.
@@ -140,6 +155,7 @@ fn start(
         config: service.clone(),
         cells,
         shards: layout.shards,
+        targets: Vec::new(),
         metrics: Arc::clone(metrics),
         stage: service.throttle.map(|throttle| {
             let queue = service.limits.queue;

@@ -130,6 +130,11 @@ fn ours(member: &[u8]) -> Option<&[u8]> {
     Some(rest[..end].trim_ascii())
 }
 
+/// Has a line our member, well-formed or not?
+pub(super) fn has_ours(line: &[u8]) -> bool {
+    members([line].into_iter()).any(|member| ours(member).is_some())
+}
+
 /// Our member; none where there is none, or one that is malformed. The first one counts.
 pub(super) fn find<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<CallMeta> {
     let value = members(lines).find_map(ours)?;

@@ -60,8 +60,13 @@ pub fn read_call(headers: &HeaderMap) -> Option<CallMeta> {
     baggage::find(headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes))
 }
 
-/// Puts our part into the headers of a call, in place of one that is there.
+/// Puts our part into the headers of a call, in place of one that is there. Where there is none and none is put, all
+/// stays as it is.
 pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>) {
+    let mut lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
+    if meta.is_none() && !lines.any(baggage::has_ours) {
+        return;
+    }
     let member = meta.map(CallMeta::to_member);
     let lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
     let joined = baggage::join(lines, member);

@@ -1,9 +1,11 @@
 //! Checks of single values. Each gives the default where the value is missing or wrong, so that the
 //! rest of the file is checked too.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
+use super::address;
 use super::report::Report;
 use super::values::{Given, Size, Span};
 
@@ -81,6 +83,36 @@ pub(super) fn fraction(
         return default;
     }
     *given.get()
+}
+
+/// An address to listen at.
+pub(super) fn listener<T>(given: &Given<T>, text: &str, report: &mut Report<'_>) -> SocketAddr {
+    address::read(text).unwrap_or_else(|(wrong, fix)| {
+        report.error(&given.span(), wrong, &fix);
+        // Port 0 clashes with no other: no error follows from this one.
+        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)
+    })
+}
+
+/// A number of a rate or weight.
+pub(super) fn rate(
+    report: &mut Report<'_>,
+    key: &str,
+    given: Option<&Given<f64>>,
+    least: f64,
+    default: f64,
+) -> f64 {
+    let Some(given) = given else { return default };
+    if given.get().is_finite() && *given.get() >= least {
+        return *given.get();
+    }
+    let range = if least > 0.0 { "above 0" } else { "of at least 0" };
+    report.error(
+        &given.span(),
+        &format!("{key} is out of range"),
+        &format!("give it a number {range}"),
+    );
+    default
 }
 
 /// The name of a header, in lower case.

@@ -80,3 +80,19 @@ fn the_examples_of_the_manual_are_fine_and_do_what_they_promise() {
     }
     assert_eq!((files, promises), (8, 18), "none was overlooked");
 }
+
+#[test]
+fn sidecars_of_the_manual_and_of_the_evaluation_are_fine() {
+    let page = include_str!("../../../../docs/sidecar.md");
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    for text in [
+        example.expect("an example"),
+        include_str!("../../../../eval/soa/hotrod/frontend.toml"),
+        include_str!("../../../../eval/soa/hotrod/customer.toml"),
+        include_str!("../../../../eval/soa/hotrod/route.toml"),
+    ] {
+        let config = config::parse("example", text);
+        let config = config.unwrap_or_else(|errors| panic!("{errors}\nin\n{text}"));
+        assert_eq!(config.warnings(), [""; 0], "{text}");
+    }
+}

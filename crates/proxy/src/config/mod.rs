@@ -26,6 +26,7 @@
 mod address;
 mod cells;
 mod check;
+mod flow;
 mod model;
 mod notes;
 mod raw;
@@ -46,7 +47,7 @@ use serde_json::Value;
 
 pub(crate) use cells::Cell;
 pub use model::{Config, Log, LogFormat, LogLevel};
-pub(crate) use model::{Key, Service, ShardBy, Throttle};
+pub(crate) use model::{Flow, FlowRole, Key, Service, ShardBy, Throttle};
 pub use report::{ConfigError, ConfigErrors};
 pub use values::parse_size;
 

@@ -4,13 +4,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use curtail_flow::{Discipline, WorkflowSpec};
 use curtail_http1 as http1;
 use curtail_kernel::{Limits, Policy};
 use curtail_runtime::http::Health;
 
 use crate::cost::Cost;
 
-pub(crate) use super::raw::Cancel;
+pub(crate) use super::raw::{Cancel, FlowRole};
 pub use super::raw::{LogFormat, LogLevel};
 
 /// A configuration that makes sense.
@@ -19,6 +20,7 @@ pub struct Config {
     pub(crate) listen: Listen,
     /// What the proxy says about itself.
     pub log: Log,
+    pub(crate) flow: Option<Flow>,
     /// At least one, in the order of the file.
     pub(crate) services: Vec<Service>,
     pub(super) warnings: Vec<String>,
@@ -99,6 +101,9 @@ pub(crate) struct Service {
     pub(crate) probe: Option<String>,
     /// A stage before the replica, which cannot have one itself.
     pub(crate) throttle: Option<Throttle>,
+    /// Only where [`Config::flow`] is there, and names its service.
+    pub(crate) flow: Option<FlowRole>,
+    pub(crate) listen: Option<SocketAddr>,
     /// The distinct addresses of all shards, in the order of the file. A *server index* points here.
     pub(crate) servers: Vec<SocketAddr>,
     /// At least one, in the order of the file.
@@ -111,6 +116,18 @@ impl Service {
         let unnamed = if self.policy.pulls() { self.slots } else { self.limits.max_outstanding };
         self.policy.bound().unwrap_or(unnamed)
     }
+}
+
+/// The process that this proxy is the sidecar of, or where none of the services has a role in it, only whether clients
+/// are trusted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Flow {
+    pub(crate) service: String,
+    pub(crate) discipline: Discipline,
+    pub(crate) interval: Duration,
+    pub(crate) edge: bool,
+    pub(crate) workflow_by: Option<Key>,
+    pub(crate) workflows: Vec<(String, WorkflowSpec)>,
 }
 
 /// How many requests a replica gets at once.

@@ -11,13 +11,15 @@ type Maybe<T> = Option<Given<T>>;
 
 /// The configuration of `curtail proxy`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "the tables [listen], [log] and [[service]]")]
+#[serde(deny_unknown_fields, expecting = "the tables [listen], [log], [flow] and [[service]]")]
 #[schemars(rename = "CurtailProxy", extend("required" = ["service"]))]
 pub(super) struct File {
     /// Where the proxy listens, and how long it bears with slow clients.
     pub(super) listen: Option<Listen>,
     /// What the proxy says about itself, on stderr.
     pub(super) log: Option<Log>,
+    /// The process of a graph of services that it stands beside, as its sidecar.
+    pub(super) flow: Maybe<Flow>,
     /// The services that it stands in front of.
     pub(super) service: Maybe<OneOrMany<Service>>,
 }
@@ -65,6 +67,51 @@ pub(super) struct Log {
     /// The least important message that is written.
     #[schemars(extend("default" = "info"))]
     pub(super) level: Maybe<LogLevel>,
+}
+
+/// The process of a graph of services that the proxy stands beside, as its sidecar.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table [flow]")]
+pub(super) struct Flow {
+    /// The service that the process belongs to; all of its processes have the same. Required where a service has `flow`.
+    pub(super) service: Maybe<String>,
+    /// What orders the requests of a workflow: fifo, edf, lstf, srtf, lasf, sjf or strict.
+    #[schemars(extend("default" = "fifo"))]
+    pub(super) discipline: Maybe<String>,
+    /// Rates change so often, and a workflow that was idle may send what it gets in so long at once. Longer is better
+    /// where a workflow has only a few requests per second.
+    #[schemars(extend("default" = "100ms"))]
+    pub(super) interval: Maybe<Span>,
+    /// Do requests come from clients, which may lie? Then metadata is taken out of them. A proxy without `[flow]` does
+    /// that, too.
+    #[schemars(extend("default" = false))]
+    pub(super) edge: Maybe<bool>,
+    /// What names the workflow of a request without metadata. One that is not configured is the class `default`.
+    pub(super) workflow_by: Maybe<KeyOf>,
+    /// The tenants or classes of requests.
+    pub(super) workflow: Maybe<OneOrMany<Workflow>>,
+}
+
+/// A tenant, or a class of requests.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table [[flow.workflow]]")]
+#[schemars(extend("required" = ["name"]))]
+pub(super) struct Workflow {
+    /// What requests call it. `default` is the class of all that have no table. Required.
+    pub(super) name: Maybe<String>,
+    /// Its part of what is short, relative to others.
+    #[schemars(extend("default" = 1.0))]
+    pub(super) weight: Maybe<f64>,
+    /// A request is late so long after it came, or earlier, if it says so. None if left out.
+    pub(super) deadline: Maybe<Span>,
+    /// So many requests per second it gets in any case.
+    #[schemars(extend("default" = 0.0))]
+    pub(super) guarantee: Maybe<f64>,
+    /// At most so many requests per second. None if left out.
+    pub(super) limit: Maybe<f64>,
+    /// With the discipline strict: larger ones come first.
+    #[schemars(extend("default" = 0))]
+    pub(super) priority: Maybe<u64>,
 }
 
 /// Lines for people, or one JSON object per line.
@@ -185,8 +232,23 @@ pub(super) struct Service {
     /// dispatch, so that a slow client never holds a replica's slot.
     #[schemars(extend("default" = "1MB"))]
     pub(super) max_request_body: Maybe<Size>,
+    /// With `[flow]`: is it the application that the sidecar stands beside, or one that the application calls?
+    pub(super) flow: Maybe<FlowRole>,
+    /// An address of its own, where its requests come rather than at `listen.http`; required with `flow = "egress"`.
+    pub(super) listen: Maybe<String>,
     /// The shards, each with its replicas. At least one.
     pub(super) shard: Maybe<OneOrMany<Shard>>,
+}
+
+/// What a service is to the process that a sidecar belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum FlowRole {
+    /// The application: requests are admitted, and take turns on its slots.
+    Ingress,
+    /// What the application calls.
+    Egress,
 }
 
 /// What a replica does with a query that is given up.
@@ -254,13 +316,13 @@ pub(super) struct ShardBy {
     /// This segment of the path, percent-decoded, is the name of the shard; 0 is the first.
     pub(super) path_segment: Maybe<u64>,
     /// The shard is computed from a key.
-    pub(super) hash: Maybe<HashKey>,
+    pub(super) hash: Maybe<KeyOf>,
 }
 
-/// Where the key is that is hashed to a shard: exactly one of these.
+/// Where a key is in a request: exactly one of these.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "{ header | query | path_segment = … }")]
-pub(super) struct HashKey {
+pub(super) struct KeyOf {
     /// The value of this header.
     pub(super) header: Maybe<String>,
     /// The value of this query parameter, percent-decoded.

@@ -11,7 +11,7 @@ use super::check::key;
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
 use super::values::{Given, OrFalse, each};
-use super::{address, notes, raw, service};
+use super::{address, check, flow, notes, raw, service};
 
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
@@ -35,15 +35,19 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     names(&tables, report);
     routes(&tables, &services, report);
     addresses(&tables, &services, &listen, report);
+    let has_roles = tables.iter().any(|(raw, _)| raw.flow.is_some());
+    let flow = flow::resolve(raw.flow.as_ref(), has_roles, report);
+    let taken: Vec<_> = std::iter::once(listen.http).chain(listen.admin).collect();
+    flow::services(&tables, &services, (flow.is_some(), &taken), report);
     let notes = notes::of(&services);
-    Config { listen, log, services, warnings: Vec::new(), notes }
+    Config { listen, log, flow, services, warnings: Vec::new(), notes }
 }
 
 type Tables<'r> = [(&'r raw::Service, Range<usize>)];
 
 fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     let secs = Duration::from_secs;
-    let http = raw.http.as_ref().map_or(HTTP, |given| listener(given, given.get(), report));
+    let http = raw.http.as_ref().map_or(HTTP, |given| check::listener(given, given.get(), report));
     let admin = admin(raw, http, report);
     let head = (256..=HEAD_BYTES_MAX, "256B to 16MiB");
     let limits = Limits {
@@ -83,7 +87,7 @@ fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option
         return Some(ADMIN);
     };
     let OrFalse::On(text) = given.get() else { return None };
-    let address = listener(given, text, report);
+    let address = check::listener(given, text, report);
     if address::clash(address, http) {
         report.error(&given.span(), "http listens there already", fix);
     }
@@ -92,14 +96,6 @@ fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option
         report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or guard that address");
     }
     Some(address)
-}
-
-fn listener<T>(given: &Given<T>, text: &str, report: &mut Report<'_>) -> SocketAddr {
-    address::read(text).unwrap_or_else(|(wrong, fix)| {
-        report.error(&given.span(), wrong, &fix);
-        // Port 0 clashes with no other: no error follows from this one.
-        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)
-    })
 }
 
 fn names(tables: &Tables<'_>, report: &mut Report<'_>) {
@@ -115,11 +111,13 @@ fn names(tables: &Tables<'_>, report: &mut Report<'_>) {
 
 /// No two entries may take the same requests.
 fn routes(tables: &Tables<'_>, services: &[Service], report: &mut Report<'_>) {
-    let mut owner: BTreeMap<(&str, Option<&str>), &str> = BTreeMap::new();
-    for ((raw, at), service) in tables.iter().zip(services) {
+    let mut owner: BTreeMap<(Option<usize>, &str, Option<&str>), &str> = BTreeMap::new();
+    for (number, ((raw, at), service)) in tables.iter().zip(services).enumerate() {
+        // A service with an address of its own shares requests with no other.
+        let own = service.listen.map(|_| number);
         let spans = each(raw.route.as_ref());
         for (index, Route { path_prefix, method, .. }) in service.routes.iter().enumerate() {
-            let key = (path_prefix.as_str(), method.as_deref());
+            let key = (own, path_prefix.as_str(), method.as_deref());
             let Some(other) = owner.insert(key, &service.name) else { continue };
             let at = spans.get(index).map_or(at, |(_, span)| span);
             let methods = method.as_deref().unwrap_or("every method");
@@ -140,10 +138,11 @@ fn shown(prefix: &str) -> &str {
 /// Servers that are the proxy itself, or belong to two services.
 fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report: &mut Report<'_>) {
     let mut owner: BTreeMap<SocketAddr, usize> = BTreeMap::new();
+    let own = services.iter().filter_map(|service| service.listen);
+    let ours: Vec<_> = std::iter::once(listen.http).chain(listen.admin).chain(own).collect();
     for (index, ((raw, at), service)) in tables.iter().zip(services).enumerate() {
         for &server in &service.servers {
-            let ours = [Some(listen.http), listen.admin];
-            if ours.into_iter().flatten().any(|ours| address::reaches(server, ours)) {
+            if ours.iter().any(|&ours| address::reaches(server, ours)) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
                 let fix = "name the address of a replica";
                 report.error(&at, "the proxy itself listens there", fix);

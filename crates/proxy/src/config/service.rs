@@ -11,7 +11,7 @@ use super::model::{Cancel, Route, Service, Throttle};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{AutoOr, Given, OrFalse, Span, each};
-use super::{check, raw, shards};
+use super::{check, flow, raw, shards};
 use crate::cost::Cost;
 
 /// Longest body that may be allowed, in bytes: bodies are held in memory whole.
@@ -36,8 +36,11 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let max_request_body = key!(size, report, raw.max_request_body, body, 1_000_000);
     let (servers, shards) = shards::resolve(raw, at, report);
     let throttle = throttle(raw.throttle.as_ref(), servers.len(), report);
+    let listen = raw.listen.as_ref().map(|given| check::listener(given, given.get(), report));
     Service {
         throttle,
+        flow: flow::role(raw, at, shards.len(), report),
+        listen,
         name,
         policy,
         slots,

@@ -138,7 +138,7 @@ pub(super) fn shard_by(
 }
 
 /// The keys that are given.
-fn keys(
+pub(super) fn keys(
     header: &Option<Given<String>>,
     query: &Option<Given<String>>,
     segment: &Option<Given<u64>>,

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use curtail_flow::{Discipline, Workflow, WorkflowSpec};
 use curtail_kernel::{GroupId, Policy, ServerId};
 use proptest::prelude::*;
 
 use super::model::Cancel;
-use super::{ConfigError, Key, LogFormat, LogLevel, ShardBy};
+use super::{ConfigError, FlowRole, Key, LogFormat, LogLevel, ShardBy};
 use crate::config::{self, Config};
 use crate::cost::Cost;
 
@@ -218,6 +219,32 @@ fn the_schema_documents_every_key() {
             assert!(property["description"].is_string(), "{name}.{key}: {property}");
         }
     }
+}
+
+#[test]
+fn a_sidecar_has_workflows_and_services_have_roles() {
+    let text = format!(
+        "{}flow = \"ingress\"\n{}[[service]]\nname = \"next\"\npolicy = \"random\"\n\
+         flow = \"egress\"\nlisten = \"127.0.0.1:9081\"\n\
+         shard = {{ name = \"0\", replicas = [\"127.0.0.1:9003\"] }}\n\
+         [flow]\nservice = \"front\"\ndiscipline = \"lstf\"\nedge = true\n\
+         workflow_by = {{ header = \"X-Tenant\" }}\n\
+         [[flow.workflow]]\nname = \"buy\"\nweight = 3.0\ndeadline = \"2s\"\nlimit = 9.0\n",
+        MINIMAL.split("[[service.shard]]").next().expect("a service"),
+        MINIMAL.split_once("\n\n").map_or("", |(_, shards)| shards),
+    );
+    let config = parse(&text);
+    let flow = config.flow.expect("it is given");
+    assert_eq!((&*flow.service, flow.edge), ("front", true));
+    assert_eq!(flow.discipline, Discipline::Lstf);
+    assert_eq!(flow.workflow_by, Some(Key::Header("x-tenant".into())));
+    let shares = Workflow { weight: 3.0, limit: 9.0, ..Workflow::default() };
+    let spec = WorkflowSpec { shares, deadline: Some(Duration::from_secs(2)) };
+    assert_eq!(flow.workflows, [("buy".to_owned(), spec)]);
+    let roles: Vec<_> = config.services.iter().map(|service| service.flow).collect();
+    assert_eq!(roles, [Some(FlowRole::Ingress), Some(FlowRole::Egress)]);
+    assert_eq!(config.services[1].listen, Some(([127, 0, 0, 1], 9081).into()));
+    assert_eq!(parse(MINIMAL).flow, None);
 }
 
 #[test]

@@ -16,16 +16,26 @@ use tokio::time::{Instant, timeout_at};
 
 use super::forward::{self, PeerAddrs};
 use super::respond::{self, Client, Cut, ResponseContext};
-use crate::metrics::Rejection;
-use crate::state::Proxy;
+use crate::metrics::{Rejection, RequestOutcome};
+use crate::route::Router;
+use crate::sidecar::{Fields, Hop};
+use crate::state::{Proxy, Service};
 
-pub(super) async fn serve(proxy: &Proxy, stream: TcpStream, mut draining: watch::Receiver<bool>) {
+pub(super) async fn serve(
+    proxy: &Proxy,
+    router: &Router,
+    stream: TcpStream,
+    mut draining: watch::Receiver<bool>,
+) {
     let peer = PeerAddrs::of(&stream);
     let listen = &proxy.config.listen;
     let mut client = Connection::new(stream, listen.limits, listen.timeouts);
     loop {
         let served = match next(&mut client, &mut draining).await {
-            Ok(Some(head)) => handle(proxy, &mut client, head, (peer, &draining)).await,
+            Ok(Some(head)) => {
+                let here = Here { proxy, router, peer, draining: &draining };
+                handle(&here, &mut client, head).await
+            }
             // Nothing is under way in either direction: there is no client to wait for.
             Ok(None) => return,
             Err(error) => Err(Cut::Client(error)),
@@ -71,20 +81,24 @@ async fn next(
     }
 }
 
+/// Where a request came in.
+struct Here<'a> {
+    proxy: &'a Proxy,
+    router: &'a Router,
+    peer: PeerAddrs,
+    draining: &'a watch::Receiver<bool>,
+}
+
 /// Responds to a request. An error leaves a connection that is of no further use, but for saying what was
 /// wrong with the body of the request.
-async fn handle(
-    proxy: &Proxy,
-    client: &mut Client,
-    head: RequestHead,
-    (peer, draining): (PeerAddrs, &watch::Receiver<bool>),
-) -> Result<(), Cut> {
+async fn handle(here: &Here<'_>, client: &mut Client, head: RequestHead) -> Result<(), Cut> {
+    let proxy = here.proxy;
     if forward::is_looping(&head) {
         let text = "the request came through proxies like this one again and again: is one of them a replica of another?";
         return refuse(proxy, client, Rejection::Loop, (508, text.into())).await;
     }
     let values = |name| head.values(name);
-    let target = match proxy.router.route(head.method(), head.path_and_query(), values) {
+    let target = match here.router.route(head.method(), head.path_and_query(), values) {
         Ok(target) => target,
         Err(error) => {
             let line = (error.status(), error.to_string());
@@ -95,37 +109,66 @@ async fn handle(
     // Not before the service is known: what it takes decides how much is held for this client.
     let body = client.read_body(service.config.max_request_body).await?;
     let request = server::Request { head, body };
-    let query = match forward::render(&request, &target, &service.config, peer) {
+    let now = Instant::now();
+    let begun = tokio::select! {
+        biased;
+        begun = Hop::begin(proxy, service, &target, &request.head) => begun,
+        () = client.peer_closed() => {
+            drop(service.metrics.started(now));
+            return Err(Cut::PeerClosed);
+        }
+    };
+    let (hop, fields) = match begun {
+        Ok(begun) => begun,
+        Err(refusal) => {
+            let running = service.metrics.started(now);
+            service.metrics.responded(respond::refusal(client, &refusal).await?);
+            running.ended(RequestOutcome::Shed);
+            return Ok(());
+        }
+    };
+    let mut query = match forward::render(&request, &target, &service.config, here.peer, &fields) {
         Ok(query) => query,
         Err(error) => {
             let line = (400, format!("the request cannot be relayed: {error}"));
             return refuse(proxy, client, Rejection::Malformed, line).await;
         }
     };
-    let (is_head, version) = (request.head.is_head(), request.head.version());
-    let place =
-        (service.stage.as_ref()).map(|stage| (stage, priority(request.head.values(PRIORITY))));
+    query.request = query.request.watched(hop.watch());
+    query.deadline = hop.deadline();
+    // Bodies wait in the rendered request from here on.
+    exchange(here, client, (service, target.shard), (hop, query), (request.head, now)).await
+}
+
+/// Sends the query of a request, and its response.
+async fn exchange(
+    here: &Here<'_>,
+    client: &mut Client,
+    (service, shard): (&Service, usize),
+    (mut hop, query): (Hop<'_>, Query<Request>),
+    (head, now): (RequestHead, Instant),
+) -> Result<(), Cut> {
+    let (is_head, version) = (head.is_head(), head.version());
+    let place = (service.stage.as_ref()).map(|stage| (stage, priority(head.values(PRIORITY))));
     if let Some((_, priority)) = place {
         // The link is a stage, too, where it has bands. IPv6 has another option, and is left alone.
         let _ = sockopt::set_ip_tos(client.stream(), type_of_service(priority));
     }
-    // Bodies wait in the rendered request from here on.
-    drop(request);
-    let now = Instant::now();
-    let (cell, group) = service.shard(target.shard);
+    drop(head);
+    let (cell, group) = service.shard(shard);
     let running = service.metrics.started(now);
     let deadline = now + service.config.timeout;
     let query = query.to_group(group);
     let (mut permit, outcome) = tokio::select! {
-        asked = ask(cell, query, place, deadline) => asked,
+        asked = hop.run(ask(cell, query, place, deadline)) => asked,
         // Dropping the query abandons it, and its place.
         () = client.peer_closed() => return Err(Cut::PeerClosed),
     };
-    if *draining.borrow() {
+    if *here.draining.borrow() {
         client.close_after_response();
     }
-    let (shard, stage) = (target.shard, service.stage.as_ref());
-    let context = ResponseContext { service, cell, shard, is_head, deadline, stage };
+    let (fields, stage) = (hop.responds(&outcome), service.stage.as_ref());
+    let context = ResponseContext { service, cell, shard, is_head, deadline, stage, fields };
     let responded = tokio::select! {
         biased;
         responded = respond::outcome(client, &context, outcome) => responded,
@@ -193,5 +236,5 @@ async fn refuse(
     (status, text): (u16, String),
 ) -> Result<(), Cut> {
     proxy.metrics.rejected(why);
-    Ok(respond::text(client, status, &text, None).await?)
+    Ok(respond::text(client, status, &text, None, &Fields::default()).await?)
 }

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use crate::config;
 use crate::cost::Cost;
 use crate::route::Target;
+use crate::sidecar::Fields;
 
 /// What `Via` calls every proxy of this kind.
 const PSEUDONYM: &[u8] = b"curtail";
@@ -43,12 +44,14 @@ pub(super) fn is_looping(head: &RequestHead) -> bool {
 /// Renders the request once, for all of its copies.
 ///
 /// Fields that are about the client's connection stay behind (RFC 9110 §7.6.1). The client's address
-/// joins `X-Forwarded-For`, and `Via` says that we passed it on (RFC 9110 §7.6.3).
+/// joins `X-Forwarded-For`, and `Via` says that we passed it on (RFC 9110 §7.6.3). `fields` has what a
+/// sidecar changes.
 pub(super) fn render(
     request: &Request,
     target: &Target,
     service: &config::Service,
     peer: PeerAddrs,
+    fields: &Fields,
 ) -> Result<Query<http::Request>, WriteError> {
     let head = &request.head;
     let mut path = Vec::new();
@@ -64,10 +67,11 @@ pub(super) fn render(
                 path.extend_from_slice(value);
                 path.extend_from_slice(b", ");
             }
-        } else if !name.eq_ignore_ascii_case("host") {
+        } else if !name.eq_ignore_ascii_case("host") && fields.keeps(name) {
             headers.push((name, value));
         }
     }
+    headers.extend(fields.added());
     if let Some(client) = peer.client {
         path.extend_from_slice(client.to_string().as_bytes());
         headers.push(("x-forwarded-for", &path));
@@ -125,7 +129,8 @@ mod tests {
         let router = Router::new(&config);
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
         let peer = PeerAddrs { client: None, proxy: None };
-        let query = render(&request, &target.expect("a target"), &config.services[0], peer);
+        let (service, fields) = (&config.services[0], Fields::default());
+        let query = render(&request, &target.expect("a target"), service, peer, &fields);
         query.expect("it can be relayed").cost_hint.map(u64::from)
     }
 

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::Rejection;
+use crate::route::Router;
 use crate::state::Proxy;
 
 /// After an accept that failed, for lack of file descriptors say: time for some to be freed.
@@ -27,11 +28,11 @@ const ACCEPT_SILENCE: Duration = Duration::from_secs(1);
 /// Returns how many connections were cut off.
 pub(crate) async fn clients(
     proxy: Arc<Proxy>,
-    listener: TcpListener,
+    (listener, router): (TcpListener, Router),
     most: usize,
     mut draining: watch::Receiver<bool>,
 ) -> usize {
-    let permits = Arc::new(Semaphore::new(most));
+    let (permits, router) = (Arc::new(Semaphore::new(most)), Arc::new(router));
     let drained = draining.clone();
     // Dropping it cuts off those that are still connected.
     let mut connections = JoinSet::new();
@@ -45,7 +46,8 @@ pub(crate) async fn clients(
         match accepted {
             Ok((stream, _)) => {
                 if let Some(permit) = permit(&proxy, &stream, &permits) {
-                    connections.spawn(serve(Arc::clone(&proxy), stream, permit, drained.clone()));
+                    let (proxy, router) = (Arc::clone(&proxy), Arc::clone(&router));
+                    connections.spawn(serve(proxy, router, stream, permit, drained.clone()));
                 }
             }
             Err(error) => {
@@ -80,6 +82,7 @@ fn permit(
 
 async fn serve(
     proxy: Arc<Proxy>,
+    router: Arc<Router>,
     stream: TcpStream,
     permit: OwnedSemaphorePermit,
     draining: watch::Receiver<bool>,
@@ -87,7 +90,7 @@ async fn serve(
     // Without it small responses wait for acknowledgments.
     let _ = stream.set_nodelay(true);
     let open = proxy.metrics.client_connected();
-    connection::serve(&proxy, stream, draining).await;
+    connection::serve(&proxy, &router, stream, draining).await;
     drop((open, permit));
 }
 
@@ -103,16 +106,16 @@ fn allowed() -> Option<u64> {
     None
 }
 
-/// How many clients may be connected at once, of those that the configuration allows. Every connection
+/// How many clients may be connected at each of so many listeners at once, of those that the configuration allows. Every connection
 /// is an open file, and the system bounds them: a proxy that lets clients have them all cannot reach
 /// its replicas any more, so half of them are kept for replicas, probes and operators.
-pub(crate) fn client_permits(max_connections: usize) -> usize {
+pub(crate) fn client_permits(max_connections: usize, listeners: usize) -> usize {
     let Some(files) = allowed() else { return max_connections };
-    let permits = share(max_connections, files);
+    let permits = share(max_connections, files / listeners as u64);
     if permits < max_connections {
         tracing::warn!(
             "listen.max_connections is {max_connections}, but the system allows {files} open files: \
-             {permits} clients at once; raise it with `ulimit -n` or LimitNOFILE"
+             {permits} clients at once at each address; raise it with `ulimit -n` or LimitNOFILE"
         );
     }
     permits

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use curtail_flow::Rejected;
 use curtail_http1::server::{Connection, ServerError};
 use curtail_http1::{BodyLength, Framing, ResponseHead, Version};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
@@ -11,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 use crate::metrics::RequestOutcome;
+use crate::sidecar::{Fields, Refusal};
 use crate::state::Service;
 
 pub(super) type Client = Connection<TcpStream>;
@@ -29,6 +31,8 @@ pub(super) struct ResponseContext<'a> {
     pub(super) deadline: Instant,
     /// The stage before the replica, which counts what leaves.
     pub(super) stage: Option<&'a Stage>,
+    /// What a sidecar changes.
+    pub(super) fields: Fields,
 }
 
 impl ResponseContext<'_> {
@@ -92,11 +96,20 @@ pub(super) async fn text(
     status: u16,
     text: &str,
     retry_after: Option<&str>,
+    fields: &Fields,
 ) -> Result<(), ServerError> {
     let line = format!("{text}\n");
-    let headers = [("content-type", "text/plain; charset=utf-8")];
-    let retry = retry_after.map(|seconds| ("retry-after", seconds));
-    client.respond(status, headers.into_iter().chain(retry), line.as_bytes()).await
+    let headers = [("content-type", "text/plain; charset=utf-8".as_bytes())];
+    let retry = retry_after.map(|seconds| ("retry-after", seconds.as_bytes()));
+    let headers = headers.into_iter().chain(retry).chain(fields.added());
+    client.respond(status, headers, line.as_bytes()).await
+}
+
+/// Responds to a request that was not admitted.
+pub(super) async fn refusal(client: &mut Client, refusal: &Refusal) -> Result<u16, Cut> {
+    let said = Rejected { reason: refusal.reason }.to_string();
+    text(client, 503, &said, None, &refusal.fields).await?;
+    Ok(503)
 }
 
 /// Passes on what became of a query; the status that was sent, and how the request ended.
@@ -132,7 +145,7 @@ pub(super) async fn outcome(
         QueryError::Timeout => context.too_slow(),
         error => error.to_string(),
     };
-    text(client, status, &said, retry_after).await?;
+    text(client, status, &said, retry_after, &context.fields).await?;
     Ok((status, ended))
 }
 
@@ -166,6 +179,8 @@ async fn respond(
     };
     let headers = head
         .end_to_end()
+        .filter(|(name, _)| context.fields.keeps(name))
+        .chain(context.fields.added())
         .chain(extra.iter().map(|(name, value)| (*name, value.as_bytes())))
         .chain([("via", via)]);
     match body {

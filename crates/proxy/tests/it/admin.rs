@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use crate::harness::{Backend, Client, HELLO, Proxy, Step, say};
+use crate::harness::{Backend, Client, HELLO, Proxy, Step, config, say, service};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -46,21 +46,28 @@ fn fields(status: &Value, around: &str, into: &mut BTreeSet<String>) {
     }
 }
 
+/// The fields that a page explains.
+fn explained(page: &str) -> BTreeSet<String> {
+    let (_, table) = page.split_once("| field of `/status` |").expect("the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
+    rows.filter_map(|row| row.split('`').nth(1)).map(String::from).collect()
+}
+
 #[tokio::test]
 async fn the_manual_explains_every_field_of_the_status() {
     let backend = Backend::says(HELLO).await;
-    // It has fields that other policies do not.
-    let proxy = Proxy::serving("policy = \"rescue\"", &[&backend]).await;
+    // It has fields that other policies do not, and those of a sidecar.
+    let lines = "policy = \"rescue\"\nslots = 1\nflow = \"ingress\"";
+    let service = service(lines, &[backend.address]);
+    let proxy = Proxy::start(&config("", &format!("[flow]\nservice = \"a\"\n{service}"))).await;
     let mut there = BTreeSet::new();
     let status = proxy.status().await;
     assert_eq!(status["services"][0]["learned"]["version"], "no-cancel", "{status}");
     assert_eq!(proxy.count("curtail_rescue_state", &[("state", "exploring")]).await, 1);
     fields(&status, "", &mut there);
-    let manual = include_str!("../../../../docs/proxy.md");
-    let (_, table) = manual.split_once("| field of `/status` |").expect("the table");
-    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
-    let explained = rows.filter_map(|row| row.split('`').nth(1)).map(String::from);
-    assert_eq!(explained.collect::<BTreeSet<_>>(), there);
+    let mut pages = explained(include_str!("../../../../docs/proxy.md"));
+    pages.extend(explained(include_str!("../../../../docs/sidecar.md")));
+    assert_eq!(pages, there);
 }
 
 #[tokio::test]

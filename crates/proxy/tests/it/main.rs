@@ -11,6 +11,7 @@ mod noise;
 mod peer_closed;
 mod requests;
 mod shards;
+mod sidecar;
 mod slow_clients;
 mod streams;
 mod throttle;

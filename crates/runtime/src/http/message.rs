@@ -1,10 +1,12 @@
 //! Requests as they go over the wire, and responses: a long one on its way from its server to a
 //! client that may be slow, or gone.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use curtail_http1::{BodyLength, Persistence, ResponseHead, WriteError, write_request};
+use curtail_kernel::ServerId;
 use tokio::sync::mpsc;
 
 use super::priority::lowest;
@@ -16,6 +18,16 @@ pub struct Request {
     pub(super) wire: Bytes,
     pub(super) is_head: bool,
     pub(super) may_repeat: bool,
+    pub(super) watch: Option<Arc<dyn Watch>>,
+}
+
+/// Watches the copies of a request.
+pub trait Watch: fmt::Debug + Send + Sync {
+    /// A copy goes to a server.
+    fn sent(&self, server: ServerId);
+
+    /// The head of its response has come, whether or not that is the response of the query.
+    fn received(&self, server: ServerId, head: &ResponseHead);
 }
 
 impl Request {
@@ -32,7 +44,13 @@ impl Request {
         let length = BodyLength::Known(body.len() as u64);
         write_request(&mut wire, method, target, headers, length, Persistence::Default)?;
         wire.extend_from_slice(body);
-        Ok(Self { wire: wire.freeze(), is_head: method == "HEAD", may_repeat })
+        Ok(Self { wire: wire.freeze(), is_head: method == "HEAD", may_repeat, watch: None })
+    }
+
+    /// The same, whose copies are watched.
+    #[must_use]
+    pub fn watched(self, watch: Option<Arc<dyn Watch>>) -> Self {
+        Self { watch, ..self }
     }
 
     /// The same, at the lowest priority.

@@ -13,7 +13,7 @@ mod relay;
 
 pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
-pub use message::{Body, BodyReceiver, Request, Response};
+pub use message::{Body, BodyReceiver, Request, Response, Watch};
 pub use pool::Pool;
 pub use priority::{PRIORITY, priority, type_of_service};
 
@@ -131,7 +131,13 @@ impl Http {
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
         let pool = &self.pools[server.index()];
+        if let Some(watch) = &request.watch {
+            watch.sent(server);
+        }
         let (mut stream, head) = self.exchange(pool, &request).await?;
+        if let Some(watch) = &request.watch {
+            watch.received(server, &head);
+        }
         let good = !is_failure(head.status());
         let reports = self.settings.load_reports;
         let feedback = if reports { LoadReport::of(&head).feedback() } else { None };

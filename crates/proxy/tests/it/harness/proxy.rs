@@ -47,6 +47,8 @@ pub(crate) fn config(listen: &str, services: &str) -> String {
 pub(crate) struct Proxy {
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
+    /// Of the service `store`, if it has an address of its own.
+    pub(crate) own: Option<SocketAddr>,
     drain: Option<oneshot::Sender<()>>,
     running: JoinHandle<usize>,
 }
@@ -64,6 +66,7 @@ impl Proxy {
         let server = Server::bind(config, 1).await.expect("it starts");
         let http = server.address().expect("an address");
         let admin = server.admin_address().expect("an admin port").expect("an address");
+        let own = server.service_address("store").map(|own| own.expect("an address"));
         let (drain, draining) = oneshot::channel();
         let running = tokio::spawn(server.run(async {
             // Only a message drains: a test that ends just drops its proxy.
@@ -71,7 +74,7 @@ impl Proxy {
                 std::future::pending::<()>().await;
             }
         }));
-        Self { http, admin, drain: Some(drain), running }
+        Self { http, admin, own, drain: Some(drain), running }
     }
 
     /// One service, see [`service`].

@@ -1,0 +1,112 @@
+//! A request that arrives at a process, by its headers: for [`ServerLayer`](crate::ServerLayer), and for proxies that
+//! drive hops by hand.
+//!
+//! Source: document 002 §5.2.4, *Metadata propagation*.
+//!
+//! The order is [`Arrival::read`], [`Arrival::strip`], [`Arrival::admit`], and then [`Arrival::respond`] on the response,
+//! or [`Arrival::reject`] on that to a request that was not admitted.
+//!
+//! Cost: that of reading and writing up to three header fields.
+
+use std::time::Duration;
+
+use curtail_kernel::flow::WorkflowId;
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+
+use crate::Flow;
+use crate::admission::{Admitted, RequestMeta};
+use crate::builder::DEFAULT_WORKFLOW;
+use crate::metadata::{self, WorkflowName};
+use crate::reject::Rejected;
+
+/// No client is sent away for longer, in seconds: rates change.
+const RETRY_AFTER_MAX: u64 = 30;
+
+/// What the headers of a request say.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    flow: Flow,
+    class: (WorkflowId, WorkflowName),
+    meta: RequestMeta,
+    is_edge: bool,
+}
+
+impl Arrival {
+    /// Reads the headers. Without metadata in them, and at a trust edge, `workflow` says of which workflow it is.
+    #[must_use]
+    pub fn read(
+        flow: &Flow,
+        headers: &HeaderMap,
+        is_edge: bool,
+        workflow: impl FnOnce() -> Option<String>,
+    ) -> Self {
+        let timeout = metadata::read_timeout(headers);
+        let call = metadata::read_call(headers).filter(|_| !is_edge);
+        let said = if call.is_none() { workflow() } else { None };
+        let name = call.as_ref().map(|call| call.workflow.as_str()).or(said.as_deref());
+        let class = flow.0.classify(name.unwrap_or(DEFAULT_WORKFLOW));
+        let meta = RequestMeta { timeout, call };
+        let mut arrival = Self { flow: flow.clone(), class, meta, is_edge };
+        if is_edge && arrival.has_own_deadline() {
+            arrival.meta.timeout = None;
+        }
+        arrival
+    }
+
+    fn has_own_deadline(&self) -> bool {
+        self.flow.0.own_deadline(self.class.0).is_some()
+    }
+
+    fn caller(&self) -> Option<u32> {
+        self.meta.call.as_ref().map(|call| call.caller)
+    }
+
+    /// At a trust edge, takes out of the headers what clients may not say.
+    pub fn strip(&self, headers: &mut HeaderMap) {
+        if self.is_edge {
+            metadata::write_call(headers, None);
+            if self.has_own_deadline() {
+                headers.remove(metadata::GRPC_TIMEOUT);
+            }
+        }
+    }
+
+    /// Waits until the request may go on. Dropping the future withdraws the request.
+    ///
+    /// # Errors
+    /// As of [`Flow::admit`].
+    pub async fn admit(&self) -> Result<Admitted, Rejected> {
+        self.flow.admit_class(self.class.clone(), &self.meta).await
+    }
+
+    /// It has ended, well or not. What its response says: to callers that sent metadata, and to no other.
+    pub fn respond(&self, headers: &mut HeaderMap, admitted: Admitted, is_good: bool) {
+        let caller = self.caller();
+        let spent = caller.map(|_| admitted.context().progress().here);
+        let announced = admitted.finish_for(is_good, caller);
+        metadata::write_response(headers, announced.as_ref(), spent);
+    }
+
+    /// It was not admitted: what the response says, and with `Retry-After` how long it takes to work off what waits.
+    pub fn reject(&self, headers: &mut HeaderMap) {
+        let (announced, drains_in) = self.flow.0.turned_away(self.class.0, self.caller());
+        metadata::write_response(headers, announced.as_ref(), None);
+        headers.insert(RETRY_AFTER, retry_after(drains_in).into());
+    }
+}
+
+fn retry_after(drains_in: Duration) -> u64 {
+    (drains_in.as_secs_f64().ceil() as u64).clamp(1, RETRY_AFTER_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_sent_away_for_whole_seconds_and_not_for_long() {
+        let seconds = [0, 2_100, 60_000].map(|ms| retry_after(Duration::from_millis(ms)));
+        assert_eq!(seconds, [1, 3, 30]);
+    }
+}

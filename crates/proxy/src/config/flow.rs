@@ -1,0 +1,165 @@
+//! The sidecar's part of the file: `[flow]`, and what services are to it.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use curtail_flow::metadata::WorkflowName;
+use curtail_flow::{Discipline, Workflow, WorkflowSpec};
+
+use super::check::key;
+use super::model::{Flow, FlowRole, Service};
+use super::report::Report;
+use super::shape::closest;
+use super::values::{Given, each};
+use super::{address, check, raw, shards};
+
+/// Resolves the table; `has_roles`: a service has a role in it.
+pub(super) fn resolve(
+    given: Option<&Given<raw::Flow>>,
+    has_roles: bool,
+    report: &mut Report<'_>,
+) -> Option<Flow> {
+    let (raw, at) = (given?.get(), given?.span());
+    let service = raw.service.as_ref().map_or_else(String::new, |given| given.get().clone());
+    match &raw.service {
+        None if has_roles => {
+            let fix = "add service = \"NAME\", the same for all processes of the service";
+            report.missing(&at, "[flow] names no service", fix);
+        }
+        Some(given) if service.is_empty() => {
+            report.error(&given.span(), "service is empty", "give the service a name");
+        }
+        Some(given) if !has_roles => {
+            let fix = "add flow = \"ingress\" to the [[service]] of the application";
+            report.warn(&given.span(), "no service has a role in [flow]", fix);
+        }
+        _ => {}
+    }
+    let workflow_by = raw.workflow_by.as_ref().and_then(|given| {
+        let raw::KeyOf { header, query, path_segment } = given.get();
+        let mut keys = shards::keys(header, query, path_segment, report);
+        if keys.len() != 1 {
+            let fix = "write { header = … }, { query = … } or { path_segment = … }";
+            report.error(&given.span(), "workflow_by needs exactly one key", fix);
+        }
+        keys.pop()
+    });
+    Some(Flow {
+        service,
+        discipline: raw.discipline.as_ref().map_or(Discipline::Fifo, |of| discipline(of, report)),
+        interval: interval(raw, report),
+        edge: raw.edge.as_ref().is_some_and(|given| *given.get()),
+        workflow_by,
+        workflows: workflows(raw, report),
+    })
+}
+
+fn interval(raw: &raw::Flow, report: &mut Report<'_>) -> Duration {
+    let (least, most) = (Duration::from_millis(1), Duration::from_secs(10));
+    let interval = key!(at_least, report, raw.interval, least, Duration::from_millis(100));
+    if let Some(given) = raw.interval.as_ref().filter(|_| interval > most) {
+        report.error(&given.span(), "interval is too long", "give it at most \"10s\"");
+    }
+    interval.min(most)
+}
+
+fn discipline(given: &Given<String>, report: &mut Report<'_>) -> Discipline {
+    Discipline::named(given.get()).unwrap_or_else(|| {
+        let known = Discipline::ALL.map(|(_, name)| name);
+        let fix = match closest(given.get(), &known) {
+            Some(close) => format!("did you mean {close:?}?"),
+            None => format!("use one of {}", known.join(", ")),
+        };
+        report.error(&given.span(), "discipline is unknown", &fix);
+        Discipline::Fifo
+    })
+}
+
+fn workflows(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<(String, WorkflowSpec)> {
+    let mut seen = BTreeSet::new();
+    let mut workflow = |(raw, at): (&raw::Workflow, Range<usize>)| {
+        let name = check::name(report, "workflow", raw.name.as_ref(), &at);
+        if let Some(given) = &raw.name {
+            if !seen.insert(name.clone()) {
+                let wrong = "an earlier workflow has the same name";
+                report.error(&given.span(), wrong, "give each workflow its own");
+            } else if !name.is_empty() && WorkflowName::new(&name).is_none() {
+                let wrong = "the name is longer than 96 bytes, percent-encoded";
+                report.error(&given.span(), wrong, "shorten it: it travels with every request");
+            }
+        }
+        let default = Workflow::default();
+        let shares = Workflow {
+            weight: key!(rate, report, raw.weight, 1e-9, default.weight),
+            guarantee: key!(rate, report, raw.guarantee, 0.0, default.guarantee),
+            limit: key!(rate, report, raw.limit, 1e-9, default.limit),
+            priority: key!(count, report, raw.priority, 0..=1_000_000, default.priority),
+        };
+        let deadline = raw.deadline.as_ref();
+        let deadline =
+            deadline.map(|_| check::duration(report, "deadline", deadline, Duration::default()));
+        (name, WorkflowSpec { shares, deadline })
+    };
+    each(raw.workflow.as_ref()).into_iter().map(&mut workflow).collect()
+}
+
+/// What a service has to have for its role.
+pub(super) fn role(
+    raw: &raw::Service,
+    at: &Range<usize>,
+    shards: usize,
+    report: &mut Report<'_>,
+) -> Option<FlowRole> {
+    let given = raw.flow.as_ref()?;
+    match given.get() {
+        FlowRole::Ingress => {
+            if raw.slots.is_none() {
+                let fix = "add slots = N, the requests that the application serves at once";
+                report.missing(at, "flow = \"ingress\" must know the slots", fix);
+            }
+            if let Some(throttle) = &raw.throttle {
+                let wrong = "throttle and flow = \"ingress\" both say which request is next";
+                report.error(&throttle.span(), wrong, "leave out one of them");
+            }
+            if shards > 1 {
+                let wrong = "flow = \"ingress\" is for a process, which is no shard of another";
+                report.error(&given.span(), wrong, "give each shard a sidecar of its own");
+            }
+        }
+        FlowRole::Egress if raw.listen.is_none() => {
+            let wrong = "flow = \"egress\" has no address where the application calls it";
+            let fix = "add listen = \"127.0.0.1:PORT\": clients must not reach it at listen.http";
+            report.missing(at, wrong, fix);
+        }
+        FlowRole::Egress => {}
+    }
+    Some(*given.get())
+}
+
+/// Roles need a process. Addresses of services must be free, and are best reached by the application alone.
+pub(super) fn services(
+    tables: &[(&raw::Service, Range<usize>)],
+    services: &[Service],
+    (has_flow, listeners): (bool, &[SocketAddr]),
+    report: &mut Report<'_>,
+) {
+    let mut taken = listeners.to_vec();
+    for ((raw, _), service) in tables.iter().zip(services) {
+        if let Some(given) = raw.flow.as_ref().filter(|_| !has_flow) {
+            let fix = "add [flow] with service = \"NAME\"";
+            report.error(&given.span(), "flow is a role in [flow], and there is none", fix);
+        }
+        let (Some(given), Some(listen)) = (&raw.listen, service.listen) else { continue };
+        if taken.iter().any(|&other| address::clash(listen, other)) {
+            let fix = "give each listener its own port";
+            report.error(&given.span(), "another part of the proxy listens there already", fix);
+        }
+        taken.push(listen);
+        if service.flow == Some(FlowRole::Egress) && !listen.ip().is_loopback() {
+            let wrong = "this address is not on loopback: who reaches it calls as the application";
+            report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or guard that address");
+        }
+    }
+}

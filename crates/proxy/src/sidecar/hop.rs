@@ -1,0 +1,252 @@
+//! One request's way through the sidecar: what it says, when it may go on, what goes along, and what comes back.
+//!
+//! Source: document 002 §5.2.4, *Metadata propagation*.
+//!
+//! A request to the application is admitted, waits for one of its slots, and carries our member of `baggage`, so that an
+//! application that propagates baggage passes its workflow on. A call of the application is counted per copy, so hedges
+//! and retries are load, and each response says what its own server bears. What is neither passes; of requests from
+//! clients our metadata is taken out, and of responses to them, too.
+//!
+//! Cost: the fields that are ours are copied once per request, and again with the response.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use curtail_flow::metadata::{BAGGAGE, GRPC_TIMEOUT, RATE, SPENT, write_call};
+use curtail_flow::{Admitted, Arrival, Context, Reason, Target};
+use curtail_http1::{RequestHead, ResponseHead};
+use curtail_kernel::ServerId;
+use curtail_runtime::http::{Response, Watch};
+use curtail_runtime::{QueryError, QueryResponse};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::Instant;
+
+use super::Sidecar;
+use super::traces::{TRACEPARENT, TRACESTATE, Traced};
+use crate::config::FlowRole;
+use crate::route;
+use crate::state::{Proxy, Service};
+
+/// The fields of a message that are replaced, and what all of them are from here on.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    names: &'static [HeaderName],
+    /// Do fields that begin with `curtail-` stay behind?
+    strips: bool,
+    map: HeaderMap,
+}
+
+impl Fields {
+    fn of_request(head: &RequestHead, names: &'static [HeaderName], strips: bool) -> Self {
+        let mut map = HeaderMap::new();
+        for name in names {
+            let values = head.values(name.as_str()).map(HeaderValue::from_bytes);
+            for value in values.flatten() {
+                map.append(name.clone(), value);
+            }
+        }
+        Self { names, strips, map }
+    }
+
+    /// Does a field of the message go on as it is?
+    pub(crate) fn keeps(&self, name: &str) -> bool {
+        const OURS: &str = "curtail-";
+        let is_ours = || name.get(..OURS.len()).is_some_and(|of| of.eq_ignore_ascii_case(OURS));
+        let is_replaced = |of: &HeaderName| name.eq_ignore_ascii_case(of.as_str());
+        !(self.names.iter().any(is_replaced) || self.strips && is_ours())
+    }
+
+    /// What is added to it.
+    pub(crate) fn added(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.map.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
+    }
+}
+
+/// A request that is not admitted.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) reason: Reason,
+    /// What the response says.
+    pub(crate) fields: Fields,
+}
+
+/// What a request is to the sidecar, and what its response will be.
+#[derive(Debug)]
+pub(crate) struct Hop<'p> {
+    strips: bool,
+    role: Role<'p>,
+}
+
+#[derive(Debug)]
+enum Role<'p> {
+    None,
+    Ingress(Box<Ingress<'p>>),
+    Egress { watch: Arc<Copies>, context: Context },
+}
+
+#[derive(Debug)]
+struct Ingress<'p> {
+    resource: &'p str,
+    arrival: Arrival,
+    context: Context,
+    /// Until there is a response.
+    admitted: Option<Admitted>,
+    /// Until that has been relayed.
+    _traced: Option<Traced<'p>>,
+}
+
+static ALL: [HeaderName; 4] = [BAGGAGE, GRPC_TIMEOUT, TRACEPARENT, TRACESTATE];
+static MEMBERS: [HeaderName; 1] = [BAGGAGE];
+
+impl<'p> Hop<'p> {
+    /// A request for a service. It waits until it may go on, if it is for the application; the fields are those with
+    /// which it does.
+    pub(crate) async fn begin(
+        proxy: &'p Proxy,
+        service: &'p Service,
+        target: &route::Target,
+        head: &RequestHead,
+    ) -> Result<(Self, Fields), Refusal> {
+        let trusts = proxy.config.flow.as_ref().is_some_and(|flow| !flow.edge);
+        match (&proxy.sidecar, service.config.flow) {
+            (Some(sidecar), Some(FlowRole::Ingress)) => {
+                Self::ingress(sidecar, &service.config.name, head).await
+            }
+            (Some(sidecar), Some(FlowRole::Egress)) => {
+                Ok(Self::egress(sidecar, service, target.shard, head))
+            }
+            _ if trusts => Ok((Self { strips: false, role: Role::None }, Fields::default())),
+            _ => {
+                let mut fields = Fields::of_request(head, &MEMBERS, true);
+                write_call(&mut fields.map, None);
+                Ok((Self { strips: true, role: Role::None }, fields))
+            }
+        }
+    }
+
+    async fn ingress(
+        sidecar: &'p Sidecar,
+        resource: &'p str,
+        head: &RequestHead,
+    ) -> Result<(Self, Fields), Refusal> {
+        let mut fields = Fields::of_request(head, &ALL, true);
+        let (flow, is_edge) = (&sidecar.flow, sidecar.config.edge);
+        let arrival = Arrival::read(flow, &fields.map, is_edge, || sidecar.workflow(head));
+        arrival.strip(&mut fields.map);
+        let admitted = match arrival.admit().await {
+            Ok(admitted) => admitted,
+            Err(rejected) => {
+                let mut fields = Fields { strips: true, ..Fields::default() };
+                arrival.reject(&mut fields.map);
+                return Err(Refusal { reason: rejected.reason, fields });
+            }
+        };
+        let context = admitted.context().clone();
+        // An application that does not expect a time-out gets none.
+        let has_timeout = fields.map.contains_key(GRPC_TIMEOUT);
+        context.write(&mut fields.map, 0.0);
+        if !has_timeout {
+            fields.map.remove(GRPC_TIMEOUT);
+        }
+        let traces = sidecar.traces.as_ref();
+        let traced = traces.map(|traces| traces.begin(&context, &mut fields.map, is_edge));
+        let admitted = Some(admitted);
+        let ingress = Ingress { resource, arrival, context, admitted, _traced: traced };
+        Ok((Self { strips: true, role: Role::Ingress(Box::new(ingress)) }, fields))
+    }
+
+    fn egress(
+        sidecar: &'p Sidecar,
+        service: &'p Service,
+        shard: usize,
+        head: &RequestHead,
+    ) -> (Self, Fields) {
+        let mut fields = Fields::of_request(head, &ALL, true);
+        let found = sidecar.traces.as_ref().and_then(|traces| traces.find(&fields.map));
+        let context = found.unwrap_or_else(|| Context::of_call(&sidecar.flow, &fields.map));
+        // Which server gets it is not known yet, so each is wanted to take its part.
+        let (targets, servers) = (service.targets(shard), service.servers(shard));
+        let wanted = servers.iter().map(|server| targets[server.index()].wanted(&context));
+        let wanted = wanted.sum::<f64>() / servers.len() as f64;
+        context.write(&mut fields.map, wanted);
+        let watch = Arc::new(Copies { context: context.clone(), targets: Arc::clone(targets) });
+        (Self { strips: true, role: Role::Egress { watch, context } }, fields)
+    }
+
+    /// What watches the copies of the query.
+    pub(crate) fn watch(&self) -> Option<Arc<dyn Watch>> {
+        match &self.role {
+            Role::Egress { watch, .. } => Some(Arc::clone(watch) as _),
+            Role::Ingress(_) | Role::None => None,
+        }
+    }
+
+    /// When the query is late.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match &self.role {
+            Role::Egress { context, .. } => context.deadline(),
+            Role::Ingress(ingress) => ingress.context.deadline(),
+            Role::None => None,
+        }
+    }
+
+    /// Sends the query, once the application has a slot for it, if that is where it goes.
+    pub(crate) async fn run<T>(
+        &self,
+        ask: impl Future<Output = (Option<T>, Outcome)>,
+    ) -> (Option<T>, Outcome) {
+        let Role::Ingress(of) = &self.role else { return ask.await };
+        match of.context.subtask(of.resource, None, ask).await {
+            Ok(asked) => asked,
+            Err(rejected) => match rejected.reason {
+                Reason::Late => (None, Err(QueryError::Expired)),
+                Reason::Full => (None, Err(QueryError::QueueFull)),
+            },
+        }
+    }
+
+    /// It has a response, or will have none: what the response says.
+    pub(crate) fn responds(&mut self, outcome: &Outcome) -> Fields {
+        let mut fields = Fields { strips: self.strips, ..Fields::default() };
+        if let Role::Ingress(of) = &mut self.role
+            && let Some(admitted) = of.admitted.take()
+        {
+            let status = outcome.as_ref().ok().map(|response| response.response.head.status());
+            let is_good = status.is_some_and(|status| status < 500 && status != 429);
+            of.arrival.respond(&mut fields.map, admitted, is_good);
+        }
+        fields
+    }
+}
+
+/// What becomes of a query.
+type Outcome = Result<QueryResponse<Response>, QueryError<Response>>;
+
+/// The copies of a call.
+#[derive(Debug)]
+struct Copies {
+    context: Context,
+    /// By server of the cell.
+    targets: Arc<[Target]>,
+}
+
+impl Watch for Copies {
+    fn sent(&self, server: ServerId) {
+        self.targets[server.index()].called(&self.context);
+    }
+
+    fn received(&self, server: ServerId, head: &ResponseHead) {
+        let mut response = http::Response::new(());
+        if let Ok(status) = http::StatusCode::from_u16(head.status()) {
+            *response.status_mut() = status;
+        }
+        for name in [RATE, SPENT] {
+            let value = head.header(name.as_str()).map(HeaderValue::from_bytes);
+            if let Some(Ok(value)) = value {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        // What it spent is in the time of the request already.
+        self.targets[server.index()].returned(&self.context, &response);
+    }
+}

@@ -1,0 +1,71 @@
+//! The proxy as the sidecar of one process of a graph of services: Cicero for services in any language.
+//!
+//! Source: document 002 §5.2, as in `curtail_flow`, whose process this holds. `hop.rs` is a request's way through it, and
+//! `traces.rs` finds the request that a call belongs to.
+//!
+//! The resource that requests take turns on is the application: its slots. What it does inside is not seen, so the time
+//! of a request there includes that of its calls, and what calls spent is not added to it.
+//!
+//! Cost: that of `curtail_flow`, and one lock per request and per call for the table of traces.
+
+mod hop;
+mod traces;
+
+use std::sync::Arc;
+
+use curtail_flow::{BuildError, Config as FlowConfig, Flow, ResourceSpec, Target};
+use curtail_http1::RequestHead;
+
+use crate::config::{self, Config, FlowRole, Key};
+use crate::route;
+pub(crate) use hop::{Fields, Hop, Refusal};
+use traces::Traces;
+
+/// A sidecar while it runs.
+#[derive(Debug)]
+pub(crate) struct Sidecar {
+    pub(crate) flow: Flow,
+    config: config::Flow,
+    /// Of requests that are served, where the application may call others.
+    traces: Option<Traces>,
+}
+
+impl Sidecar {
+    /// None where no service has a role.
+    pub(crate) fn new(config: &Config) -> Result<Option<Self>, BuildError> {
+        let has = |role| config.services.iter().any(|service| service.flow == Some(role));
+        let (ingress, egress) = (has(FlowRole::Ingress), has(FlowRole::Egress));
+        let Some(of) = config.flow.as_ref().filter(|_| ingress || egress) else { return Ok(None) };
+        let interval_ns = of.interval.as_nanos() as u64;
+        let parameters =
+            FlowConfig { discipline: of.discipline, interval_ns, ..FlowConfig::default() };
+        let mut builder = Flow::builder(&of.service).config(parameters);
+        for (name, spec) in &of.workflows {
+            builder = builder.workflow(name, *spec);
+        }
+        let services = config.services.iter();
+        for service in services.filter(|service| service.flow == Some(FlowRole::Ingress)) {
+            let slots = service.slots.saturating_mul(service.servers.len() as u32);
+            let queue = service.limits.queue.max(1);
+            builder = builder.resource(&service.name, ResourceSpec { slots, queue });
+        }
+        let traces = egress.then(Traces::default);
+        Ok(Some(Self { flow: builder.build()?, config: of.clone(), traces }))
+    }
+
+    /// The servers of a cell as instances of a service that the application calls.
+    pub(crate) fn targets(&self, service: &str, cell: &config::Cell) -> Arc<[Target]> {
+        let target = |address| Target::new(self.flow.clone(), service, &format!("{address}"));
+        cell.addresses.iter().map(target).collect()
+    }
+
+    /// The workflow that a request without metadata names, if that is one of the configuration: clients make no others.
+    fn workflow(&self, head: &RequestHead) -> Option<String> {
+        let key: &Key = self.config.workflow_by.as_ref()?;
+        let target = head.path_and_query();
+        let target = target.split_once('?').unwrap_or((target, ""));
+        let value = route::value(key, target, |name| head.values(name)).ok()??;
+        let known = self.config.workflows.iter().map(|(name, _)| name);
+        known.into_iter().find(|name| name.as_bytes() == &*value).cloned()
+    }
+}

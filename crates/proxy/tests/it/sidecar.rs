@@ -1,0 +1,257 @@
+//! The sidecar: what it admits, what goes along with requests and calls, and what it learns from their responses.
+
+use std::net::SocketAddr;
+
+use curtail_flow::metadata::parse_rate;
+use curtail_http1::server::Connection;
+use curtail_http1::{Limits, RequestHead, Timeouts};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::harness::{Backend, Client, HELLO, Proxy, Response, config, eventually, service};
+
+const INGRESS: &str = "name = \"app\"\nflow = \"ingress\"";
+const TENANTS: &str = "workflow_by = { header = \"x-tenant\" }\n\
+    [[flow.workflow]]\nname = \"a\"\n[[flow.workflow]]\nname = \"b\"\n";
+/// Of another process, which wants 100 requests per second.
+const CALL: &str = "baggage: curtail=1:a:0:0:0:0:beef:186a0\r\n";
+
+/// A sidecar of a process of `front` whose application is there.
+async fn sidecar(flow: &str, service_lines: &str, app: SocketAddr, more: &str) -> Proxy {
+    let app = service(&format!("{INGRESS}\n{service_lines}"), &[app]);
+    Proxy::start(&config("", &format!("[flow]\nservice = \"front\"\n{flow}\n{app}{more}"))).await
+}
+
+async fn ask(address: SocketAddr, fields: &str) -> Response {
+    let mut client = Client::connect(address).await;
+    client.send(format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n")).await;
+    client.response().await
+}
+
+async fn workflow(proxy: &Proxy, name: &str) -> Value {
+    let status = proxy.status().await;
+    let all = status["flow"]["workflows"].as_array().cloned().expect("a list");
+    all.into_iter().find(|workflow| workflow["name"] == name).expect("it is configured")
+}
+
+#[tokio::test]
+async fn at_an_edge_a_request_gets_its_workflow_and_loses_what_clients_may_not_say() {
+    let app =
+        Backend::says("HTTP/1.1 200 OK\r\ncontent-length: 0\r\ncurtail-rate: inf:inf:\r\n\r\n");
+    let app = app.await;
+    let proxy = sidecar(&format!("edge = true\n{TENANTS}"), "", app.address, "").await;
+    let lie = "baggage: user=7;p, curtail=1:b:0:0:0:0:beef:186a0\r\ncurtail-rate: 5\r\n";
+    for (tenant, named) in [("a", "a"), ("none", "default")] {
+        let response = ask(proxy.http, &format!("x-tenant: {tenant}\r\n{lie}")).await;
+        assert_eq!(response.status, 200);
+        assert!(!response.head.contains("curtail-"), "{}", response.head);
+        let seen = app.seen().pop().expect("it was asked");
+        let [baggage] = &seen.header("baggage")[..] else { panic!("one line: {}", seen.head) };
+        assert!(baggage.starts_with(&format!("curtail=1:{named}:0:0:")), "{baggage}");
+        assert!(baggage.ends_with(":0,user=7;p"), "{baggage}");
+        assert_eq!(seen.header("curtail-rate"), [""; 0]);
+        assert_eq!(workflow(&proxy, named).await["admitted"], 1);
+    }
+    assert_eq!(workflow(&proxy, "b").await["admitted"], 0);
+    let labels = [("service", "front"), ("workflow", "a")];
+    assert_eq!(proxy.count("curtail_flow_admitted_total", &labels).await, 1);
+    assert_eq!(proxy.metric("curtail_flow_resource_slots", &[("resource", "app")]).await, 1.0);
+}
+
+#[tokio::test]
+async fn inside_callers_hear_what_the_process_bears_and_what_was_spent() {
+    let app = Backend::says(HELLO).await;
+    let proxy = sidecar(TENANTS, "", app.address, "").await;
+    let response = ask(proxy.http, CALL).await;
+    assert!(response.header("curtail-rate").and_then(parse_rate).is_some(), "{}", response.head);
+    let spent = response.header("curtail-spent").expect("it was served");
+    assert!(!spent.starts_with("0:"), "the time in the application counts: {spent}");
+    let without = ask(proxy.http, "x-tenant: a\r\n").await;
+    assert!(!without.head.contains("curtail-"), "{}", without.head);
+    assert_eq!(workflow(&proxy, "a").await["admitted"], 2);
+}
+
+#[tokio::test]
+async fn workflows_take_turns_and_what_finds_no_place_is_rejected() {
+    let app = Backend::gated(HELLO).await;
+    let proxy = sidecar(TENANTS, "queue = 2", app.address, "").await;
+    let mut clients = Vec::new();
+    for (waiting, tenant) in ["a", "a", "a", "b"].into_iter().enumerate() {
+        let mut client = proxy.client().await;
+        client.send(format!("GET / HTTP/1.1\r\nhost: x\r\nx-tenant: {tenant}\r\n\r\n")).await;
+        let waits = format!("{waiting} to wait");
+        let resource = [("resource", "app")];
+        eventually(&waits, async || {
+            proxy.count("curtail_flow_resource_waiting", &resource).await == waiting as u64
+        })
+        .await;
+        clients.push(client);
+    }
+    let full = ask(proxy.http, "x-tenant: a\r\n").await;
+    assert_eq!((full.status, full.header("retry-after")), (503, Some("1")));
+    app.open(4);
+    for mut client in clients {
+        assert_eq!(client.response().await.text(), "hello");
+    }
+    let seen = app.seen();
+    let tenants: Vec<_> = seen.iter().flat_map(|seen| seen.header("x-tenant")).collect();
+    assert_eq!(tenants.iter().position(|tenant| *tenant == "b"), Some(2), "{tenants:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_in_time_is_rejected_with_an_announcement() {
+    let app = Backend::says(HELLO).await;
+    let limited = "[[flow.workflow]]\nname = \"a\"\nlimit = 0.001\n";
+    let proxy = sidecar(limited, "", app.address, "").await;
+    let mut late = ask(proxy.http, CALL).await;
+    eventually("the limit", async || workflow(&proxy, "a").await["rate"] == 0.001).await;
+    eventually("a rejection", async || {
+        late = ask(proxy.http, &format!("{CALL}grpc-timeout: 50m\r\n")).await;
+        late.status != 200
+    })
+    .await;
+    assert_eq!((late.status, late.header("retry-after")), (503, Some("1")));
+    assert!(late.text().contains("deadline"), "{}", late.text());
+    assert_eq!(
+        late.header("curtail-rate").and_then(parse_rate).map(|of| of.rate < 1.0),
+        Some(true)
+    );
+    assert_eq!(late.header("curtail-spent"), None);
+    let reason = [("workflow", "a"), ("reason", "late")];
+    assert_eq!(proxy.count("curtail_flow_rejected_total", &reason).await, 1);
+    assert_eq!(proxy.count("curtail_requests_total", &[("outcome", "shed")]).await, 1);
+}
+
+#[tokio::test]
+async fn a_plain_proxy_takes_out_our_metadata_alone_unless_it_is_inside() {
+    let fields = "baggage: user=7, x=1\r\nbaggage: curtail=1:b:0:0:0:0:1:1\r\ncurtail-rate: 5\r\n";
+    let said = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\ncurtail-rate: inf:inf:\r\n\r\n";
+    let backend = Backend::says(said).await;
+    let plain = service("", &[backend.address]);
+    for (flow, is_inside) in [("", false), ("[flow]\nedge = true\n", false), ("[flow]\n", true)] {
+        let proxy = Proxy::start(&config("", &format!("{flow}{plain}"))).await;
+        let response = ask(proxy.http, fields).await;
+        let seen = backend.seen().pop().expect("it was asked");
+        let baggage = seen.header("baggage").join(",");
+        assert_eq!(baggage.contains("curtail"), is_inside, "{flow} {baggage}");
+        assert!(baggage.contains("user=7"), "{flow} {baggage}");
+        assert_eq!(!seen.header("curtail-rate").is_empty(), is_inside, "{flow}");
+        assert_eq!(response.header("curtail-rate").is_some(), is_inside, "{flow}");
+    }
+    let proxy = Proxy::start(&config("", &plain)).await;
+    let others = "baggage:  user = 7 , x=1\r\nbaggage: curtailed=1\r\n";
+    ask(proxy.http, others).await;
+    let seen = backend.seen().pop().expect("it was asked");
+    assert_eq!(seen.header("baggage"), ["user = 7 , x=1", "curtailed=1"], "it stays as it is");
+}
+
+/// An application that calls a service once per request, with these fields of it.
+async fn serve(listener: TcpListener, next: SocketAddr, propagates: &'static [&'static str]) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(async move {
+            let mut caller = Connection::new(stream, Limits::default(), Timeouts::default());
+            while let Ok(Some(request)) = caller.next_request().await {
+                let called = call(&request.head, next, propagates).await;
+                let head = called.head.into_bytes();
+                let _ = caller.respond(called.status, [("x", "y")], &head).await;
+            }
+        });
+    }
+}
+
+async fn call(head: &RequestHead, next: SocketAddr, propagates: &[&str]) -> Response {
+    let text = |value| String::from_utf8_lossy(value).into_owned();
+    let values = |name: &'static str| head.values(name).map(move |value| (name, text(value)));
+    let fields = propagates.iter().flat_map(|name| match *name {
+        "traceparent" => values("traceparent").collect::<Vec<_>>(),
+        _ => values("baggage").collect(),
+    });
+    let fields: String = fields.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    ask(next, &fields).await
+}
+
+struct Chain {
+    front: Proxy,
+    store: Proxy,
+    disk: Backend,
+    app: JoinHandle<()>,
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.app.abort();
+    }
+}
+
+/// A front at a trust edge, whose application calls a store, where workflow a has a limit.
+async fn chain(disk: Backend, propagates: &'static [&'static str]) -> Chain {
+    let of_store =
+        "[[flow.workflow]]\nname = \"a\"\nlimit = 50.0\n[[flow.workflow]]\nname = \"b\"\n";
+    let store = sidecar(of_store, "", disk.address, "").await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let app = listener.local_addr().expect("an address");
+    let next = service(
+        "name = \"store\"\npolicy = \"random\"\nflow = \"egress\"\nlisten = \"127.0.0.1:0\"",
+        &[store.http],
+    );
+    let front = sidecar(&format!("edge = true\n{TENANTS}"), "slots = 8", app, &next).await;
+    let egress = front.own.expect("the store has an address");
+    let app = tokio::spawn(serve(listener, egress, propagates));
+    Chain { front, store, disk, app }
+}
+
+#[tokio::test]
+async fn calls_carry_the_workflow_of_their_request_and_bring_back_rates() {
+    let chain = chain(Backend::says(HELLO).await, &["traceparent"]).await;
+    assert_eq!(workflow(&chain.front, "a").await["downstream_rate"], Value::Null);
+    eventually("an announcement", async || {
+        let response = ask(chain.front.http, "x-tenant: a\r\n").await;
+        assert_eq!(response.status, 200);
+        let heard = response.text();
+        assert!(!heard.contains("curtail-"), "the application got {heard}");
+        workflow(&chain.front, "a").await["downstream_rate"].as_f64().is_some()
+    })
+    .await;
+    let rate = workflow(&chain.front, "a").await["downstream_rate"].as_f64().expect("a number");
+    assert!(rate <= 50.0, "the store bears 50 per second, and each request calls it once: {rate}");
+    let seen = chain.disk.seen().pop().expect("it was asked");
+    let baggage = seen.header("baggage").join(",");
+    assert!(baggage.starts_with("curtail=1:a:"), "{baggage}");
+    assert_eq!(seen.header("x-tenant"), [""; 0], "only the trace says whose request it is");
+    assert_eq!(workflow(&chain.store, "b").await["admitted"], 0);
+    assert!(workflow(&chain.store, "a").await["admitted"].as_u64() >= Some(1));
+}
+
+#[tokio::test]
+async fn without_a_trace_baggage_names_the_workflow_and_without_both_none() {
+    for (propagates, named) in [(&["baggage"][..], "b"), (&[], "default")] {
+        let chain = chain(Backend::says(HELLO).await, propagates).await;
+        assert_eq!(ask(chain.front.http, "x-tenant: b\r\n").await.status, 200);
+        assert_eq!(workflow(&chain.store, named).await["admitted"], 1, "{propagates:?}");
+        let seen = chain.disk.seen().pop().expect("it was asked");
+        assert!(seen.header("baggage")[0].starts_with(&format!("curtail=1:{named}:")));
+    }
+}
+
+#[tokio::test]
+async fn calls_are_at_their_own_address_only_and_go_on_while_the_proxy_drains() {
+    let mut chain = chain(Backend::gated(HELLO).await, &["traceparent"]).await;
+    let mut client = chain.front.client().await;
+    client.send("GET / HTTP/1.1\r\nhost: x\r\nx-tenant: a\r\n\r\n").await;
+    chain.disk.has_seen(1).await;
+    let second = Client::connect(chain.front.own.expect("an address")).await;
+    chain.front.drain();
+    eventually("the listener to close", async || {
+        tokio::net::TcpStream::connect(chain.front.http).await.is_err()
+    })
+    .await;
+    let mut second = second;
+    second.ask("/").await;
+    chain.disk.open(2);
+    assert_eq!(client.response().await.status, 200);
+    assert_eq!(second.response().await.text(), "hello");
+    drop(client);
+    drop(second);
+    assert_eq!(chain.front.ended().await, 0);
+}

@@ -1,0 +1,282 @@
+//! HotROD behind sidecars: three tenants at a modest rate, and a fourth that sends far more than its fair share.
+//!
+//! HotROD is Jaeger's example of a graph of services, in Go. Each of its services that speak HTTP gets a sidecar by
+//! `eval/soa/hotrod/*.toml`, its driver is called directly. The database of its customer service serves one query at a
+//! time. It is built without one thing: its Redis fails every fifth time, and requests with three such failures in a row
+//! fail, which is by chance 5 to 8 % of all, the more there are. The baseline is the same proxies without `[flow]`, which
+//! queue in the order of arrival.
+//!
+//! Tenants a, b and c are one open loop, so that there is one p99 of all three; d is another. A response is good if its
+//! status is 200, which it has within the proxies' timeout of 2 s; latencies are of those, from when they were due.
+//!
+//! Cost: about 4 · (seconds + 8).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Whose `examples/hotrod` is built.
+const MODULE: &str = "github.com/jaegertracing/jaeger";
+const VERSION: &str = "v1.62.0";
+/// Where Redis fails, and what is built in place of that.
+const FAILS: (&str, &str) = ("es.countTillError = 5", "es.countTillError = 1 << 62");
+/// Its services with the ports that they listen at and call, as the configurations have them.
+const SERVICES: [(&str, &[&str], u16); 4] = [
+    ("frontend", &["-f", "18180", "-c", "18081", "-d", "18182", "-r", "18083"], 18180),
+    ("customer", &["-c", "18181"], 18181),
+    ("driver", &["-d", "18182"], 18182),
+    ("route", &["-r", "18183"], 18183),
+];
+const SIDECARS: [(&str, &str, u16); 3] = [
+    ("frontend", include_str!("../hotrod/frontend.toml"), 18080),
+    ("customer", include_str!("../hotrod/customer.toml"), 18281),
+    ("route", include_str!("../hotrod/route.toml"), 18283),
+];
+const URL: &str = "http://127.0.0.1:18080/dispatch?customer=123";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The program; built with go where none is given
+    #[arg(long, value_name = "FILE")]
+    hotrod: Option<PathBuf>,
+    /// Where it is built, and configurations are written
+    #[arg(long, value_name = "DIR", default_value = "out/hotrod")]
+    dir: PathBuf,
+    #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
+    curtail: PathBuf,
+    /// What a query takes at the database, at the median; its deviation is 30 ms, so the mean is 18 ms
+    #[arg(long, default_value = "10ms")]
+    query: String,
+    /// Requests per second of a, b and c together
+    #[arg(long, default_value_t = 18.0)]
+    rate: f64,
+    /// Requests per second of d: the database bears about 55 in all, so a fair share is about 14
+    #[arg(long, default_value_t = 160.0)]
+    flood: f64,
+    /// Of each of the four runs, after 10 s that do not count
+    #[arg(long, default_value_t = 58)]
+    seconds: u32,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of the requests of some tenants.
+#[derive(Debug, Serialize)]
+struct Tenants {
+    sent: u64,
+    /// The share of good responses.
+    goodput: f64,
+    /// Of good responses.
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Outcome {
+    sidecars: &'static str,
+    /// Without d.
+    calm: BTreeMap<&'static str, Tenants>,
+    flood: BTreeMap<&'static str, Tenants>,
+}
+
+/// What is missing on this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("SKIPPED: {0}")]
+pub(crate) struct Lacking(String);
+
+/// A process that ends with this, or with the thread that started it.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn spawn(command: &mut Command, port: u16) -> Result<Process> {
+    let mut process = Process(command.spawn().context("setpriv does not start")?);
+    let since = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if let Some(status) = process.0.try_wait()? {
+            bail!("{command:?} ended ({status}) before it listened at {port}; is the port in use?");
+        }
+        ensure!(since.elapsed() < Duration::from_secs(20), "{command:?} does not listen at {port}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(process)
+}
+
+/// The program, built where it is not there yet.
+fn hotrod(args: &Args) -> Result<PathBuf> {
+    if let Some(given) = &args.hotrod {
+        ensure!(given.is_file(), Lacking(format!("{} is no file", given.display())));
+        return Ok(given.clone());
+    }
+    let built = args.dir.join("hotrod");
+    if built.is_file() {
+        return Ok(built);
+    }
+    let from = format!("{MODULE}@{VERSION}");
+    let said: Value = serde_json::from_str(&go(&args.dir, &["mod", "download", "-json", &from])?)?;
+    let cached = said["Dir"].as_str().context("go does not say where the module is")?;
+    let copy = args.dir.join("jaeger");
+    // What go downloads cannot be written.
+    let words = ["-rT", "--no-preserve=mode", cached];
+    let copied = Command::new("cp").args(words).arg(&copy).status();
+    ensure!(copied.is_ok_and(|status| status.success()), "{cached} cannot be copied");
+    let redis = copy.join("examples/hotrod/services/driver/redis.go");
+    let text = fs::read_to_string(&redis)?;
+    ensure!(text.contains(FAILS.0), "{} is not that of {VERSION}", redis.display());
+    fs::write(&redis, text.replace(FAILS.0, FAILS.1))?;
+    go(&copy, &["build", "-o", "../hotrod", "./examples/hotrod"])?;
+    Ok(built)
+}
+
+/// What go prints.
+fn go(folder: &Path, words: &[&str]) -> Result<String> {
+    let done = Command::new("go").args(words).current_dir(folder).output();
+    let done = done.map_err(|error| Lacking(format!("go cannot be run: {error}")))?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.status.success(), Lacking(format!("go {}: {}", words.join(" "), said.trim())));
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// A configuration without its table `[flow]` and the roles in it.
+fn plain(text: &str) -> String {
+    let mut in_flow = false;
+    let kept = text.lines().filter(|line| {
+        if line.starts_with('[') {
+            in_flow = line.starts_with("[flow]") || line.starts_with("[[flow.");
+        }
+        !in_flow && !line.starts_with("flow = ")
+    });
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+/// All processes; the sidecars have this in their configurations.
+fn processes(args: &Args, hotrod: &Path, of: impl Fn(&str) -> String) -> Result<Vec<Process>> {
+    let mut all = Vec::new();
+    for (name, ports, port) in SERVICES {
+        let mut command = start(hotrod);
+        command.arg(name).args(ports).args(["-D", &args.query, "-W", "200"]);
+        // There is no collector to send spans to.
+        command.env("OTEL_TRACES_SAMPLER", "always_off");
+        all.push(spawn(&mut command, port)?);
+    }
+    for (name, text, port) in SIDECARS {
+        let file = args.dir.join(format!("{name}.toml"));
+        fs::write(&file, of(text))?;
+        let mut command = start(&args.curtail);
+        all.push(spawn(command.args(["proxy", "--config"]).arg(file), port)?);
+    }
+    Ok(all)
+}
+
+fn load(args: &Args, tenants: &[&str], rate: f64, seed: u64) -> Result<Child> {
+    let line = |tenant| {
+        let path = "/dispatch?customer=123";
+        format!("{}\n", serde_json::json!({ "path": path, "headers": { "x-tenant": tenant } }))
+    };
+    let file = args.dir.join(format!("{}.queries", tenants.concat()));
+    fs::write(&file, tenants.iter().map(line).collect::<String>())?;
+    let mut command = start(&args.curtail);
+    command.args(["load", URL, "--json", "--warmup", "10s", "--connections", "1000", "--queries"]);
+    command.arg(file).args(["--rate", &rate.to_string(), "--seed", &seed.to_string()]);
+    command.args(["--duration", &format!("{}s", args.seconds)]);
+    command.stdout(Stdio::piped()).spawn().context("the load does not start")
+}
+
+fn tenants(loading: Child) -> Result<Tenants> {
+    let done = loading.wait_with_output()?;
+    let said: Value = serde_json::from_slice(&done.stdout).context("the load said no JSON")?;
+    let number = |pointer: &str| said.pointer(pointer).and_then(Value::as_f64);
+    let sent = number("/requests").context("the load says nothing of its requests")?;
+    let bad = said["errors"].as_object().into_iter().flatten();
+    let bad: f64 = bad.filter_map(|(_, count)| count.as_f64()).sum();
+    let ms = |pointer| number(pointer).map_or(f64::NAN, |ns| ns / 1e6);
+    Ok(Tenants {
+        sent: sent as u64,
+        goodput: (sent - bad) / sent,
+        p50_ms: ms("/latency_ns/p50"),
+        p99_ms: ms("/latency_ns/p99"),
+    })
+}
+
+fn turn(args: &Args, floods: bool) -> Result<BTreeMap<&'static str, Tenants>> {
+    let others = load(args, &["a", "b", "c"], args.rate, 1)?;
+    let flood = if floods { Some(load(args, &["d"], args.flood, 2)?) } else { None };
+    let mut all = BTreeMap::from([("others", tenants(others)?)]);
+    if let Some(flood) = flood {
+        all.insert("d", tenants(flood)?);
+    }
+    Ok(all)
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    fs::create_dir_all(&args.dir)?;
+    let hotrod = hotrod(args)?.canonicalize()?;
+    let mut outcomes = Vec::new();
+    for sidecars in ["flow", "plain"] {
+        let has_flow = sidecars == "flow";
+        let of = |text: &str| if has_flow { text.to_owned() } else { plain(text) };
+        let _processes = processes(args, &hotrod, of)?;
+        let calm = turn(args, false)?;
+        eprintln!("{sidecars}, calm: {calm:?}");
+        let flood = turn(args, true)?;
+        eprintln!("{sidecars}, flood: {flood:?}");
+        outcomes.push(Outcome { sidecars, calm, flood });
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcomes)?);
+        return Ok(());
+    }
+    println!(
+        "{:10}{:8}{:8}{:>8}{:>10}{:>10}{:>10}",
+        "sidecars", "load", "of", "sent", "good", "p50 ms", "p99 ms"
+    );
+    for Outcome { sidecars, calm, flood } in &outcomes {
+        for (load, turn) in [("calm", calm), ("flood", flood)] {
+            for (of, Tenants { sent, goodput, p50_ms, p99_ms }) in turn {
+                println!(
+                    "{sidecars:10}{load:8}{of:8}{sent:>8}{goodput:>10.3}{p50_ms:>10.0}{p99_ms:>10.0}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_baseline_has_the_same_services_and_no_flow() {
+        for (name, text, _) in SIDECARS {
+            let baseline = plain(text);
+            assert!(!baseline.contains("flow"), "{name}:\n{baseline}");
+            assert!(baseline.contains("[listen]") && baseline.contains("slots = "), "{name}");
+            assert_eq!(
+                baseline.matches("[[service]]").count(),
+                text.matches("[[service]]").count()
+            );
+        }
+    }
+}
