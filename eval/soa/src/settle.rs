@@ -105,6 +105,8 @@ fn chain(depth: u32, width: u32, step: Step, quantile: f64) -> GraphFile {
         name: name(at),
         instances: width,
         route: "random".to_owned(),
+        fluctuates: None,
+        fault: Vec::new(),
         resource: vec![resource(at)],
     };
     let steps = |at: u32| match at + 1 == depth {

@@ -10,6 +10,7 @@
 mod books;
 mod clients;
 mod control;
+mod file;
 mod guard;
 mod parts;
 mod plan;
@@ -28,10 +29,11 @@ pub use guard::{Ask, Guard};
 pub use parts::deadline_ns;
 pub use plan::{Act, Node, Plan as RequestPlan};
 pub use replicate::{Replicated, replicate};
-pub use spec::{
-    ClientsFile, Graph, GraphError, GraphFile, ResourceFile, Service, ServiceFile, Workflow,
+pub use file::{
+    ClientsFile, FaultFile, FaultKind, FluctuationFile, GraphFile, ResourceFile, ServiceFile,
     WorkflowFile,
 };
+pub use spec::{Graph, GraphError, Service, Workflow};
 
 /// One run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
