@@ -25,14 +25,14 @@ use crate::parallel::Plan;
 pub use books::{Book, Ending, Figures, Sample, ServiceOutcome, WorkflowOutcome};
 pub use clients::Senders;
 pub use control::Control;
-pub use guard::{Ask, Guard};
-pub use parts::deadline_ns;
-pub use plan::{Act, Node, Plan as RequestPlan};
-pub use replicate::{Replicated, replicate};
 pub use file::{
     ClientsFile, FaultFile, FaultKind, FluctuationFile, GraphFile, ResourceFile, ServiceFile,
     WorkflowFile,
 };
+pub use guard::{Ask, Guard};
+pub use parts::deadline_ns;
+pub use plan::{Act, Node, Plan as RequestPlan};
+pub use replicate::{Replicated, replicate};
 pub use spec::{Graph, GraphError, Service, Workflow};
 
 /// One run.

@@ -1,7 +1,9 @@
 //! What a world of [`super::world`] is made of: visits, requests, sub-tasks, processes and events.
 
 use curtail_dist::seed;
-use curtail_kernel::flow::{Announcement, InstanceId, Process, Progress, ResourceId, Spent, WorkflowId};
+use curtail_kernel::flow::{
+    Announcement, InstanceId, Process, Progress, ResourceId, Spent, WorkflowId,
+};
 use curtail_kernel::stage::JobId;
 use curtail_kernel::{CopyId, Scheduler, Timestamp};
 

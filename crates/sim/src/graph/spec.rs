@@ -50,7 +50,10 @@ pub(super) enum Route {
 /// What changes at a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    Slots { resource: u32, slots: u32 },
+    Slots {
+        resource: u32,
+        slots: u32,
+    },
     Down,
     Up,
     /// Its work takes so many times as long.
@@ -318,9 +321,8 @@ fn route(at: &str, text: &str) -> Result<Route, GraphError> {
         (_, Some(Ok(blocks))) if blocks > 0 => Ok(Route::Key { blocks }),
         _ => {
             // Calls do not wait at their callers, so C3 ranks only.
-            let parse = |text: &str| {
-                Policy::parse(text, None).ok().filter(|of| of.rate().is_none())
-            };
+            let parse =
+                |text: &str| Policy::parse(text, None).ok().filter(|of| of.rate().is_none());
             let policy = parse(text).or_else(|| parse(&format!("{text}+unpaced")));
             match policy.filter(|policy| !policy.hedges() && !policy.pulls()) {
                 Some(policy) => Ok(Route::Pick(policy)),

@@ -110,7 +110,9 @@ impl World<'_> {
     pub(super) fn reroute(&mut self, root: u32, node: u32) {
         let planned = self.roots[root as usize].plan.nodes[node as usize].instance;
         let service = self.instances[planned as usize].service as usize;
-        if !self.is_known_down(planned) || matches!(self.graph.services[service].route, Route::Key { .. }) {
+        if !self.is_known_down(planned)
+            || matches!(self.graph.services[service].route, Route::Key { .. })
+        {
             return;
         }
         let first = self.firsts[service];

@@ -40,11 +40,8 @@ impl World<'_> {
         }
         // The frame that is to come.
         let query = QueryId(self.free_frames.last().map_or(self.frames.len() as u32, |&of| of));
-        let arrive = Arrive {
-            may_duplicate: false,
-            may_retry: false,
-            ..Arrive::new(query, GroupId(0))
-        };
+        let arrive =
+            Arrive { may_duplicate: false, may_retry: false, ..Arrive::new(query, GroupId(0)) };
         let actions = cell.handle(now, &kernel::Event::Arrive(arrive));
         let start = actions.iter().find_map(|action| match *action {
             Action::Start { copy, server, .. } => Some((copy, server)),
@@ -69,7 +66,8 @@ impl World<'_> {
         };
         let mut callers: Vec<u32> = Vec::new();
         for endpoints in self.graph.workflows.iter().map(|of| &of.endpoints) {
-            let of = endpoints.iter().filter(|of| of.steps.iter().any(|step| calls(step, endpoints)));
+            let of =
+                endpoints.iter().filter(|of| of.steps.iter().any(|step| calls(step, endpoints)));
             callers.extend(of.map(|of| of.service));
         }
         callers.sort_unstable();
@@ -90,7 +88,13 @@ impl World<'_> {
     }
 
     /// A call that a caller picked for has ended, well or not; none: it was not made.
-    pub(super) fn unpick(&mut self, from: u32, to: u32, copy: CopyId, frame: Option<(Frame, bool)>) {
+    pub(super) fn unpick(
+        &mut self,
+        from: u32,
+        to: u32,
+        copy: CopyId,
+        frame: Option<(Frame, bool)>,
+    ) {
         let Self { instances, now, .. } = self;
         let (service, queue) = (instances[to as usize].service, instances[to as usize].here);
         let Some(cell) = &mut instances[from as usize].picks[service as usize] else { return };

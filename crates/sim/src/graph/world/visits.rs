@@ -180,7 +180,12 @@ impl World<'_> {
         self.joined(frame.0, Some(Spent::default()));
     }
 
-    pub(super) fn release(&mut self, instance: u32, resource: ResourceId, job: JobId) -> (u32, u64) {
+    pub(super) fn release(
+        &mut self,
+        instance: u32,
+        resource: ResourceId,
+        job: JobId,
+    ) -> (u32, u64) {
         let of = &mut self.instances[instance as usize];
         let served_ns = of.process.done(Timestamp(self.now), resource, job).unwrap_or(0);
         let book = &mut self.services[of.service as usize];
