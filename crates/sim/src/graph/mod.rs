@@ -3,8 +3,9 @@
 //! Source: document 002 §5.3, whose experiments are files of this kind (`eval/soa`). Every process is the kernel's
 //! [`curtail_kernel::flow::Process`], which `curtail-flow` runs in real time.
 //!
-//! What is simulated exactly: admission, queues, resources, deadlines, and the loop that adapts rates. What is not:
-//! the processes' own processing; polls, which take no time and are not lost; and cancellation: with rate control, a
+//! What is simulated exactly: admission, queues, resources, deadlines, and the loop that adapts rates, with
+//! faults ([`FaultKind`]). What is not: the processes' own processing; polls, of which only the announcements are lost or
+//! late; and cancellation: with rate control, a
 //! request that has failed or was given up is stopped everywhere at once, as when its futures are dropped.
 
 mod books;

@@ -208,13 +208,14 @@ impl Graph {
     /// # Errors
     /// There is no such parameter, or the value is out of its range.
     pub fn tuned(mut self, name: &str, value: f64) -> Result<Self, GraphError> {
-        let set = match name {
-            "loss" if (0.0..=1.0).contains(&value) => Ok(self.loss = value),
-            "loss" => Err("loss is 0 to 1, the part of all announcements"),
-            "delay" if (0.0..=60.0).contains(&value) => Ok(self.delay_ns = (value * 1e9) as u64),
-            "delay" => Err("delay is 0 to 60 s"),
-            _ => self.flow.set(name, value),
-        };
+        let mut set = Ok(());
+        match name {
+            "loss" if (0.0..=1.0).contains(&value) => self.loss = value,
+            "loss" => set = Err("loss is 0 to 1, the part of all announcements"),
+            "delay" if (0.0..=60.0).contains(&value) => self.delay_ns = (value * 1e9) as u64,
+            "delay" => set = Err("delay is 0 to 60 s"),
+            _ => set = self.flow.set(name, value),
+        }
         set.or_else(|why| wrong(format!("flow.{name} = {value}"), why))?;
         Ok(self)
     }

@@ -29,14 +29,14 @@ impl World<'_> {
         }
         let mut cell = cell?;
         let now = Timestamp(self.now);
-        if !self.graph.services[service].changes.is_empty() {
-            for server in (0..self.graph.services[service].instances).map(ServerId) {
-                let event = match self.is_known_down(first + server.0) {
-                    true => kernel::Event::ServerDown { server },
-                    false => kernel::Event::ServerUp { server },
-                };
-                cell.handle(now, &event);
-            }
+        for server in (0..self.graph.services[service].instances).map(ServerId) {
+            let event = match (self.is_known_down(first + server.0), cell.core().server(server).up)
+            {
+                (true, true) => kernel::Event::ServerDown { server },
+                (false, false) => kernel::Event::ServerUp { server },
+                _ => continue,
+            };
+            cell.handle(now, &event);
         }
         // The frame that is to come.
         let query = QueryId(self.free_frames.last().map_or(self.frames.len() as u32, |&of| of));
@@ -58,22 +58,7 @@ impl World<'_> {
     }
 
     fn cell(&self, policy: &Policy, from: u32, service: usize) -> Option<Box<dyn Scheduler>> {
-        let calls = |of: &Step, endpoints: &[super::super::spec::Endpoint]| match of {
-            Step::Call { endpoint, .. } => {
-                endpoints[*endpoint as usize].service as usize == service
-            }
-            Step::Use { .. } => false,
-        };
-        let mut callers: Vec<u32> = Vec::new();
-        for endpoints in self.graph.workflows.iter().map(|of| &of.endpoints) {
-            let of =
-                endpoints.iter().filter(|of| of.steps.iter().any(|step| calls(step, endpoints)));
-            callers.extend(of.map(|of| of.service));
-        }
-        callers.sort_unstable();
-        callers.dedup();
-        let processes = |of: &u32| self.graph.services[*of as usize].instances;
-        let clients = callers.iter().map(processes).sum::<u32>().max(1);
+        let clients = self.callers_of(service as u32).max(1);
         let limits = Limits {
             max_outstanding: Topology::MAX_GATE,
             retries: 0,
@@ -85,6 +70,22 @@ impl World<'_> {
         let name = [from.to_le_bytes(), (service as u32).to_le_bytes()].concat();
         let rng = kernel::rng(seed::stream(self.seed, &[b"pick", &name]));
         policy.build(&topology, limits, rng).ok()
+    }
+
+    /// How many processes call a service.
+    fn callers_of(&self, service: u32) -> u32 {
+        let mut callers: Vec<u32> = Vec::new();
+        for endpoints in self.graph.workflows.iter().map(|of| &of.endpoints) {
+            let calls = |step: &Step| match step {
+                Step::Call { endpoint, .. } => endpoints[*endpoint as usize].service == service,
+                Step::Use { .. } => false,
+            };
+            let callers_here = endpoints.iter().filter(|of| of.steps.iter().any(calls));
+            callers.extend(callers_here.map(|of| of.service));
+        }
+        callers.sort_unstable();
+        callers.dedup();
+        callers.iter().map(|&of| self.graph.services[of as usize].instances).sum()
     }
 
     /// A call that a caller picked for has ended, well or not; none: it was not made.

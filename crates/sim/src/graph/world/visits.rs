@@ -225,8 +225,8 @@ impl World<'_> {
 
     /// A frame has come back to its caller.
     pub(super) fn returned(&mut self, frame: u32, ok: bool) {
-        let of_frame = self.frames[frame as usize];
-        let Frame { root, parent, progress, holds, refused, .. } = of_frame;
+        let visit = self.frames[frame as usize];
+        let Frame { root, parent, progress, holds, refused, .. } = visit;
         let (to, workflow) = (self.instance_of(frame), self.workflow_of(frame));
         self.free_frames.push(frame);
         self.frames[frame as usize].root = NONE;
@@ -242,8 +242,8 @@ impl World<'_> {
         }
         let from = self.instance_of(parent);
         let link = self.link(from, to);
-        if let Some(copy) = of_frame.copy {
-            self.unpick(from, to, copy, Some((of_frame, ok)));
+        if let Some(copy) = visit.copy {
+            self.unpick(from, to, copy, Some((visit, ok)));
         }
         let signal = self.instances[to as usize].guard.as_mut().map(|guard| guard.signal(self.now));
         let of = &mut self.instances[from as usize];
