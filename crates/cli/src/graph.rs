@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// Without the clients of a workflow (repeatable)
     #[arg(long, value_name = "WORKFLOW")]
     without: Vec<String>,
+    /// Another route to a service, as store=c3 (repeatable)
+    #[arg(long, value_name = "SERVICE=ROUTE")]
+    route: Vec<String>,
     /// Another value of a parameter of the flow control, as target=0.9 (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     tune: Vec<String>,
@@ -81,6 +84,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     for name in &args.without {
         graph =
             graph.without(name).map_err(|error| Stop::BadInput(format!("--without: {error}")))?;
+    }
+    for text in &args.route {
+        let (service, route) = text.split_once('=').unwrap_or((text, ""));
+        graph = graph
+            .routed(service, route)
+            .map_err(|error| Stop::BadInput(format!("--route {text}: {error}")))?;
     }
     for text in &args.tune {
         let parts =

@@ -28,6 +28,12 @@ pub(crate) struct Args {
     /// q
     #[arg(long, default_value_t = 0.5)]
     quantile: f64,
+    /// The part of all announcements that is lost
+    #[arg(long, default_value_t = 0.0)]
+    loss: f64,
+    /// After so many seconds the others arrive
+    #[arg(long, default_value_t = 0.0)]
+    delay: f64,
     /// Of the draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -69,7 +75,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for &depth in &args.depth {
         for &width in &args.width {
             for step in [Step::Halved, Step::Doubled, Step::Demand] {
-                let graph = Graph::new(&chain(depth, width, step, args.quantile))?;
+                let graph = Graph::new(&chain(depth, width, step, args.quantile))?
+                    .tuned("loss", args.loss)?
+                    .tuned("delay", args.delay)?;
                 let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
                 let plan = Plan { threads: 1, percentiles: &[], progress: &progress, stop: &stop };
                 let control = "fq+fifo+rc".parse().map_err(anyhow::Error::msg)?;
@@ -107,6 +115,8 @@ fn chain(depth: u32, width: u32, step: Step, quantile: f64) -> GraphFile {
         name: name(at),
         instances: width,
         route: "random".to_owned(),
+        fluctuates: None,
+        fault: Vec::new(),
         resource: vec![resource(at)],
     };
     let steps = |at: u32| match at + 1 == depth {

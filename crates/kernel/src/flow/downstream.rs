@@ -11,13 +11,21 @@
 //! - **The quantile is weighted by α**, so that an instance that a workflow hardly uses does not decide. Between ranks
 //!   it is linear. With equal weights, q = 0 is the minimum, 0.5 the median, 1 the maximum.
 //! - **A silent instance** that has announced before is believed for [`super::Config::stale_ns`], counted while it is
-//!   called: one that is idle has nothing to say. Then its rate is that of its good responses, and a tenth more. It
+//!   called: one that is idle has nothing to say. Then its rate is that of its good responses, a tenth more, and
+//!   what chance adds to so few of them: else a workflow of few requests would be limited to less than it sends. It
 //!   falls to what is served, rises while all goes well, and is forgotten with the next announcement.
 
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use super::meter::{Meter, Weight};
 use super::{Config, InstanceId, Via};
+
+/// Rates that make sense, per second; metadata carries thousandths.
+const SANE: RangeInclusive<f64> = 1e-3..=1e12;
+
+/// So many more responses might have come of late from a silent instance.
+const CHANCE: f64 = 2.0;
 
 /// What an instance announces for a workflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,14 +101,16 @@ impl Downstream {
         }
     }
 
-    /// A rate that is no number, or negative, is as good as none.
+    /// A rate that is no number, or none, or absurd, is as good as no announcement: processes keep to a least rate, so 0
+    /// is nonsense, or means a caller that has said that it wants nothing.
     pub(super) fn announced(
         &mut self,
         instance: InstanceId,
         workflow: usize,
         announcement: Announcement,
     ) {
-        let is_sane = announcement.rate >= 0.0 && announcement.local >= 0.0;
+        let is_rate = |rate: f64| SANE.contains(&rate) || rate == f64::INFINITY;
+        let is_sane = is_rate(announcement.rate) && is_rate(announcement.local);
         if let Some(link) = self.link(instance, workflow).filter(|_| is_sane) {
             (link.announced, link.unheard_ns) = (Some(announcement), 0);
         }
@@ -161,7 +171,9 @@ impl Downstream {
                 };
                 let rate = if link.unheard_ns > config.stale_ns {
                     found.silent += 1;
-                    rates.rate(&link.good) * 1.1 + config.least_rate * alpha.min(1.0)
+                    let good = link.good.sum();
+                    let chance = if good > 0.0 { CHANCE } else { 0.0 };
+                    rates.rate_of(good * 1.1 + chance) + config.least_rate * alpha.min(1.0)
                 } else if announced.via.leads_to(service) {
                     announced.local
                 } else {

@@ -52,6 +52,11 @@ impl Weight {
 
     /// What was metered, per second.
     pub(super) fn rate(&self, meter: &Meter) -> f64 {
-        if self.sum > 0.0 { meter.sum() / self.sum * self.per_second } else { 0.0 }
+        self.rate_of(meter.sum())
+    }
+
+    /// What so much is per second.
+    pub(super) fn rate_of(&self, what: f64) -> f64 {
+        if self.sum > 0.0 { what / self.sum * self.per_second } else { 0.0 }
     }
 }

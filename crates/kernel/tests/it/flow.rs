@@ -124,6 +124,25 @@ fn a_silent_instance_is_believed_for_a_while_and_then_its_responses_are() {
 }
 
 #[test]
+fn nonsense_starves_no_workflow_however_few_its_requests_are() {
+    for nonsense in [0.0, f64::MIN_POSITIVE / 2.0, 1e300, f64::NAN, f64::NEG_INFINITY] {
+        let mut process = process(Config::default(), 1);
+        let instance = process.add_instance(0);
+        process.announced(Timestamp(1), instance, W, announcement(30.0));
+        let mut admitted = 0;
+        for number in 0..200 {
+            process.announced(Timestamp(number * 100 * MS), instance, W, announcement(nonsense));
+            // Ten per second, in pairs, and all that are let in get a response.
+            let requests = if number % 2 == 0 { 2 } else { 0 };
+            let entered = interval(&mut process, number, &[requests], 10, &[(instance, 1)])[0];
+            (0..entered).for_each(|_| process.returned(instance, W, true));
+            admitted += entered;
+        }
+        assert!(admitted >= 195, "{nonsense}: {admitted} of 200");
+    }
+}
+
+#[test]
 fn a_cycle_ends_where_it_would_close() {
     // A calls B, which calls A.
     let config = Config::default();

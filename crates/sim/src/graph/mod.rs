@@ -3,13 +3,15 @@
 //! Source: document 002 §5.3, whose experiments are files of this kind (`eval/soa`). Every process is the kernel's
 //! [`curtail_kernel::flow::Process`], which `curtail-flow` runs in real time.
 //!
-//! What is simulated exactly: admission, queues, resources, deadlines, and the loop that adapts rates. What is not:
-//! the processes' own processing; polls, which take no time and are not lost; and cancellation: with rate control, a
+//! What is simulated exactly: admission, queues, resources, deadlines, and the loop that adapts rates, with
+//! faults ([`FaultKind`]). What is not: the processes' own processing; polls, of which only the announcements are lost or
+//! late; and cancellation: with rate control, a
 //! request that has failed or was given up is stopped everywhere at once, as when its futures are dropped.
 
 mod books;
 mod clients;
 mod control;
+mod file;
 mod guard;
 mod parts;
 mod plan;
@@ -24,14 +26,15 @@ use crate::parallel::Plan;
 pub use books::{Book, Ending, Figures, Sample, ServiceOutcome, WorkflowOutcome};
 pub use clients::Senders;
 pub use control::Control;
+pub use file::{
+    ClientsFile, FaultFile, FaultKind, FluctuationFile, GraphFile, ResourceFile, ServiceFile,
+    WorkflowFile,
+};
 pub use guard::{Ask, Guard};
 pub use parts::deadline_ns;
 pub use plan::{Act, Node, Plan as RequestPlan};
 pub use replicate::{Replicated, replicate};
-pub use spec::{
-    ClientsFile, Graph, GraphError, GraphFile, ResourceFile, Service, ServiceFile, Workflow,
-    WorkflowFile,
-};
+pub use spec::{Graph, GraphError, Service, Workflow};
 
 /// One run.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -1,20 +1,25 @@
 //! What a world of [`super::world`] is made of: visits, requests, sub-tasks, processes and events.
 
 use curtail_dist::seed;
-use curtail_kernel::Timestamp;
-use curtail_kernel::flow::{InstanceId, Process, Progress, ResourceId, Spent};
+use curtail_kernel::flow::{
+    Announcement, InstanceId, Process, Progress, ResourceId, Spent, WorkflowId,
+};
 use curtail_kernel::stage::JobId;
+use curtail_kernel::{CopyId, Scheduler, Timestamp};
 
 use super::books::Ending;
 use super::guard::Guard;
 use super::plan::Plan;
-use super::spec::{Deadline, Graph, Workflow};
+use super::spec::{Announces, Deadline, Graph, Workflow};
 
 pub(super) const NONE: u32 = u32::MAX;
+/// The parent of a frame whose caller has died.
+pub(super) const ORPHAN: u32 = u32::MAX - 1;
 
 /// A visit of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
+    /// None: the frame is free.
     pub(super) root: u32,
     pub(super) node: u32,
     pub(super) parent: u32,
@@ -22,6 +27,8 @@ pub(super) struct Frame {
     /// Calls that have not come back.
     pub(super) pending: u32,
     pub(super) failed: bool,
+    /// It is at its process, and not on the way.
+    pub(super) is_here: bool,
     /// By its own process: turned away, or expired in a queue.
     pub(super) refused: bool,
     /// What the calls of this step spent.
@@ -30,6 +37,8 @@ pub(super) struct Frame {
     pub(super) admitted: Timestamp,
     /// The caller's resource and job that the call holds.
     pub(super) holds: Option<(ResourceId, JobId)>,
+    /// Of the caller's pick.
+    pub(super) copy: Option<CopyId>,
 }
 
 /// A request.
@@ -45,6 +54,10 @@ pub(super) struct Root {
     pub(super) is_good: bool,
     /// What is still to be done for it is not done any more.
     pub(super) is_cancelled: bool,
+    /// Its first frame has returned.
+    pub(super) is_home: bool,
+    /// Frames whose callers have died.
+    pub(super) orphans: u32,
 }
 
 /// What a sub-task is for.
@@ -77,12 +90,35 @@ impl Jobs {
 pub(super) struct Instance {
     pub(super) service: u32,
     pub(super) process: Process,
+    /// What it was at first, for when it begins anew.
+    pub(super) blank: Process,
     pub(super) guard: Option<Box<dyn Guard>>,
     /// By resource.
     pub(super) jobs: Vec<Jobs>,
     /// What it calls, by instance.
     pub(super) links: Vec<Option<InstanceId>>,
+    /// How it picks, by service.
+    pub(super) picks: Vec<Option<Box<dyn Scheduler>>>,
     pub(super) due_at: u64,
+    /// Frames that are here.
+    pub(super) here: u32,
+    /// Since when it is down; [`u64::MAX`] while it is up.
+    pub(super) down_at: u64,
+    /// How often it has died.
+    pub(super) deaths: u32,
+    /// Work takes so many times as long, by a fault, and as it fluctuates.
+    pub(super) slower: [f64; 2],
+    pub(super) announces: Announces,
+}
+
+/// An announcement on its way.
+pub(super) struct Mail {
+    pub(super) to: u32,
+    /// Of the one that it was for.
+    pub(super) deaths: u32,
+    pub(super) link: InstanceId,
+    pub(super) workflow: WorkflowId,
+    pub(super) announcement: Announcement,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,10 +126,12 @@ pub(super) enum Event {
     Send { sender: u32 },
     Deliver { frame: u32 },
     Return { frame: u32, ok: bool },
-    Ends { instance: u32, resource: u32, job: u32 },
+    Ends { instance: u32, deaths: u32, resource: u32, job: u32 },
     Due { instance: u32 },
     GiveUp { root: u32, sent: u64 },
-    Slots { instance: u32, resource: u32, slots: u32 },
+    Change { instance: u32, change: u32 },
+    Fluctuate { instance: u32 },
+    Hear,
 }
 
 /// Requests whose time in isolation is averaged.

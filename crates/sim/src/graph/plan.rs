@@ -125,7 +125,7 @@ fn route(graph: &Graph, service: u32, (name, partition): (&str, u32), rng: &mut 
     let first: u32 = before.iter().map(|service| service.instances).sum();
     let service = &graph.services[service as usize];
     let within = match service.route {
-        Route::Random => rng.next_u64(),
+        Route::Random | Route::Pick(_) => rng.next_u64(),
         Route::Key { blocks } => {
             let block = rng.next_u32() % blocks;
             let key = [name.as_bytes(), &partition.to_le_bytes(), &block.to_le_bytes()];

@@ -1,14 +1,15 @@
-//! A graph of services as it is written in a file, and checked.
+//! A graph of services, checked.
 //!
 //! A step is a line of a small language: `use disk exp:4ms` holds a resource for a time; `call bs/read x20 via
 //! connections` sends 20 calls in parallel to an endpoint of another service, each of which holds a resource of the
 //! caller meanwhile. Steps follow each other.
 
-use std::collections::BTreeMap;
-
 use curtail_dist::{Distribution, Spec, Time};
-use curtail_kernel::flow;
-use serde::Deserialize;
+use curtail_kernel::{Policy, flow};
+
+use super::file::{
+    ClientsFile, FaultKind, FluctuationFile, GraphFile, ResourceFile, ServiceFile, WorkflowFile,
+};
 
 /// Why a graph cannot be simulated: where, and how to fix it.
 #[derive(Debug, thiserror::Error)]
@@ -20,142 +21,6 @@ pub struct GraphError {
 
 pub(super) fn wrong<T>(at: impl Into<String>, why: impl Into<String>) -> Result<T, GraphError> {
     Err(GraphError { at: at.into(), why: why.into() })
-}
-
-/// A graph of services and who sends to it, as in a file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GraphFile {
-    /// How long it is simulated, as `60s`.
-    pub duration: String,
-    /// What starts before that is not counted, nor what starts less than a time-out before the end.
-    #[serde(default = "zero")]
-    pub warmup: String,
-    /// How often rates and counts are sampled.
-    #[serde(default = "one_second")]
-    pub sample: String,
-    /// One way between two processes: a distribution.
-    #[serde(default = "zero_network")]
-    pub network: String,
-    /// A client gives up after that.
-    #[serde(default = "ten_seconds")]
-    pub timeout: String,
-    /// Parameters of the flow control, by the names of [`flow::Config::NAMES`]; times in seconds.
-    #[serde(default)]
-    pub flow: BTreeMap<String, f64>,
-    /// Services; the first is the entry.
-    pub service: Vec<ServiceFile>,
-    /// Workflows.
-    pub workflow: Vec<WorkflowFile>,
-}
-
-/// A service.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ServiceFile {
-    /// Its name.
-    pub name: String,
-    /// How many processes it has.
-    pub instances: u32,
-    /// Which of them gets a call: `random`, or `key` or `key:N` for that which holds the request's partition, or one of
-    /// N blocks of it.
-    #[serde(default = "random")]
-    pub route: String,
-    /// What its processes have.
-    #[serde(default)]
-    pub resource: Vec<ResourceFile>,
-}
-
-/// A resource of each process.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ResourceFile {
-    /// Its name.
-    pub name: String,
-    /// So many sub-tasks hold it at once.
-    pub slots: u32,
-    /// So many wait.
-    #[serde(default = "ten_thousand")]
-    pub queue: u32,
-    /// From this time on it has `then_slots`.
-    pub changes_at: Option<String>,
-    /// See `changes_at`.
-    pub then_slots: Option<u32>,
-}
-
-/// A workflow.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorkflowFile {
-    /// Its name.
-    pub name: String,
-    /// After which a request is late: a time, or `4x` their mean time in isolation. The time-out, where it is not given.
-    pub deadline: Option<String>,
-    /// In how many partitions its data are.
-    #[serde(default = "four")]
-    pub partitions: u32,
-    /// Its share, relative to others.
-    #[serde(default = "one")]
-    pub weight: f64,
-    /// Requests per second that it gets in any case.
-    #[serde(default)]
-    pub guarantee: f64,
-    /// Under strict priority, and for admission by priority: larger ones come first.
-    #[serde(default)]
-    pub priority: u32,
-    /// Who sends.
-    pub clients: Vec<ClientsFile>,
-    /// By service or `service/endpoint`: the steps there.
-    pub at: BTreeMap<String, Vec<String>>,
-}
-
-/// Clients that are alike.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClientsFile {
-    /// So many requests per second, as a Poisson process.
-    pub open: Option<f64>,
-    /// Or so many clients, each of which waits for its response before it sends again.
-    pub closed: Option<u32>,
-    /// That pause in between.
-    #[serde(default = "zero")]
-    pub think: String,
-    /// After a request that failed, a closed client pauses for so long.
-    #[serde(default = "backoff")]
-    pub backoff: String,
-    /// When they begin.
-    #[serde(default = "zero")]
-    pub from: String,
-    /// When they end.
-    pub until: Option<String>,
-}
-
-fn zero() -> String {
-    "0s".to_owned()
-}
-fn one_second() -> String {
-    "1s".to_owned()
-}
-fn zero_network() -> String {
-    "det:250us".to_owned()
-}
-fn ten_seconds() -> String {
-    "10s".to_owned()
-}
-fn backoff() -> String {
-    "100ms".to_owned()
-}
-fn random() -> String {
-    "random".to_owned()
-}
-fn ten_thousand() -> u32 {
-    10_000
-}
-fn four() -> u32 {
-    4
-}
-fn one() -> f64 {
-    1.0
 }
 
 /// A step, checked.
@@ -175,7 +40,32 @@ pub(super) struct Endpoint {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Route {
     Random,
-    Key { blocks: u32 },
+    Key {
+        blocks: u32,
+    },
+    /// Each caller has one of these.
+    Pick(Policy),
+}
+
+/// What changes at a process.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    Slots {
+        resource: u32,
+        slots: u32,
+    },
+    Down,
+    Up,
+    /// Its work takes so many times as long.
+    Slower(f64),
+    Announces(Announces),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announces {
+    Rates,
+    Nothing,
+    Nonsense,
 }
 
 /// A service, checked.
@@ -190,8 +80,18 @@ pub struct Service {
     pub resources: Vec<flow::ResourceSpec>,
     /// The names of these.
     pub names: Vec<String>,
-    /// Time, resource, slots.
-    pub changes: Vec<(u64, u32, u32)>,
+    /// When, at which process or at all, and what.
+    pub(super) changes: Vec<(u64, Option<u32>, Change)>,
+    /// How often the processes are drawn anew, in ns, and how many times slower a slow one is.
+    pub(super) fluctuates: Option<(u64, f64)>,
+}
+
+impl Service {
+    /// Whether its processes are at all times what they are at first.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        self.changes.is_empty() && self.fluctuates.is_none()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -238,6 +138,10 @@ pub struct Graph {
     pub timeout_ns: u64,
     /// The parameters of the flow control.
     pub flow: flow::Config,
+    /// The part of all announcements that is lost.
+    pub(super) loss: f64,
+    /// After so long an announcement arrives.
+    pub(super) delay_ns: u64,
     /// The first is the entry.
     pub services: Vec<Service>,
     /// Who sends.
@@ -271,6 +175,8 @@ impl Graph {
             network: distribution("network", &file.network)?,
             timeout_ns,
             flow: flow::Config::default(),
+            loss: 0.0,
+            delay_ns: 0,
             workflows: file
                 .workflow
                 .iter()
@@ -302,8 +208,28 @@ impl Graph {
     /// # Errors
     /// There is no such parameter, or the value is out of its range.
     pub fn tuned(mut self, name: &str, value: f64) -> Result<Self, GraphError> {
-        let set = self.flow.set(name, value);
+        let mut set = Ok(());
+        match name {
+            "loss" if (0.0..=1.0).contains(&value) => self.loss = value,
+            "loss" => set = Err("loss is 0 to 1, the part of all announcements"),
+            "delay" if (0.0..=60.0).contains(&value) => self.delay_ns = (value * 1e9) as u64,
+            "delay" => set = Err("delay is 0 to 60 s"),
+            _ => set = self.flow.set(name, value),
+        }
         set.or_else(|why| wrong(format!("flow.{name} = {value}"), why))?;
+        Ok(self)
+    }
+
+    /// The same where a service is routed otherwise.
+    ///
+    /// # Errors
+    /// There is no such service or route.
+    pub fn routed(mut self, name: &str, to: &str) -> Result<Self, GraphError> {
+        let at = format!("service {name}");
+        match self.services.iter_mut().skip(1).find(|of| of.name == name) {
+            Some(of) => of.route = route(&at, to)?,
+            None => return wrong(at, "name a service that others call"),
+        }
         Ok(self)
     }
 
@@ -366,21 +292,15 @@ fn service(file: &ServiceFile) -> Result<Service, GraphError> {
     if !(1..=1_000).contains(&file.instances) {
         return wrong(at, format!("{} instances; give it 1 to 1000", file.instances));
     }
-    let route = match (file.route.as_str(), file.route.strip_prefix("key:")) {
-        ("random", _) => Route::Random,
-        ("key", _) => Route::Key { blocks: 1 },
-        (_, Some(blocks)) if blocks.parse::<u32>().is_ok_and(|blocks| blocks > 0) => {
-            Route::Key { blocks: blocks.parse().unwrap_or(1) }
-        }
-        (route, _) => return wrong(at, format!("route {route:?}; write random, key or key:N")),
-    };
-    let mut changes = Vec::new();
+    let route = route(&at, &file.route)?;
+    let mut changes = faults(&at, file)?;
     for (index, of) in file.resource.iter().enumerate() {
         if of.slots == 0 || of.queue == 0 || of.then_slots == Some(0) {
             return wrong(at, format!("resource {}: give it a slot and room for one", of.name));
         }
         if let (Some(when), Some(slots)) = (&of.changes_at, of.then_slots) {
-            changes.push((time(&at, when)?, index as u32, slots));
+            let to = Change::Slots { resource: index as u32, slots };
+            changes.push((time(&at, when)?, None, to));
         }
     }
     let spec = |of: &ResourceFile| flow::ResourceSpec { slots: of.slots, queue: of.queue };
@@ -391,7 +311,59 @@ fn service(file: &ServiceFile) -> Result<Service, GraphError> {
         resources: file.resource.iter().map(spec).collect(),
         names: file.resource.iter().map(|of| of.name.clone()).collect(),
         changes,
+        fluctuates: file.fluctuates.as_ref().map(|of| fluctuation(&at, of)).transpose()?,
     })
+}
+
+fn route(at: &str, text: &str) -> Result<Route, GraphError> {
+    match (text, text.strip_prefix("key:").map(str::parse)) {
+        ("random", _) => Ok(Route::Random),
+        ("key", _) => Ok(Route::Key { blocks: 1 }),
+        (_, Some(Ok(blocks))) if blocks > 0 => Ok(Route::Key { blocks }),
+        _ => {
+            // Calls do not wait at their callers, so C3 ranks only.
+            let parse =
+                |text: &str| Policy::parse(text, None).ok().filter(|of| of.rate().is_none());
+            let policy = parse(text).or_else(|| parse(&format!("{text}+unpaced")));
+            match policy.filter(|policy| !policy.hedges() && !policy.pulls()) {
+                Some(policy) => Ok(Route::Pick(policy)),
+                None => {
+                    let names = "random, key, key:N, c3, two-choices or least-outstanding";
+                    wrong(at, format!("route {text:?}; write {names}"))
+                }
+            }
+        }
+    }
+}
+
+fn times(at: &str, times: f64) -> Result<f64, GraphError> {
+    if (1e-3..=1e3).contains(&times) {
+        return Ok(times);
+    }
+    wrong(at, format!("times = {times}; work takes 0.001 to 1000 times as long"))
+}
+
+fn fluctuation(at: &str, of: &FluctuationFile) -> Result<(u64, f64), GraphError> {
+    Ok((time(at, &of.every)?.max(1_000_000), times(at, of.times)?))
+}
+
+fn faults(at: &str, file: &ServiceFile) -> Result<Vec<(u64, Option<u32>, Change)>, GraphError> {
+    let mut changes = Vec::new();
+    for of in &file.fault {
+        let at = format!("{at}: fault at {}", of.at);
+        let (from, until) = (time(&at, &of.at)?, time(&at, &of.until)?);
+        if from >= until || of.instance >= file.instances {
+            return wrong(at, "it ends after it began, and befalls an instance that there is");
+        }
+        let [begins, ends] = match of.kind {
+            FaultKind::Down => [Change::Down, Change::Up],
+            FaultKind::Slow => [times(&at, of.times)?, 1.0].map(Change::Slower),
+            FaultKind::Silent => [Announces::Nothing, Announces::Rates].map(Change::Announces),
+            FaultKind::Nonsense => [Announces::Nonsense, Announces::Rates].map(Change::Announces),
+        };
+        changes.extend([(from, Some(of.instance), begins), (until, Some(of.instance), ends)]);
+    }
+    Ok(changes)
 }
 
 fn workflow(
@@ -401,6 +373,9 @@ fn workflow(
 ) -> Result<Workflow, GraphError> {
     let at = format!("workflow {}", file.name);
     let Some(entry) = services.first() else { return wrong(at, "there is no service") };
+    if matches!(entry.route, Route::Pick(_)) {
+        return wrong(at, "clients of the entry do not pick; write route = \"random\" there");
+    }
     // The entry first.
     let mut names: Vec<&String> = file.at.keys().collect();
     names.sort_by_key(|name| **name != entry.name);

@@ -94,6 +94,104 @@ fn every_request_ends_in_one_way() {
     }
 }
 
+/// A store, one of whose four processes has a fault from 5 s to 10 s, at 80 % load.
+fn faulty(fault: &str) -> String {
+    format!(
+        r#"
+duration = "20s"
+sample = "5s"
+timeout = "1s"
+[[service]]
+name = "a"
+instances = 2
+resource = [{{ name = "threads", slots = 50 }}]
+[[service]]
+name = "s"
+instances = 4
+resource = [{{ name = "disk", slots = 2 }}]
+fault = [{{ instance = 1, at = "5s", until = "10s", {fault} }}]
+[[workflow]]
+name = "w"
+deadline = "300ms"
+clients = [{{ open = 300 }}, {{ closed = 10, think = "500ms" }}]
+at.a = ["call s via threads", "use threads exp:1ms"]
+at.s = ["use disk exp:20ms"]
+"#
+    )
+}
+
+#[test]
+fn a_fault_costs_what_the_process_would_have_done_and_leaves_nothing_behind() {
+    for (fault, least) in [
+        ("kind = \"down\"", 0.85),
+        ("kind = \"slow\", times = 4", 0.75),
+        ("kind = \"silent\"", 0.97),
+        ("kind = \"nonsense\"", 0.97),
+    ] {
+        let outcome = &replicated(&faulty(fault), &["fifo+rc"], 2, 2)[0].mean.all;
+        let good: Vec<f64> = outcome.series.iter().map(|of| of.good / 5.0).collect();
+        assert!(good[1] > least * good[0], "{fault}: {good:?}");
+        assert!(good[2] > 0.97 * good[0], "{fault}: {good:?}");
+    }
+}
+
+#[test]
+fn requests_end_in_one_way_where_processes_die_under_them() {
+    for instance in ["a", "s"] {
+        let text = faulty("kind = \"down\"")
+            .replace("fault = [", "was = [")
+            .replace(&format!("name = \"{instance}\"\n"), &format!("name = \"{instance}\"\nfault = [{{ instance = 0, at = \"5s\", until = \"6s\", kind = \"down\" }}]\n"));
+        let text: String = text
+            .lines()
+            .filter(|line| !line.starts_with("was"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        for route in ["random", "key:3", "c3", "least-outstanding"] {
+            let text =
+                text.replace("name = \"s\"\n", &format!("name = \"s\"\nroute = \"{route}\"\n"));
+            for outcome in replicated(&text, &["timeouts", "lstf+rc", "dagor"], 2, 1) {
+                let all = &outcome.mean.all;
+                let parts = all.goodput / all.offered + all.late + all.dropped + all.timed_out;
+                let name = &outcome.mean.control;
+                assert!((parts - 1.0).abs() < 1e-9, "{instance} {route} {name}: {parts}");
+                assert!(
+                    all.dropped > 0.001 && all.goodput > 0.9 * all.offered,
+                    "{instance} {route} {name}: {all:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn lost_and_late_announcements_cost_little_where_requests_fan_out_and_none_at_all_much() {
+    let overload = include_str!("../../../../eval/soa/goodput.toml")
+        .replace("70s", "16s")
+        .replace("10s", "6s")
+        .replace("open = 100", "open = 200");
+    let good = |flow: &str| {
+        let text = format!("{flow}\n{overload}");
+        replicated(&text, &["lstf+rc"], 2, 2)[0].mean.all.goodput
+    };
+    let (all, some, none) =
+        (good(""), good("flow = { loss = 0.3, delay = 0.3 }"), good("flow.loss = 1.0"));
+    assert!(some > 0.95 * all, "{some} of {all}");
+    assert!(none < 0.8 * all, "{none} of {all}");
+}
+
+#[test]
+fn callers_that_rank_replicas_avoid_those_that_are_slow() {
+    let text = faulty("kind = \"silent\"")
+        .replace("instances = 4", "instances = 4\nfluctuates = { every = \"500ms\", times = 3 }")
+        .replace("exp:20ms", "exp:12ms");
+    let good = |route: &str| {
+        let text = text.replace("name = \"s\"\n", &format!("name = \"s\"\nroute = \"{route}\"\n"));
+        replicated(&text, &["lstf+rc"], 2, 2)[0].mean.all.goodput
+    };
+    let (random, c3) = (good("random"), good("c3"));
+    assert!(c3 > 1.05 * random, "{c3} beside {random}");
+}
+
 #[test]
 fn what_is_wrong_with_a_graph_is_said_with_its_place() {
     let error = |from: &str, to: &str| {
@@ -122,6 +220,22 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
         ),
         ("slots = 1 ", "slots = 0 ", "service e: resource disk: give it a slot"),
         ("timeout = \"1s\"", "flow.target = 7.0", "flow.target = 7: it is between 0 and 1"),
+        ("timeout = \"1s\"", "flow.loss = 7.0", "flow.loss = 7: loss is 0 to 1"),
+        (
+            "name = \"e\"",
+            "name = \"e\"\nroute = \"rescue\"",
+            "service e: route \"rescue\"; write random, key, key:N, c3",
+        ),
+        (
+            "name = \"e\"",
+            "name = \"e\"\nfault = [{ instance = 2, at = \"1s\", until = \"2s\", kind = \"down\" }]",
+            "service e: fault at 1s: it ends after it began, and befalls an instance that there is",
+        ),
+        (
+            "name = \"e\"",
+            "name = \"e\"\nfluctuates = { every = \"1s\", times = 0 }",
+            "service e: times = 0; work takes 0.001 to 1000 times as long",
+        ),
         ("timeout = \"1s\"", "flow.speed = 7.0", "flow.speed = 7: write interval, quantile"),
     ] {
         let error = error(from, to);

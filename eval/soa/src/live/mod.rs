@@ -161,8 +161,8 @@ fn graph(args: &Args) -> Result<(Graph, u32)> {
     for service in &graph.services {
         let name = &service.name;
         ensure!(
-            service.changes.is_empty(),
-            "service {name}: live slots stay; leave out changes_at"
+            service.is_steady(),
+            "service {name}: live processes stay as they are; leave out changes_at, fluctuates and fault"
         );
     }
     Ok((graph, by))

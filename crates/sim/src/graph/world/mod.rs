@@ -1,0 +1,318 @@
+//! The events of a graph: requests come, visit processes, and go home. Every process is the kernel's
+//! [`flow::Process`].
+//!
+//! A visit is a *frame*: it waits for admission, does its acts one after the other, and returns to the frame that
+//! called it. What happens at the same time happens in the order in which it was decided. Cost: O(log events) per event;
+//! memory: O(open frames).
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::Ordering;
+
+use curtail_dist::{Distribution, seed};
+use curtail_kernel::Timestamp;
+use curtail_kernel::flow::{Process, Progress, ResourceId, Spent, Totals, WorkflowId};
+use curtail_kernel::stage::JobId;
+use rand_pcg::Pcg64Mcg;
+
+use crate::parallel;
+
+use super::books::{Book, Ending, ServiceBook};
+use super::clients::Senders;
+use super::control::Control;
+use super::guard::Guard;
+use super::parts::{Event, Frame, Instance, Jobs, Mail, NONE, Root, deadline_ns};
+use super::plan::Plan;
+use super::spec::{Announces, Graph};
+
+mod faults;
+mod intervals;
+mod picks;
+mod visits;
+
+pub(super) struct World<'g> {
+    graph: &'g Graph,
+    now: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    scheduled: u64,
+    instances: Vec<Instance>,
+    frames: Vec<Frame>,
+    free_frames: Vec<u32>,
+    roots: Vec<Root>,
+    free_roots: Vec<u32>,
+    senders: Senders,
+    /// By workflow, at the entry: shared by its processes, which would each learn the same.
+    totals: Vec<Totals>,
+    pub(super) books: Vec<Book>,
+    pub(super) all: Book,
+    pub(super) services: Vec<ServiceBook>,
+    /// By workflow: after so long its requests are late.
+    deadlines: Vec<u64>,
+    network: Distribution,
+    /// Whether a request that has failed, or was given up, is stopped everywhere.
+    cancels: bool,
+    /// Whether a sub-task of a request that is late is not served; flow control does so by itself.
+    drops_expired: bool,
+    rng: Pcg64Mcg,
+    /// Of what befalls announcements and calls to those that are down.
+    chance: Pcg64Mcg,
+    /// Announcements on their way, the oldest first.
+    mail: VecDeque<Mail>,
+    /// By service: its first process.
+    firsts: Vec<u32>,
+    control: Control,
+    seed: u64,
+    sampled: u64,
+}
+
+impl<'g> World<'g> {
+    pub(super) fn new(graph: &'g Graph, control: Control, seed: u64) -> Self {
+        let (instances, firsts) = instances(graph, control, seed);
+        let samples = graph.samples() as usize;
+        let mut world = Self {
+            graph,
+            now: 0,
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            instances,
+            frames: Vec::new(),
+            free_frames: Vec::new(),
+            roots: Vec::new(),
+            free_roots: Vec::new(),
+            senders: Senders::new(graph, seed),
+            totals: vec![Totals::default(); graph.workflows.len()],
+            books: graph.workflows.iter().map(|of| Book::new(&of.name, samples)).collect(),
+            all: Book::new("all", samples),
+            services: graph.services.iter().map(ServiceBook::new).collect(),
+            deadlines: graph.workflows.iter().map(|of| deadline_ns(graph, of)).collect(),
+            network: graph.network.clone(),
+            cancels: control.rates || control.guard.is_some(),
+            drops_expired: control.guard.is_some(),
+            rng: seed::rng(seed::stream(seed, &[b"network"])),
+            chance: seed::rng(seed::stream(seed, &[b"chance"])),
+            mail: VecDeque::new(),
+            firsts,
+            control,
+            seed,
+            sampled: 0,
+        };
+        for sender in 0..world.senders.count() {
+            if let Some(at) = world.senders.first(sender) {
+                world.at(at, Event::Send { sender });
+            }
+        }
+        for instance in 0..world.instances.len() as u32 {
+            world.arm(instance);
+            world.expect_changes(instance);
+        }
+        world
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse((time, self.scheduled, event)));
+    }
+
+    fn hop(&mut self, event: Event) {
+        let ns = self.network.sample(&mut self.rng).max(0.0) as u64;
+        self.at(self.now + ns, event);
+    }
+
+    /// Until the end; false where it was stopped before.
+    pub(super) fn run(&mut self, plan: &parallel::Plan<'_>) -> bool {
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            while (self.sampled + 1) * self.graph.sample_ns <= at.min(self.graph.duration_ns) {
+                self.sample();
+                plan.progress.fetch_add(1, Ordering::Relaxed);
+                if plan.stop.load(Ordering::Relaxed) {
+                    return false;
+                }
+            }
+            if at > self.graph.duration_ns {
+                break;
+            }
+            self.now = at;
+            match event {
+                Event::Send { sender } => self.send(sender),
+                Event::Deliver { frame } => self.deliver(frame),
+                Event::Return { frame, ok } => self.returned(frame, ok),
+                Event::Ends { instance, deaths, resource, job } => {
+                    if self.instances[instance as usize].deaths == deaths {
+                        self.ended(instance, ResourceId(resource), JobId(job));
+                    }
+                }
+                Event::Due { instance } => self.due(instance),
+                Event::GiveUp { root, sent } => {
+                    let of = &self.roots[root as usize];
+                    if of.sent == sent && of.ended.is_none() {
+                        self.close(root, Ending::TimedOut);
+                    }
+                }
+                Event::Change { instance, change } => self.change(instance, change),
+                Event::Fluctuate { instance } => self.fluctuate(instance),
+                Event::Hear => self.hear(),
+            }
+        }
+        true
+    }
+
+    /// A client sends a request.
+    fn send(&mut self, sender: u32) {
+        let (workflow, mut rng) = self.senders.request(sender);
+        if let Some(next) = self.senders.next_open(sender, self.now) {
+            self.at(next, Event::Send { sender });
+        }
+        let of = &self.graph.workflows[workflow as usize];
+        let plan = Plan::draw(self.graph, of, &mut rng);
+        let deadline_ns = self.deadlines[workflow as usize];
+        let (sent, progress) = (self.now, Progress::begin(&self.totals[workflow as usize]));
+        let root = Root {
+            plan,
+            workflow,
+            sender,
+            sent,
+            deadline_ns,
+            work_ns: 0,
+            ended: None,
+            is_good: false,
+            is_cancelled: false,
+            is_home: false,
+            orphans: 0,
+        };
+        let name = self.free_roots.pop().unwrap_or(self.roots.len() as u32);
+        if name as usize == self.roots.len() {
+            self.roots.push(root);
+        } else {
+            self.roots[name as usize] = root;
+        }
+        self.reroute(name, 0);
+        let frame = self.frame(name, 0, NONE, progress, None);
+        self.hop(Event::Deliver { frame });
+        self.at(sent + self.graph.timeout_ns, Event::GiveUp { root: name, sent });
+    }
+
+    fn frame(
+        &mut self,
+        root: u32,
+        node: u32,
+        parent: u32,
+        progress: Progress,
+        holds: Option<(ResourceId, JobId)>,
+    ) -> u32 {
+        let frame = Frame {
+            root,
+            node,
+            parent,
+            step: 0,
+            pending: 0,
+            failed: false,
+            is_here: false,
+            refused: false,
+            sum: Spent::default(),
+            progress,
+            admitted: Timestamp(0),
+            holds,
+            copy: None,
+        };
+        let name = self.free_frames.pop().unwrap_or(self.frames.len() as u32);
+        if name as usize == self.frames.len() {
+            self.frames.push(frame);
+        }
+        self.frames[name as usize] = frame;
+        name
+    }
+
+    fn instance_of(&self, frame: u32) -> u32 {
+        let Frame { root, node, .. } = self.frames[frame as usize];
+        self.roots[root as usize].plan.nodes[node as usize].instance
+    }
+
+    fn workflow_of(&self, frame: u32) -> WorkflowId {
+        WorkflowId(self.roots[self.frames[frame as usize].root as usize].workflow)
+    }
+
+    /// When the request is late.
+    fn deadline(&self, frame: u32) -> Timestamp {
+        let root = &self.roots[self.frames[frame as usize].root as usize];
+        Timestamp(root.sent + root.deadline_ns)
+    }
+
+    /// A request has left the graph.
+    fn home(&mut self, root: u32, ok: bool) {
+        if self.roots[root as usize].ended.is_none() {
+            self.close(root, if ok { Ending::Responded } else { Ending::Dropped });
+        }
+        self.roots[root as usize].is_home = true;
+        self.free_root(root);
+    }
+
+    /// A request is over where nothing that belongs to it is under way any more.
+    fn free_root(&mut self, root: u32) {
+        let Root { workflow, work_ns, is_good, is_home, orphans, .. } = self.roots[root as usize];
+        if !is_home || orphans > 0 {
+            return;
+        }
+        for book in [&mut self.books[workflow as usize], &mut self.all] {
+            book.work_ns += u128::from(work_ns);
+            book.wasted_ns += if is_good { 0 } else { u128::from(work_ns) };
+        }
+        self.free_roots.push(root);
+    }
+
+    /// The client of a request knows how it ended.
+    fn close(&mut self, root: u32, ending: Ending) {
+        let now = self.now;
+        let of = &mut self.roots[root as usize];
+        let took_ns = now - of.sent;
+        of.ended = Some(ending);
+        of.is_cancelled |= self.cancels && ending != Ending::Responded;
+        of.is_good = ending == Ending::Responded && took_ns <= of.deadline_ns;
+        let counts = self.graph.counted_ns().contains(&of.sent);
+        let times = (took_ns, of.deadline_ns);
+        for book in [&mut self.books[of.workflow as usize], &mut self.all] {
+            book.ended((now / self.graph.sample_ns) as usize, ending, times, counts);
+        }
+        let sender = of.sender;
+        if let Some(next) = self.senders.next_closed(sender, now, ending) {
+            self.at(next, Event::Send { sender });
+        }
+    }
+}
+
+/// All processes, and by service the first of its.
+fn instances(graph: &Graph, control: Control, seed: u64) -> (Vec<Instance>, Vec<u32>) {
+    let config = control.config(graph.flow);
+    let settings: Vec<_> = graph.workflows.iter().map(|of| of.settings).collect();
+    let count: u32 = graph.services.iter().map(|service| service.instances).sum();
+    let mut rng = seed::rng(seed::stream(seed, &[b"phases"]));
+    let (mut instances, mut firsts) = (Vec::new(), Vec::new());
+    for (at, service) in graph.services.iter().enumerate() {
+        firsts.push(instances.len() as u32);
+        for _ in 0..service.instances {
+            let phase = (seed::unit(&mut rng) * config.interval_ns as f64) as u64;
+            let process = Process::new(config, &settings, &service.resources);
+            let process = process.of_service(at as u16).phased(phase);
+            instances.push(Instance {
+                service: at as u32,
+                guard: guard(control, count, seed, instances.len() as u32),
+                blank: process.clone(),
+                process,
+                jobs: service.resources.iter().map(|_| Jobs::default()).collect(),
+                links: vec![None; count as usize],
+                picks: graph.services.iter().map(|_| None).collect(),
+                due_at: u64::MAX,
+                here: 0,
+                down_at: u64::MAX,
+                deaths: 0,
+                slower: [1.0; 2],
+                announces: Announces::Rates,
+            });
+        }
+    }
+    (instances, firsts)
+}
+
+fn guard(control: Control, count: u32, seed: u64, instance: u32) -> Option<Box<dyn Guard>> {
+    let name = u64::from(instance).to_le_bytes();
+    control.guard(count as usize, seed::stream(seed, &[b"guard", &name]))
+}

@@ -1,0 +1,114 @@
+//! How a caller picks among the processes of a service: by a cell of the kernel, whose servers they are.
+//!
+//! Source: document 002 §5.4. Each caller has a cell of its own, which starts each call at once: it ranks, and limits
+//! no rates. Servers say how many requests are there, and how long they worked. Memory: O(callers · processes).
+
+use curtail_dist::seed;
+use curtail_kernel::{
+    self as kernel, Action, Arrive, CopyId, Feedback, GroupId, Limits, Outcome, Policy, QueryId,
+    Scheduler, ServerId, Timestamp, Topology, Tuning,
+};
+
+use super::World;
+use crate::graph::parts::Frame;
+use crate::graph::spec::{Route, Step};
+
+impl World<'_> {
+    /// Settles to which process a call goes. A copy, where the caller picks; it ends with [`Self::unpick`].
+    pub(super) fn pick(&mut self, from: u32, root: u32, node: u32) -> Option<CopyId> {
+        let planned = self.roots[root as usize].plan.nodes[node as usize].instance;
+        let service = self.instances[planned as usize].service as usize;
+        let first = self.firsts[service];
+        let Route::Pick(policy) = self.graph.services[service].route else {
+            self.reroute(root, node);
+            return None;
+        };
+        let mut cell = self.instances[from as usize].picks[service].take();
+        if cell.is_none() {
+            cell = self.cell(&policy, from, service);
+        }
+        let mut cell = cell?;
+        let now = Timestamp(self.now);
+        for server in (0..self.graph.services[service].instances).map(ServerId) {
+            let event = match (self.is_known_down(first + server.0), cell.core().server(server).up)
+            {
+                (true, true) => kernel::Event::ServerDown { server },
+                (false, false) => kernel::Event::ServerUp { server },
+                _ => continue,
+            };
+            cell.handle(now, &event);
+        }
+        // The frame that is to come.
+        let query = QueryId(self.free_frames.last().map_or(self.frames.len() as u32, |&of| of));
+        let arrive =
+            Arrive { may_duplicate: false, may_retry: false, ..Arrive::new(query, GroupId(0)) };
+        let actions = cell.handle(now, &kernel::Event::Arrive(arrive));
+        let start = actions.iter().find_map(|action| match *action {
+            Action::Start { copy, server, .. } => Some((copy, server)),
+            _ => None,
+        });
+        if let Some((_, server)) = start {
+            self.roots[root as usize].plan.nodes[node as usize].instance = first + server.0;
+        } else {
+            // All are down, or full.
+            cell.handle(now, &kernel::Event::Abandoned { query });
+        }
+        self.instances[from as usize].picks[service] = Some(cell);
+        start.map(|(copy, _)| copy)
+    }
+
+    fn cell(&self, policy: &Policy, from: u32, service: usize) -> Option<Box<dyn Scheduler>> {
+        let clients = self.callers_of(service as u32).max(1);
+        let limits = Limits {
+            max_outstanding: Topology::MAX_GATE,
+            retries: 0,
+            eject_after: 0,
+            tuning: Tuning { clients, ..Tuning::default() },
+            ..Limits::default()
+        };
+        let topology = Topology::replicated(self.graph.services[service].instances, 1);
+        let name = [from.to_le_bytes(), (service as u32).to_le_bytes()].concat();
+        let rng = kernel::rng(seed::stream(self.seed, &[b"pick", &name]));
+        policy.build(&topology, limits, rng).ok()
+    }
+
+    /// How many processes call a service.
+    fn callers_of(&self, service: u32) -> u32 {
+        let mut callers: Vec<u32> = Vec::new();
+        for endpoints in self.graph.workflows.iter().map(|of| &of.endpoints) {
+            let calls = |step: &Step| match step {
+                Step::Call { endpoint, .. } => endpoints[*endpoint as usize].service == service,
+                Step::Use { .. } => false,
+            };
+            let callers_here = endpoints.iter().filter(|of| of.steps.iter().any(calls));
+            callers.extend(callers_here.map(|of| of.service));
+        }
+        callers.sort_unstable();
+        callers.dedup();
+        callers.iter().map(|&of| self.graph.services[of as usize].instances).sum()
+    }
+
+    /// A call that a caller picked for has ended, well or not; none: it was not made.
+    pub(super) fn unpick(
+        &mut self,
+        from: u32,
+        to: u32,
+        copy: CopyId,
+        frame: Option<(Frame, bool)>,
+    ) {
+        let Self { instances, now, .. } = self;
+        let (service, queue) = (instances[to as usize].service, instances[to as usize].here);
+        let Some(cell) = &mut instances[from as usize].picks[service as usize] else { return };
+        let (now, mut outcome) = (Timestamp(*now), Outcome::Local);
+        if let Some((frame, ok)) = frame {
+            if ok {
+                let feedback = Feedback { queue, service_ns: frame.progress.here.service_ns };
+                cell.handle(now, &kernel::Event::Feedback { copy, feedback });
+                outcome = Outcome::Good;
+            } else if frame.refused {
+                outcome = Outcome::Bad;
+            }
+        }
+        cell.handle(now, &kernel::Event::Finished { copy, outcome });
+    }
+}
