@@ -43,15 +43,15 @@ pub struct WorkflowOutcome {
     pub series: Vec<Sample>,
 }
 
-/// What the processes of a service admit at most, together, while it is limited.
+/// What the processes of a service admit at most, together; null where they are never limited.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Rates {
     /// The service.
     pub service: String,
     /// The mean, per second.
-    pub mean: f64,
+    pub mean: Option<f64>,
     /// Standard deviation over mean.
-    pub swing: f64,
+    pub swing: Option<f64>,
 }
 
 /// A mean and percentiles.
@@ -97,7 +97,7 @@ pub struct Book {
     lateness: Histogram<u64>,
     /// By sample.
     pub series: Vec<Sample>,
-    /// The last sample in which a request ended, and the times of its responses, in ns.
+    /// The last sample in which a request ended, and the times of its responses, in ns: as many as end in a sample.
     last: usize,
     took_ns: Vec<u64>,
     /// Work of requests that ended: of all, and of those not good, in ns.
@@ -207,10 +207,13 @@ impl Book {
         let counts = |of: &&Sample| counted.contains(&((of.at_s * 1e9) as u64));
         let rate = |of: &Sample| of.rates.get(service).copied().filter(|&rate| rate >= 0.0);
         let rates: Vec<f64> = self.series.iter().filter(counts).filter_map(rate).collect();
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let mean = |values: &[f64]| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
         let middle = mean(&rates);
-        let squares: Vec<f64> = rates.iter().map(|rate| (rate - middle).powi(2)).collect();
-        let swing = mean(&squares).sqrt() / middle.max(f64::MIN_POSITIVE);
+        let square = |rate: &f64| (rate - middle.unwrap_or(0.0)).powi(2);
+        let variance = mean(&rates.iter().map(square).collect::<Vec<_>>());
+        let swing = variance.zip(middle).map(|(variance, mean)| variance.sqrt() / mean);
         Rates { service: name.to_owned(), mean: middle, swing }
     }
 }
