@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// How it is controlled: `timeouts`, parts of `fq+DISCIPLINE+rc`, or google, gradient2, dagor, prices (repeatable) [default: timeouts, fifo+rc, fq+fifo+rc]
     #[arg(long, value_name = "CONTROL")]
     control: Vec<Control>,
-    /// Times the load: of the rate of open clients, and of the number of closed ones
+    /// Times the load: of the rate of open clients, and of the number of closed ones, but not of `fixed` ones
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     load: f64,
     /// Without the clients of a workflow (repeatable)

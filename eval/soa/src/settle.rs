@@ -139,6 +139,7 @@ fn chain(depth: u32, width: u32, step: Step, quantile: f64) -> GraphFile {
             backoff: "100ms".to_owned(),
             from: if index == 4 { "10s" } else { "0s" }.to_owned(),
             until: None,
+            fixed: false,
         }],
         at: at.clone(),
     };

@@ -5,6 +5,7 @@ mod bounded_wait;
 mod duration;
 mod ejection;
 mod flow;
+mod flow_examples;
 mod hedges;
 mod laedge;
 mod observing_pick;

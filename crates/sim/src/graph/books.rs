@@ -1,9 +1,11 @@
 //! What became of requests, and what of the work was in vain.
 
+use std::ops::Range;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::spec::Service;
+use super::spec::{Graph, Service};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub enum Ending {
 pub struct WorkflowOutcome {
     /// Its name.
     pub name: String,
-    /// Requests per sample that clients sent.
+    /// Requests per second that clients sent.
     pub offered: f64,
     /// Of these, those with a response by their deadline.
     pub goodput: f64,
@@ -35,8 +37,21 @@ pub struct WorkflowOutcome {
     pub latency_ms: Option<Figures>,
     /// Latency over deadline of those responded.
     pub lateness: Option<Figures>,
+    /// By service: what its processes admit at most, together, over the samples that count.
+    pub rates: Vec<Rates>,
     /// By sample of the run.
     pub series: Vec<Sample>,
+}
+
+/// What the processes of a service admit at most, together; null where they are never limited.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Rates {
+    /// The service.
+    pub service: String,
+    /// The mean, per second.
+    pub mean: Option<f64>,
+    /// Standard deviation over mean.
+    pub swing: Option<f64>,
 }
 
 /// A mean and percentiles.
@@ -55,15 +70,17 @@ pub struct Figures {
 /// A sample of a workflow: an interval of time, by when its requests ended.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Sample {
+    /// When it ends.
+    pub at_s: f64,
     /// Responses by their deadline.
     pub good: f64,
     /// Responses that were late.
     pub late: f64,
     /// Requests turned away or given up.
     pub failed: f64,
-    /// Mean time of the responses, in ms; 0 where there is none.
-    pub mean_ms: f64,
-    /// By service: what its processes admit at most, together, per sample, at its end; −1 for no limit.
+    /// Median time of the responses, in ms; 0 where there is none.
+    pub p50_ms: f64,
+    /// By service: what its processes admit at most, together, per second, at its end; −1 for no limit.
     pub rates: Vec<f64>,
 }
 
@@ -80,6 +97,9 @@ pub struct Book {
     lateness: Histogram<u64>,
     /// By sample.
     pub series: Vec<Sample>,
+    /// The last sample in which a request ended, and the times of its responses, in ns: as many as end in a sample.
+    last: usize,
+    took_ns: Vec<u64>,
     /// Work of requests that ended: of all, and of those not good, in ns.
     pub(super) work_ns: u128,
     pub(super) wasted_ns: u128,
@@ -102,6 +122,8 @@ impl Book {
             latency: histogram(),
             lateness: histogram(),
             series: vec![Sample::default(); samples],
+            last: 0,
+            took_ns: Vec::new(),
             work_ns: 0,
             wasted_ns: 0,
         }
@@ -116,9 +138,13 @@ impl Book {
         counts: bool,
     ) {
         let is_good = ending == Ending::Responded && took_ns <= deadline_ns;
+        if at > self.last {
+            self.end_sample();
+            self.last = at;
+        }
         if let Some(sample) = self.series.get_mut(at) {
             if ending == Ending::Responded {
-                sample.mean_ms += took_ns as f64 / 1e6;
+                self.took_ns.push(took_ns);
                 sample.good += f64::from(u8::from(is_good));
                 sample.late += f64::from(u8::from(!is_good));
             } else {
@@ -142,11 +168,26 @@ impl Book {
         }
     }
 
-    /// What became of them, in so many seconds that count.
-    pub fn outcome(&mut self, seconds: f64) -> WorkflowOutcome {
-        for sample in &mut self.series {
-            sample.mean_ms /= (sample.good + sample.late).max(1.0);
+    fn end_sample(&mut self) {
+        self.took_ns.sort_unstable();
+        let median = self.took_ns.get(self.took_ns.len() / 2);
+        if let (Some(sample), Some(&ns)) = (self.series.get_mut(self.last), median) {
+            sample.p50_ms = ns as f64 / 1e6;
         }
+        self.took_ns.clear();
+    }
+
+    /// What became of them.
+    pub fn outcome(&mut self, graph: &Graph) -> WorkflowOutcome {
+        self.end_sample();
+        let counted = graph.counted_ns();
+        let seconds = (counted.end - counted.start) as f64 / 1e9;
+        for (at, sample) in self.series.iter_mut().enumerate() {
+            sample.at_s = ((at + 1) as u64 * graph.sample_ns) as f64 / 1e9;
+        }
+        let rates = (graph.services.iter().enumerate())
+            .map(|(at, service)| self.rates(at, &service.name, counted.clone()))
+            .collect();
         let part = |count: u64| count as f64 / self.offered.max(1) as f64;
         WorkflowOutcome {
             name: self.name.clone(),
@@ -157,8 +198,23 @@ impl Book {
             timed_out: part(self.timed_out),
             latency_ms: figures(&self.latency, 1e6),
             lateness: figures(&self.lateness, LATENESS_UNIT),
+            rates,
             series: std::mem::take(&mut self.series),
         }
+    }
+
+    fn rates(&self, service: usize, name: &str, counted: Range<u64>) -> Rates {
+        let counts = |of: &&Sample| counted.contains(&((of.at_s * 1e9) as u64));
+        let rate = |of: &Sample| of.rates.get(service).copied().filter(|&rate| rate >= 0.0);
+        let rates: Vec<f64> = self.series.iter().filter(counts).filter_map(rate).collect();
+        let mean = |values: &[f64]| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let middle = mean(&rates);
+        let square = |rate: &f64| (rate - middle.unwrap_or(0.0)).powi(2);
+        let variance = mean(&rates.iter().map(square).collect::<Vec<_>>());
+        let swing = variance.zip(middle).map(|(variance, mean)| variance.sqrt() / mean);
+        Rates { service: name.to_owned(), mean: middle, swing }
     }
 }
 
@@ -177,9 +233,9 @@ fn figures(histogram: &Histogram<u64>, unit: f64) -> Option<Figures> {
 pub struct ServiceOutcome {
     /// Its name.
     pub name: String,
-    /// Requests per sample that its processes turned away.
+    /// Requests per second that its processes turned away.
     pub dropped_at_admission: f64,
-    /// Sub-tasks per sample that came to be served too late.
+    /// Sub-tasks per second that came to be served too late.
     pub expired: f64,
     /// By resource: its name, and the part of its slots that were held.
     pub utilization: Vec<(String, f64)>,

@@ -157,6 +157,9 @@ pub struct ClientsFile {
     pub from: String,
     /// When they end.
     pub until: Option<String>,
+    /// Other loads than 1 are of other clients, not of these.
+    #[serde(default)]
+    pub fixed: bool,
 }
 
 fn zero() -> String {

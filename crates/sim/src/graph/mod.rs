@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parallel::Plan;
 
-pub use books::{Book, Ending, Figures, Sample, ServiceOutcome, WorkflowOutcome};
+pub use books::{Book, Ending, Figures, Rates, Sample, ServiceOutcome, WorkflowOutcome};
 pub use clients::Senders;
 pub use control::Control;
 pub use file::{
@@ -58,13 +58,11 @@ pub fn run(graph: &Graph, control: Control, seed: u64, plan: &Plan<'_>) -> Optio
     if !world.run(plan) {
         return None;
     }
-    let counted = graph.counted_ns();
-    let seconds = (counted.end - counted.start) as f64 / 1e9;
     Some(GraphOutcome {
         control: control.to_string(),
         wasted_work: world.all.wasted_ns as f64 / world.all.work_ns.max(1) as f64,
-        workflows: world.books.iter_mut().map(|book| book.outcome(seconds)).collect(),
-        all: world.all.outcome(seconds),
+        workflows: world.books.iter_mut().map(|book| book.outcome(graph)).collect(),
+        all: world.all.outcome(graph),
         services: (world.services.iter().zip(&graph.services))
             .map(|(book, service)| book.outcome(service, graph.duration_ns))
             .collect(),

@@ -109,6 +109,7 @@ pub(super) struct Clients {
     pub(super) backoff_ns: u64,
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
+    pub(super) fixed: bool,
 }
 
 /// A workflow, checked.
@@ -259,13 +260,18 @@ impl Graph {
             }
             service.instances /= by;
         }
-        Ok(self.loaded(1.0 / f64::from(by)))
+        Ok(self.scaled(1.0 / f64::from(by), |_| true))
     }
 
     /// The same with so many times the load: of the rate of open clients, and of the number of closed ones.
     #[must_use]
-    pub fn loaded(mut self, times: f64) -> Self {
-        for clients in self.workflows.iter_mut().flat_map(|of| &mut of.clients) {
+    pub fn loaded(self, times: f64) -> Self {
+        self.scaled(times, |clients| !clients.fixed)
+    }
+
+    fn scaled(mut self, times: f64, which: fn(&Clients) -> bool) -> Self {
+        let clients = self.workflows.iter_mut().flat_map(|of| &mut of.clients);
+        for clients in clients.filter(|clients| which(clients)) {
             clients.open = clients.open.map(|rate| rate * times);
             let closed = (f64::from(clients.closed) * times).round() as u32;
             clients.closed = closed.max(clients.closed.min(1));
@@ -425,6 +431,7 @@ fn clients(at: &str, of: &ClientsFile, end_ns: u64) -> Result<Clients, GraphErro
         backoff_ns: time(at, &of.backoff)?.max(1_000),
         from_ns: time(at, &of.from)?,
         until_ns: of.until.as_deref().map_or(Ok(end_ns), |until| time(at, until))?,
+        fixed: of.fixed,
     })
 }
 

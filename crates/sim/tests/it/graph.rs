@@ -65,6 +65,47 @@ fn a_slow_service_far_down_hurts_only_those_that_need_it() {
 }
 
 #[test]
+fn where_e_gets_slow_w1_is_limited_where_it_enters_and_little_of_its_work_is_in_vain() {
+    // From 10 s on, E does an eighth of what it did.
+    let text = OUTAGE
+        .replace("\"20s\"", "\"40s\"")
+        .replace("\"5s\"", "\"15s\"")
+        .replace("slots = 1 ", "slots = 8, changes_at = \"10s\", then_slots = 1 ")
+        .replace("name = \"b\"\n", "name = \"b\"\nresource = [{ name = \"cpu\", slots = 4 }]\n")
+        .replace("[\"call e\"]", "[\"use cpu exp:5ms\", \"call e\"]");
+    let outcomes = all(&text, &["timeouts", "fifo+rc"], 2);
+    let [timeouts, rates] = &outcomes[..] else { panic!("there are two") };
+    // Of what B did for w1, the part for requests that were not good.
+    let in_vain = |outcome: &GraphOutcome| {
+        let busy_s = outcome.services[1].utilization[0].1 * 8.0 * 40.0;
+        let good: f64 = of(outcome, "w1").series.iter().map(|sample| sample.good).sum();
+        1.0 - good * 0.005 / busy_s
+    };
+    let median_ms = |outcome: &GraphOutcome, from: usize, until: usize| {
+        let samples = &of(outcome, "w2").series[from..until];
+        samples.iter().map(|sample| sample.p50_ms).sum::<f64>() / samples.len() as f64
+    };
+    let bare = &timeouts.mean;
+    assert!(of(bare, "w2").goodput < 20.0, "w2 suffers: {:?}", of(bare, "w2").goodput);
+    assert!(
+        in_vain(bare) > 0.3 && bare.wasted_work > 0.2,
+        "{} {}",
+        in_vain(bare),
+        bare.wasted_work
+    );
+    let limited = &rates.mean;
+    let (w1, w2) = (of(limited, "w1"), of(limited, "w2"));
+    assert!(w2.goodput > 0.99 * w2.offered, "{} of {}", w2.goodput, w2.offered);
+    let (before, after) = (median_ms(limited, 2, 10), median_ms(limited, 15, 39));
+    assert!(after < 1.1 * before, "w2 takes {after} ms, and before {before}");
+    assert!(w1.goodput > 35.0, "50 per second is what there is: {}", w1.goodput);
+    let turned: Vec<f64> = limited.services.iter().map(|of| of.dropped_at_admission).collect();
+    assert!(turned[0] > 20.0 * (turned[1] + turned[2]), "at the entry: {turned:?}");
+    assert!(in_vain(limited) < 0.08, "{}", in_vain(limited));
+    assert!(limited.wasted_work < 0.05, "{}", limited.wasted_work);
+}
+
+#[test]
 fn what_others_do_works_too() {
     for outcome in all(OUTAGE, &["google", "gradient2", "dagor", "prices"], 2) {
         let (name, w2) = (&outcome.mean.control, of(&outcome.mean, "w2"));
@@ -83,6 +124,22 @@ fn results_do_not_depend_on_threads_and_have_intervals() {
     let one = text(1);
     assert_eq!(one, text(3));
     assert!(one.contains("\"ci95\":{\"all\":{\"dropped\":"), "it has intervals");
+}
+
+#[test]
+fn other_loads_leave_fixed_clients_as_they_are() {
+    let text = OUTAGE.replacen("{ open = 200 }", "{ open = 200, fixed = true }", 1);
+    let file: GraphFile = toml::from_str(&text).expect("it is well formed");
+    let graph = Graph::new(&file).expect("it can be simulated");
+    let offered = |graph: Graph| {
+        let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let plan = Plan { threads: 1, percentiles: &[], progress: &progress, stop: &stop };
+        let control = ["timeouts".parse().expect("a control")];
+        let outcome = replicate(&graph, &control, (3, 1), &plan).expect("nothing stops it");
+        ["w1", "w2"].map(|name| (of(&outcome[0].mean, name).offered / 10.0).round() as u32)
+    };
+    assert_eq!(offered(graph.clone().loaded(0.5)), [20, 10]);
+    assert_eq!(offered(graph.divided(2).expect("two of each")), [10, 10], "a part of all");
 }
 
 #[test]

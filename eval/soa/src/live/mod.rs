@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// So many times slower than in the file: arrivals, service times, deadlines, intervals
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     time_scale: f64,
-    /// Times the load: of the rate of open clients, and of the number of closed ones
+    /// Times the load: of the rate of open clients, and of the number of closed ones, but not of `fixed` ones
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     load: f64,
     /// Without the clients of a workflow (repeatable)
@@ -231,8 +231,6 @@ fn outcome(
     reports: &[Report],
     time_scale: f64,
 ) -> GraphOutcome {
-    let counted = graph.counted_ns();
-    let seconds = (counted.end - counted.start) as f64 / 1e9;
     let duration = graph.duration_ns as f64 / 1e9;
     let mut services = Vec::new();
     let mut rest = reports;
@@ -268,8 +266,8 @@ fn outcome(
     GraphOutcome {
         control: control.to_string(),
         wasted_work: (1.0 - seen.good_ns as f64 / work_ns.max(1.0)).max(0.0),
-        workflows: seen.books.iter_mut().map(|book| book.outcome(seconds)).collect(),
-        all: seen.all.outcome(seconds),
+        workflows: seen.books.iter_mut().map(|book| book.outcome(graph)).collect(),
+        all: seen.all.outcome(graph),
         services,
     }
 }
