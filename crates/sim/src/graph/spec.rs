@@ -87,10 +87,11 @@ pub struct Service {
 }
 
 impl Service {
-    /// Whether its processes are at all times what they are at first.
+    /// Whether its processes are at all times what they are at first, and calls go where requests say.
     #[must_use]
     pub fn is_steady(&self) -> bool {
-        self.changes.is_empty() && self.fluctuates.is_none()
+        let picks = matches!(self.route, Route::Pick(_));
+        self.changes.is_empty() && self.fluctuates.is_none() && !picks
     }
 }
 

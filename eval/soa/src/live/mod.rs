@@ -162,7 +162,7 @@ fn graph(args: &Args) -> Result<(Graph, u32)> {
         let name = &service.name;
         ensure!(
             service.is_steady(),
-            "service {name}: live processes stay as they are; leave out changes_at, fluctuates and fault"
+            "service {name}: live processes stay as they are; leave out changes_at, fluctuates, fault and picks"
         );
     }
     Ok((graph, by))
