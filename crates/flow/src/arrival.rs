@@ -54,6 +54,13 @@ impl Arrival {
         arrival
     }
 
+    /// The same, late after this time at the latest.
+    #[must_use]
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.meta.timeout = Some(self.meta.timeout.map_or(timeout, |of| of.min(timeout)));
+        self
+    }
+
     fn has_own_deadline(&self) -> bool {
         self.flow.0.own_deadline(self.class.0).is_some()
     }

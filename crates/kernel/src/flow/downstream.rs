@@ -14,6 +14,7 @@
 //!   called: one that is idle has nothing to say. Then its rate is that of its good responses, a tenth more, and
 //!   what chance adds to so few of them: else a workflow of few requests would be limited to less than it sends. It
 //!   falls to what is served, rises while all goes well, and is forgotten with the next announcement.
+//! - **An announcement ages**: after [`IDLE`] times as long without a call it says nothing any more.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -26,6 +27,9 @@ const SANE: RangeInclusive<f64> = 1e-3..=1e12;
 
 /// So many more responses might have come of late from a silent instance.
 const CHANCE: f64 = 2.0;
+
+/// An announcement is forgotten after so many times [`Config::stale_ns`] without a call.
+const IDLE: u64 = 5;
 
 /// What an instance announces for a workflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +48,8 @@ struct Link {
     announced: Option<Announcement>,
     /// For so long copies have been sent and no announcement has come, in ns.
     unheard_ns: u64,
+    /// For so long none has been sent, in ns.
+    idle_ns: u64,
     copies: Meter,
     good: Meter,
 }
@@ -125,11 +131,17 @@ impl Downstream {
         }
     }
 
-    pub(super) fn roll(&mut self, interval_ns: u64, keeps: &[f64], rates: &Weight) {
+    pub(super) fn roll(&mut self, config: &Config, keeps: &[f64], rates: &Weight) {
         for (links, keeps) in self.links.iter_mut().zip(keeps) {
             for link in links {
                 if link.copies.present() > 0.0 {
-                    link.unheard_ns = link.unheard_ns.saturating_add(interval_ns);
+                    link.unheard_ns = link.unheard_ns.saturating_add(config.interval_ns);
+                    link.idle_ns = 0;
+                } else {
+                    link.idle_ns = link.idle_ns.saturating_add(config.interval_ns);
+                    if link.idle_ns > IDLE * config.stale_ns {
+                        link.announced = None;
+                    }
                 }
                 link.copies.roll(*keeps);
                 link.good.roll(rates.decay);

@@ -382,7 +382,7 @@ impl Process {
             let memory = 4.0 * self.config.memory;
             *keeps = (1.0 - admitted.present() / memory).max(self.config.slow_decay);
         }
-        self.downstream.roll(self.config.interval_ns, &self.keeps, &self.rates);
+        self.downstream.roll(&self.config, &self.keeps, &self.rates);
         self.resources.iter_mut().for_each(|resource| resource.roll(&self.config, &self.keeps));
         self.entered.iter_mut().for_each(|of| of.roll(self.config.decay));
         for (admitted, keeps) in self.admitted.iter_mut().zip(&self.keeps) {

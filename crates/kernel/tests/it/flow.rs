@@ -121,6 +121,9 @@ fn a_silent_instance_is_believed_for_a_while_and_then_its_responses_are() {
     interval(&mut process, 100, &[10], 10, &[(instance, 1)]);
     let view = process.view(W);
     assert!(view.silent == 0 && (view.downstream - 30.0).abs() < 3.0, "{view:?}");
+    // After a long one it does not: it may be of a bad time that is over.
+    (101..160).for_each(|number| drop(interval(&mut process, number, &[0], 10, &[])));
+    assert_eq!(process.view(W).downstream, f64::INFINITY);
 }
 
 #[test]

@@ -97,6 +97,9 @@ fn workflows(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<(String, WorkflowS
             limit: key!(rate, report, raw.limit, 1e-9, default.limit),
             priority: key!(count, report, raw.priority, 0..=1_000_000, default.priority),
         };
+        if let Some(given) = raw.guarantee.as_ref().filter(|_| shares.guarantee > shares.limit) {
+            report.error(&given.span(), "guarantee is above the limit", "raise limit, or lower it");
+        }
         let deadline = raw.deadline.as_ref();
         let deadline =
             deadline.map(|_| check::duration(report, "deadline", deadline, Duration::default()));

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::Sidecar;
 use super::traces::{TRACEPARENT, TRACESTATE, Traced};
-use crate::config::FlowRole;
+use crate::config::{self, FlowRole};
 use crate::route;
 use crate::state::{Proxy, Service};
 
@@ -110,7 +110,7 @@ impl<'p> Hop<'p> {
         let trusts = proxy.config.flow.as_ref().is_some_and(|flow| !flow.edge);
         match (&proxy.sidecar, service.config.flow) {
             (Some(sidecar), Some(FlowRole::Ingress)) => {
-                Self::ingress(sidecar, &service.config.name, head).await
+                Self::ingress(sidecar, &service.config, head).await
             }
             (Some(sidecar), Some(FlowRole::Egress)) => {
                 Ok(Self::egress(sidecar, service, target.shard, head))
@@ -126,12 +126,13 @@ impl<'p> Hop<'p> {
 
     async fn ingress(
         sidecar: &'p Sidecar,
-        resource: &'p str,
+        service: &'p config::Service,
         head: &RequestHead,
     ) -> Result<(Self, Fields), Refusal> {
         let mut fields = Fields::of_request(head, &ALL, true);
         let (flow, is_edge) = (&sidecar.flow, sidecar.config.edge);
         let arrival = Arrival::read(flow, &fields.map, is_edge, || sidecar.workflow(head));
+        let arrival = arrival.within(service.timeout);
         arrival.strip(&mut fields.map);
         let admitted = match arrival.admit().await {
             Ok(admitted) => admitted,
@@ -151,7 +152,8 @@ impl<'p> Hop<'p> {
         let traces = sidecar.traces.as_ref();
         let traced = traces.map(|traces| traces.begin(&context, &mut fields.map, is_edge));
         let admitted = Some(admitted);
-        let ingress = Ingress { resource, arrival, context, admitted, _traced: traced };
+        let ingress =
+            Ingress { resource: &service.name, arrival, context, admitted, _traced: traced };
         Ok((Self { strips: true, role: Role::Ingress(Box::new(ingress)) }, fields))
     }
 

@@ -100,6 +100,18 @@ async fn workflows_take_turns_and_what_finds_no_place_is_rejected() {
 }
 
 #[tokio::test]
+async fn the_timeout_bounds_the_wait_for_a_slot() {
+    let app = Backend::gated(HELLO).await;
+    let proxy = sidecar(TENANTS, "timeout = \"200ms\"", app.address, "").await;
+    let mut first = proxy.client().await;
+    first.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    eventually("the application", async || !app.seen().is_empty()).await;
+    let mut late = ask(proxy.http, "").await;
+    assert_eq!(late.status, 503, "{}", late.text());
+    assert_eq!(first.response().await.status, 504);
+}
+
+#[tokio::test]
 async fn a_request_that_cannot_be_in_time_is_rejected_with_an_announcement() {
     let app = Backend::says(HELLO).await;
     let limited = "[[flow.workflow]]\nname = \"a\"\nlimit = 0.001\n";

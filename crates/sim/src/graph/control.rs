@@ -59,11 +59,18 @@ impl FromStr for Control {
         if text == "timeouts" || control.guard.is_some() {
             return Ok(control);
         }
+        let mut disciplines = 0;
         for part in text.split('+') {
             match (part, Discipline::named(part)) {
                 ("fq", _) => control.is_fair = true,
                 ("rc", _) => control.rates = true,
-                (_, Some(discipline)) => control.discipline = discipline,
+                (_, Some(discipline)) if disciplines == 0 => {
+                    disciplines += 1;
+                    control.discipline = discipline;
+                }
+                (_, Some(_)) => {
+                    return Err(format!("control {text:?}: two disciplines; write one"));
+                }
                 _ => {
                     return Err(format!(
                         "control {text:?}: {part:?} is none of fq, rc, fifo, edf, lstf, srtf, lasf, sjf and strict; \

@@ -4,6 +4,8 @@
 //! connections` sends 20 calls in parallel to an endpoint of another service, each of which holds a resource of the
 //! caller meanwhile. Steps follow each other.
 
+use std::collections::BTreeSet;
+
 use curtail_dist::{Distribution, Spec, Time};
 use curtail_kernel::{Policy, flow};
 
@@ -159,13 +161,20 @@ impl Graph {
     /// # Errors
     /// The first thing that is wrong, and where.
     pub fn new(file: &GraphFile) -> Result<Self, GraphError> {
+        if file.service.len() > SERVICES_MAX {
+            let count = file.service.len();
+            return wrong(
+                "the graph",
+                format!("{count} services are too many: {SERVICES_MAX} is the most"),
+            );
+        }
         let services: Vec<Service> = file.service.iter().map(service).collect::<Result<_, _>>()?;
         if services.is_empty() || file.workflow.is_empty() {
             return wrong("the graph", "give it a [[service]] and a [[workflow]] at least");
         }
         let (duration_ns, warmup_ns) =
             (time("duration", &file.duration)?, time("warmup", &file.warmup)?);
-        let timeout_ns = time("timeout", &file.timeout)?.max(1);
+        let timeout_ns = above_zero("timeout", &file.timeout)?;
         if warmup_ns.saturating_add(timeout_ns) >= duration_ns || duration_ns > DAY_NS {
             let why = "give more than warmup and timeout together, and at most a day (86400s)";
             return wrong("duration", why);
@@ -173,7 +182,7 @@ impl Graph {
         let graph = Self {
             duration_ns,
             warmup_ns,
-            sample_ns: time("sample", &file.sample)?.clamp(1_000_000, duration_ns),
+            sample_ns: above_zero("sample", &file.sample)?.clamp(1_000_000, duration_ns),
             network: distribution("network", &file.network)?,
             timeout_ns,
             flow: flow::Config::default(),
@@ -186,11 +195,17 @@ impl Graph {
                 .collect::<Result<_, _>>()?,
             services,
         };
+        let names = graph.workflows.iter().map(|of| &of.name).collect::<BTreeSet<_>>();
+        if names.len() < graph.workflows.len() {
+            return wrong("the graph", "two workflows have the same name");
+        }
         file.flow.iter().try_fold(graph, |graph, (name, value)| graph.tuned(name, *value))
     }
 }
 
 const DAY_NS: u64 = 86_400_000_000_000;
+const SERVICES_MAX: usize = 256;
+const CLOSED_MAX: u32 = 100_000;
 
 impl Graph {
     /// From when to when requests are sent that are counted.
@@ -283,8 +298,16 @@ impl Graph {
 
 fn time(at: &str, text: &str) -> Result<u64, GraphError> {
     match text.parse::<Time>() {
-        Ok(time) => Ok(time.ns(1e9) as u64),
+        Ok(time) if (0.0..=DAY_NS as f64).contains(&time.ns(1e9)) => Ok(time.ns(1e9) as u64),
+        Ok(_) => wrong(at, format!("{text:?} is out of range: give 0s to 86400s")),
         Err(_) => wrong(at, format!("{text:?} is no time; write it as 250us, 10ms or 1.5s")),
+    }
+}
+
+fn above_zero(at: &str, text: &str) -> Result<u64, GraphError> {
+    match time(at, text)? {
+        0 => wrong(at, format!("{text:?} is no time at all: give more than 0s")),
+        ns => Ok(ns),
     }
 }
 
@@ -396,11 +419,14 @@ fn workflow(
     if !(file.weight > 0.0 && file.weight.is_finite() && file.guarantee >= 0.0) {
         return wrong(at, "weight is above 0, and guarantee at least 0");
     }
+    if file.partitions == 0 {
+        return wrong(at, "partitions = 0: give one at least");
+    }
     let clients = |of: &ClientsFile| clients(&at, of, end_ns);
     Ok(Workflow {
         name: file.name.clone(),
         deadline: file.deadline.as_deref().map(|text| deadline(&at, text)).transpose()?,
-        partitions: file.partitions.max(1),
+        partitions: file.partitions,
         settings: flow::Workflow {
             weight: file.weight,
             guarantee: file.guarantee,
@@ -414,24 +440,37 @@ fn workflow(
 
 fn deadline(at: &str, text: &str) -> Result<Deadline, GraphError> {
     match text.strip_suffix('x').map(str::parse::<f64>) {
-        Some(Ok(times)) if times > 0.0 && times.is_finite() => Ok(Deadline::Times(times)),
+        Some(Ok(times)) if times > 0.0 && times <= 1e6 => Ok(Deadline::Times(times)),
         Some(_) => wrong(at, format!("deadline {text:?}; write it as 300ms, or as 4x")),
-        None => Ok(Deadline::After(time(at, text)?)),
+        None => Ok(Deadline::After(above_zero(at, text)?)),
     }
 }
 
 fn clients(at: &str, of: &ClientsFile, end_ns: u64) -> Result<Clients, GraphError> {
     let (open, closed) = (of.open, of.closed.unwrap_or(0));
-    if open.is_some() == (closed > 0) || open.is_some_and(|rate| !(rate > 0.0 && rate <= 1e6)) {
+    if open.is_some() == (closed > 0) {
         return wrong(at, "clients have a rate, open = 100, or a number, closed = 30");
+    }
+    if let Some(rate) = open.filter(|rate| !(*rate > 0.0 && *rate <= 1e6)) {
+        return wrong(at, format!("open = {rate}: give a rate above 0, up to 1000000 per second"));
+    }
+    if closed > CLOSED_MAX {
+        return wrong(at, format!("closed = {closed}: {CLOSED_MAX} clients are the most"));
+    }
+    let until = of.until.as_deref();
+    let (from_ns, until_ns) =
+        (time(at, &of.from)?, until.map_or(Ok(end_ns), |until| time(at, until))?);
+    if from_ns >= until_ns.min(end_ns) {
+        let ends = until.unwrap_or("the end");
+        return wrong(at, format!("clients begin at {} and end at {ends}", of.from));
     }
     Ok(Clients {
         open,
         closed,
         think_ns: time(at, &of.think)?,
         backoff_ns: time(at, &of.backoff)?.max(1_000),
-        from_ns: time(at, &of.from)?,
-        until_ns: of.until.as_deref().map_or(Ok(end_ns), |until| time(at, until))?,
+        from_ns,
+        until_ns,
         fixed: of.fixed,
     })
 }

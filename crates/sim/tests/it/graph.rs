@@ -269,7 +269,14 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
         ("exp:40ms", "exp:-1ms", "workflow w1 at e: \"exp:-1ms\""),
         ("[\"call e\"]", "[\"call a\"]", "workflow w1: its calls go in a circle"),
         ("call e\"", "call e x0\"", "x1 to x10000 calls in parallel"),
-        ("open = 200", "open = 0", "workflow w1: clients have a rate"),
+        ("open = 200", "open = 0", "workflow w1: open = 0: give a rate above 0"),
+        ("open = 200", "open = 1e7", "workflow w1: open = 10000000: give a rate above 0, up to"),
+        ("open = 200", "closed = 1000000000", "workflow w1: closed = 1000000000: 100000 clients"),
+        ("open = 200", "from = \"60s\", open = 200", "workflow w1: clients begin at 60s and end"),
+        ("timeout = \"1s\"", "timeout = \"0s\"", "timeout: \"0s\" is no time at all"),
+        ("timeout = \"1s\"", "timeout = \"-1s\"", "timeout: \"-1s\" is"),
+        ("timeout = \"1s\"", "sample = \"1e30s\"", "sample: \"1e30s\" is out of range"),
+        ("name = \"w2\"", "name = \"w1\"", "two workflows have the same name"),
         (
             "instances = 2\n[[service]]\nname = \"e\"",
             "instances = 0\n[[service]]\nname = \"e\"",
@@ -298,6 +305,8 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
         let error = error(from, to);
         assert!(error.contains(expected), "{error}");
     }
+    let wrong = "edf+lstf+rc".parse::<curtail_sim::graph::Control>().expect_err("it is wrong");
+    assert!(wrong.contains("two disciplines"), "{wrong}");
     let wrong = "fq+fifo+tc".parse::<curtail_sim::graph::Control>().expect_err("it is wrong");
     assert!(wrong.contains("\"tc\" is none of fq, rc, fifo"), "{wrong}");
 }

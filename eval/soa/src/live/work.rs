@@ -1,7 +1,7 @@
 //! What a process does for a request: it holds resources for a time, and calls others.
 //!
 //! Source: document 002 §5.3, where resources are emulated by semaphores and waiting. With flow control they are those of
-//! [`Flow`]; without, semaphores, first come, first served, with the same bounds.
+//! [`curtail_flow::Flow`]; without, semaphores, first come, first served, with the same bounds.
 //!
 //! Cost: a timer per held resource; parallel calls are polled by one task.
 
