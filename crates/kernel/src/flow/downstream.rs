@@ -14,7 +14,7 @@
 //!   called: one that is idle has nothing to say. Then its rate is that of its good responses, a tenth more, and
 //!   what chance adds to so few of them: else a workflow of few requests would be limited to less than it sends. It
 //!   falls to what is served, rises while all goes well, and is forgotten with the next announcement.
-//! - **An announcement ages**: after [`IDLE`] times as long without a call it says nothing any more.
+//! - **An announcement ages**: after five times as long without a call it says nothing any more.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;

@@ -106,7 +106,7 @@ async fn the_timeout_bounds_the_wait_for_a_slot() {
     let mut first = proxy.client().await;
     first.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
     eventually("the application", async || !app.seen().is_empty()).await;
-    let mut late = ask(proxy.http, "").await;
+    let late = ask(proxy.http, "").await;
     assert_eq!(late.status, 503, "{}", late.text());
     assert_eq!(first.response().await.status, 504);
 }
