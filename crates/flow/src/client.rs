@@ -8,9 +8,8 @@
 //! of a load balancer, and inside of retries and hedges, whose copies are load.
 //!
 //! Instances are not polled (Algorithm 3, line 2): announcements come with responses, and the kernel replaces the rate
-//! of an instance that is silent. One that is idle keeps its rate, and needs no poll either: where other instances are
-//! called, its weight fades (α), and where none is, a token is saved, so the first call passes and its response brings
-//! the new rate. If the old rate was too high, the limiter of the instance holds until then.
+//! of an instance that is silent. One that is idle needs no poll either: what it announced is forgotten after a while, so
+//! the next calls pass, the first response brings the new rate, and the limiter of the instance holds until then.
 //!
 //! Cost: two locks and one boxed future per call.
 

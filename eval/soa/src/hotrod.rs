@@ -15,13 +15,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::child::{self, Child};
 
 /// Whose `examples/hotrod` is built.
 const MODULE: &str = "github.com/jaegertracing/jaeger";
@@ -93,28 +95,17 @@ struct Outcome {
 #[error("SKIPPED: {0}")]
 pub(crate) struct Lacking(String);
 
-/// A process that ends with this, or with the thread that started it.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn start(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    let mut command = child::command(program);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-fn spawn(command: &mut Command, port: u16) -> Result<Process> {
-    let mut process = Process(command.spawn().context("setpriv does not start")?);
+fn spawn(command: &mut Command, port: u16) -> Result<Child> {
+    let mut process = Child::spawn(command)?;
     let since = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        if let Some(status) = process.0.try_wait()? {
+        if let Some(status) = process.try_wait()? {
             bail!("{command:?} ended ({status}) before it listened at {port}; is the port in use?");
         }
         ensure!(since.elapsed() < Duration::from_secs(20), "{command:?} does not listen at {port}");
@@ -171,7 +162,7 @@ fn plain(text: &str) -> String {
 }
 
 /// All processes; the sidecars have this in their configurations.
-fn processes(args: &Args, hotrod: &Path, of: impl Fn(&str) -> String) -> Result<Vec<Process>> {
+fn processes(args: &Args, hotrod: &Path, of: impl Fn(&str) -> String) -> Result<Vec<Child>> {
     let mut all = Vec::new();
     for (name, ports, port) in SERVICES {
         let mut command = start(hotrod);
@@ -189,7 +180,7 @@ fn processes(args: &Args, hotrod: &Path, of: impl Fn(&str) -> String) -> Result<
     Ok(all)
 }
 
-fn load(args: &Args, tenants: &[&str], rate: f64, seed: u64) -> Result<Child> {
+fn load(args: &Args, tenants: &[&str], rate: f64, seed: u64) -> Result<process::Child> {
     let line = |tenant| {
         let path = "/dispatch?customer=123";
         format!("{}\n", serde_json::json!({ "path": path, "headers": { "x-tenant": tenant } }))
@@ -203,7 +194,7 @@ fn load(args: &Args, tenants: &[&str], rate: f64, seed: u64) -> Result<Child> {
     command.stdout(Stdio::piped()).spawn().context("the load does not start")
 }
 
-fn tenants(loading: Child) -> Result<Tenants> {
+fn tenants(loading: process::Child) -> Result<Tenants> {
     let done = loading.wait_with_output()?;
     let said: Value = serde_json::from_slice(&done.stdout).context("the load said no JSON")?;
     let number = |pointer: &str| said.pointer(pointer).and_then(Value::as_f64);

@@ -5,6 +5,7 @@
 //! - `live`: the same files as real processes, over gRPC;
 //! - `settle`: how fast the rates settle after a step in capacity or demand, by the depth and width of the graph.
 
+mod child;
 mod hotrod;
 mod layers;
 mod live;

@@ -4,24 +4,18 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use anyhow::{Context as _, Result};
 
 use super::process::Report;
+use crate::child::{self, Child};
 
 /// A process that ends with this.
 struct Running {
-    child: Child,
+    _child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// All of them.
@@ -33,14 +27,13 @@ impl System {
     pub(super) fn start(arguments: &[String], count: u32) -> Result<(Self, Vec<SocketAddr>)> {
         let us = std::env::current_exe().context("cannot find this program")?;
         let start = |at: u32| {
-            let mut command = Command::new("setpriv");
-            command.args(["--pdeathsig", "KILL", "--"]).arg(&us).args(arguments);
-            command.args(["--process", &at.to_string()]);
+            let mut command = child::command(&us);
+            command.args(arguments).args(["--process", &at.to_string()]);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            let mut child = command.spawn().context("cannot run setpriv; install util-linux")?;
+            let mut child = Child::spawn(&mut command)?;
             let input = child.stdin.take();
             let output = child.stdout.take().context("its output is piped")?;
-            Ok(Running { child, input, output: BufReader::new(output) })
+            Ok(Running { _child: child, input, output: BufReader::new(output) })
         };
         let mut all = (0..count).map(start).collect::<Result<Vec<Running>>>()?;
         let mut addresses = Vec::new();

@@ -1,0 +1,47 @@
+//! Processes that end with this one.
+//!
+//! Cost: one exec more per process, of `setpriv`.
+
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::process::{Child as Process, Command};
+
+use anyhow::{Context as _, Result};
+
+/// A process that ends when it is dropped, and with the thread that started it.
+#[derive(Debug)]
+pub(crate) struct Child(Process);
+
+impl Child {
+    pub(crate) fn spawn(command: &mut Command) -> Result<Self> {
+        Ok(Self(command.spawn().context("cannot run setpriv; install util-linux")?))
+    }
+}
+
+impl Deref for Child {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.0
+    }
+}
+
+impl DerefMut for Child {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.0
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.kill();
+        let _ = self.wait();
+    }
+}
+
+/// What starts a program so.
+pub(crate) fn command(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
