@@ -1,9 +1,9 @@
 //! The kernel's counters for a process: how often and how long it was kept from running.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Sums over the threads of a process since it started. Zero if the system does not count it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Times that a thread blocked, that is, waited for something.
     pub voluntary_switches: u64,

@@ -1,0 +1,155 @@
+//! Durations counted in buckets, 1/32 of an octave wide, as the kernel's side counts them (`bpf/stages.bpf.c`).
+//!
+//! The layout is that of an HDR histogram with five significant bits: exact below 64 ns, at most 3.2 % wide above.
+
+use serde::{Deserialize, Serialize};
+
+/// How many buckets there are: up to 2³² ns, which is 4.29 s.
+pub const BUCKETS: usize = 896;
+
+/// Counts of durations, in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(u32, u64)>", into = "Vec<(u32, u64)>")]
+pub struct Histogram {
+    /// Per bucket. Empty if there is none.
+    counts: Vec<u64>,
+}
+
+/// The bucket of a duration; longer ones than fit are in the last.
+#[must_use]
+pub fn bucket_of(ns: u64) -> usize {
+    let ns = ns.min(u64::from(u32::MAX));
+    let exponent = (63 - (ns | 1).leading_zeros() as usize).saturating_sub(5);
+    (ns >> exponent) as usize + exponent * 32
+}
+
+/// The shortest duration of a bucket, and how wide it is, in nanoseconds.
+#[must_use]
+pub fn bounds(bucket: usize) -> (u64, u64) {
+    let exponent = (bucket / 32).saturating_sub(1);
+    (((bucket - exponent * 32) as u64) << exponent, 1 << exponent)
+}
+
+impl Histogram {
+    /// Adds a duration.
+    pub fn record(&mut self, ns: u64) {
+        self.add(bucket_of(ns), 1);
+    }
+
+    /// Adds durations of one bucket.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such bucket.
+    pub fn add(&mut self, bucket: usize, count: u64) {
+        self.counts.resize(BUCKETS, 0);
+        self.counts[bucket] += count;
+    }
+
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        if !other.counts.is_empty() {
+            self.counts.resize(BUCKETS, 0);
+            self.counts.iter_mut().zip(&other.counts).for_each(|(to, from)| *to += from);
+        }
+    }
+
+    /// How many durations were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Buckets that are not empty, and their counts.
+    pub fn filled(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
+    }
+
+    /// A quantile in nanoseconds, for `q` from 0 to 1, evenly inside its bucket. None of nothing.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let rank = q.clamp(0.0, 1.0) * self.count() as f64;
+        let mut below = 0.0;
+        let mut last = None;
+        for (bucket, count) in self.filled() {
+            let (start, width) = bounds(bucket);
+            let inside = ((rank - below) / count as f64).clamp(0.0, 1.0);
+            last = Some(start as f64 + inside * width as f64);
+            below += count as f64;
+            if below >= rank {
+                break;
+            }
+        }
+        last
+    }
+}
+
+impl From<Histogram> for Vec<(u32, u64)> {
+    fn from(of: Histogram) -> Self {
+        of.filled().map(|(bucket, count)| (bucket as u32, count)).collect()
+    }
+}
+
+impl TryFrom<Vec<(u32, u64)>> for Histogram {
+    type Error = String;
+
+    fn try_from(filled: Vec<(u32, u64)>) -> Result<Self, String> {
+        let mut histogram = Histogram::default();
+        for (bucket, count) in filled {
+            // The bound keeps sums of counts from overflow.
+            if bucket as usize >= BUCKETS || count >> 48 > 0 {
+                return Err(format!("no histogram has {count} in bucket {bucket}"));
+            }
+            histogram.add(bucket as usize, count);
+        }
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_duration_is_inside_its_bucket(ns in 0..=u64::from(u32::MAX)) {
+            let (start, width) = bounds(bucket_of(ns));
+            prop_assert!(start <= ns && ns < start + width);
+            prop_assert!(width * 32 <= start.max(32));
+        }
+    }
+
+    #[test]
+    fn buckets_follow_each_other() {
+        let ends = (0..BUCKETS).scan(0, |end, bucket| {
+            let (start, width) = bounds(bucket);
+            assert_eq!(start, *end);
+            *end = start + width;
+            Some(*end)
+        });
+        assert_eq!(ends.last(), Some(1 << 32));
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_inside_buckets() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantile(0.5), None);
+        (0..1_000).for_each(|i| histogram.record(i * 1_000));
+        for q in [0.1, 0.5, 0.99] {
+            let quantile = histogram.quantile(q).expect("durations");
+            assert!((quantile / (q * 1e6) - 1.0).abs() < 0.03, "{q}: {quantile}");
+        }
+        assert!(histogram.quantile(1.0) > histogram.quantile(0.999));
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_other_buckets_are_refused() {
+        let mut histogram = Histogram::default();
+        [3, 3, 70_000].iter().for_each(|&ns| histogram.record(ns));
+        let text = serde_json::to_string(&histogram).expect("json");
+        assert_eq!(serde_json::from_str::<Histogram>(&text).expect("ours"), histogram);
+        assert!(serde_json::from_str::<Histogram>("[[896,1]]").is_err());
+    }
+}

@@ -1,0 +1,237 @@
+//! What was measured: windows of requests, each with moments and histograms of the stages.
+//!
+//! Kernel stamps and traces both end up here, and everything that people and programs see is derived from it:
+//! ranking, comparison, pages, JSON.
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+use crate::moments::Moments;
+
+/// At most this many windows are kept; as a run grows, pairs of them merge.
+pub const WINDOWS_MAX: usize = 256;
+/// At most this many whole requests are kept of each kind: slow ones, and random ones.
+pub const WHOLE_MAX: usize = 4_096;
+
+/// A profile of a server, or of a set of traces.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// What was profiled, in a few words.
+    pub target: String,
+    /// The stages, in the order in which requests pass them.
+    pub stages: Vec<String>,
+    /// What may explain their durations: further values per request.
+    pub evidence: Vec<Evidence>,
+    /// In order of time, none empty.
+    pub windows: Vec<Window>,
+    /// The slowest requests, whole.
+    pub slow: Vec<Whole>,
+    /// Requests chosen at random, whole.
+    pub sampled: Vec<Whole>,
+    /// What measuring cost; none for traces.
+    pub cost: Option<Cost>,
+    /// What was not seen, by reason; empty if all was.
+    pub lost: Vec<Lost>,
+    /// What the machine did to the target meanwhile.
+    pub machine: Option<curtail_jitter::machine::Counters>,
+}
+
+/// A further value of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// Nanoseconds from *data ready* until the thread that slept ran.
+    WakeUp,
+    /// Nanoseconds that the thread was runnable and did not run.
+    RunQueue,
+    /// Nanoseconds that the thread slept after it had read the request.
+    Blocked,
+    /// 1 if the thread ran on another processor than the one that took the packet.
+    Remote,
+    /// How many requests of the same read went before it.
+    Batch,
+}
+
+/// Requests that ended in a span of time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// When it began, in nanoseconds from the profile's begin.
+    pub start_ns: u64,
+    /// How long it was.
+    pub length_ns: u64,
+    /// Of the stages, the evidence, and the total, in this order.
+    pub moments: Moments,
+    /// Of the stages, and the total.
+    pub histograms: Vec<Histogram>,
+}
+
+/// One request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Whole {
+    /// When it began, in nanoseconds from the profile's begin.
+    pub start_ns: u64,
+    /// Per stage, in nanoseconds.
+    pub stages_ns: Vec<u64>,
+    /// In the order of the profile's.
+    pub evidence: Vec<u64>,
+}
+
+/// What measuring cost the target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Nanoseconds of processor time per stamped request.
+    pub ns_per_request: f64,
+    /// Over all requests, as a share of the mean of their total.
+    pub share: f64,
+    /// One in so many slices of time was stamped.
+    pub one_in: u32,
+}
+
+/// Why something was not seen, and how often.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// A few words.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+}
+
+impl Window {
+    /// Adds a later window.
+    pub fn merge(&mut self, later: &Window) {
+        self.length_ns += later.length_ns;
+        self.moments.merge(&later.moments);
+        let pairs = self.histograms.iter_mut().zip(&later.histograms);
+        pairs.for_each(|(to, from)| to.merge(from));
+    }
+}
+
+impl Profile {
+    /// The number of values per request: stages, evidence, and the total.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        self.stages.len() + self.evidence.len() + 1
+    }
+
+    /// Where the total is among the values.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.values() - 1
+    }
+
+    /// Where this evidence is among the values.
+    #[must_use]
+    pub fn value_of(&self, evidence: Evidence) -> Option<usize> {
+        let at = self.evidence.iter().position(|&of| of == evidence)?;
+        Some(self.stages.len() + at)
+    }
+
+    /// An empty window at this time.
+    #[must_use]
+    pub fn window(&self, start_ns: u64, length_ns: u64) -> Window {
+        Window {
+            start_ns,
+            length_ns,
+            moments: Moments::new(self.values()),
+            histograms: vec![Histogram::default(); self.stages.len() + 1],
+        }
+    }
+
+    /// Adds a window, unless it is empty.
+    pub fn push(&mut self, window: Window) {
+        if window.moments.requests() == 0 {
+            return;
+        }
+        self.windows.push(window);
+        if self.windows.len() > WINDOWS_MAX {
+            let merged = self.windows.chunks(2).map(|pair| {
+                let mut first = pair[0].clone();
+                pair[1..].iter().for_each(|later| first.merge(later));
+                first
+            });
+            self.windows = merged.collect();
+        }
+    }
+
+    /// All windows in one.
+    #[must_use]
+    pub fn whole(&self) -> Window {
+        let mut whole = self.window(self.windows.first().map_or(0, |first| first.start_ns), 0);
+        self.windows.iter().for_each(|window| whole.merge(window));
+        whole
+    }
+
+    /// The number of requests that were stamped.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.windows.iter().map(|window| window.moments.requests()).sum()
+    }
+
+    /// What is wrong with a profile that came from a file.
+    ///
+    /// # Errors
+    ///
+    /// Says which part does not fit the others.
+    pub fn check(&self) -> Result<(), String> {
+        if self.stages.is_empty() {
+            return Err("it has no stages".to_owned());
+        }
+        for (at, window) in self.windows.iter().enumerate() {
+            let fits = window.moments.is_of(self.values())
+                && window.histograms.len() == self.stages.len() + 1;
+            if !fits || window.moments.requests() == 0 || window.moments.requests() >> 48 > 0 {
+                return Err(format!("windows[{at}] does not fit its {} stages", self.stages.len()));
+            }
+        }
+        let wholes = self.slow.iter().chain(&self.sampled);
+        let fits = |whole: &Whole| {
+            whole.stages_ns.len() == self.stages.len() && whole.evidence.len() == self.evidence.len()
+        };
+        match wholes.clone().all(fits) && self.windows.len() <= WINDOWS_MAX {
+            true => Ok(()),
+            false => Err("a whole request has not the profile's stages, or windows are too many".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile() -> Profile {
+        let stages = ["read", "write"].map(str::to_owned).to_vec();
+        Profile { stages, evidence: vec![Evidence::Batch], ..Profile::default() }
+    }
+
+    #[test]
+    fn windows_are_bounded_and_lose_nothing() {
+        let mut profile = profile();
+        for at in 0..1_000 {
+            let mut window = profile.window(at * 10, 10);
+            window.moments.record(&[1.0, at as f64, 0.0, 1.0 + at as f64]);
+            window.histograms[2].record(1 + at);
+            profile.push(window);
+        }
+        profile.push(profile.window(10_000, 10));
+        assert!(profile.windows.len() <= WINDOWS_MAX);
+        let whole = profile.whole();
+        assert_eq!((profile.requests(), whole.length_ns), (1_000, 10_000));
+        assert_eq!(whole.histograms[2].count(), 1_000);
+        assert!((whole.moments.variance(1) - 83_333.25).abs() < 1e-6);
+        let text = serde_json::to_string(&profile).expect("json");
+        let read: Profile = serde_json::from_str(&text).expect("ours");
+        assert_eq!(read.check(), Ok(()));
+        assert_eq!(read.requests(), 1_000);
+    }
+
+    #[test]
+    fn profiles_that_do_not_fit_are_refused() {
+        assert!(Profile::default().check().is_err());
+        let mut profile = profile();
+        let mut window = profile.window(0, 1);
+        window.moments.record(&[1.0; 4]);
+        profile.push(window);
+        profile.stages.push("third".to_owned());
+        assert_eq!(profile.check(), Err("windows[0] does not fit its 3 stages".to_owned()));
+    }
+}
