@@ -1,7 +1,8 @@
 //! Finds the places of marks in ELF files: functions, static tracepoints, fields of structures.
 //!
-//! A probe costs what its first instruction costs: the kernel emulates a few, and executes copies of others, one trap
-//! more each (and, in virtual machines, up to 20 µs). So the instruction is decoded before anything is attached.
+//! A probe costs what the instruction under it costs: the kernel emulates a few, and executes copies of others, with one
+//! trap more each (in virtual machines, several microseconds). So code is decoded before anything is attached, and a
+//! mark moves to the first instruction of its function that is cheap.
 //! Inputs are files of others: nothing here trusts them.
 
 use std::borrow::Cow;
@@ -20,7 +21,7 @@ pub struct Binary<'d> {
 pub struct Site {
     /// Where it is in the file, in bytes.
     pub offset: u64,
-    /// If the kernel emulates the instruction there. None if it cannot be decoded.
+    /// If the kernel emulates the instruction there. None if it is not x86-64.
     pub is_emulated: Option<bool>,
     /// Where a counter of probes is, which programs look at before they pass the tracepoint, in bytes. 0: none.
     pub semaphore: u64,
@@ -230,13 +231,13 @@ impl<'d> Binary<'d> {
         Some(address - segment.address() + segment.file_range().0)
     }
 
-    /// The place of an address. `endbr64` marks the targets of indirect calls, does nothing, and cannot be emulated:
-    /// the instruction after it is as good.
+    /// The place of an address, or of an instruction soon after it that is cheaper to probe.
     fn site(&self, address: u64) -> Option<Site> {
-        const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
         let code = self.code(address).unwrap_or_default();
-        let address = if code.starts_with(&ENDBR64) { address.checked_add(4)? } else { address };
-        let is_emulated = self.code(address).and_then(|code| self.is_emulated(code));
+        let is_known = self.file.architecture() == object::Architecture::X86_64 && !code.is_empty();
+        let cheap = if is_known { emulated(code) } else { None };
+        let address = address.checked_add(cheap.unwrap_or(0))?;
+        let is_emulated = is_known.then_some(cheap.is_some());
         Some(Site { offset: self.offset(address)?, is_emulated, semaphore: 0 })
     }
 
@@ -249,28 +250,45 @@ impl<'d> Binary<'d> {
         };
         segments.filter_map(data).next()
     }
+}
 
-    /// As arch/x86/kernel/uprobes.c does.
-    fn is_emulated(&self, code: &[u8]) -> Option<bool> {
-        use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic};
-        if self.file.architecture() != object::Architecture::X86_64 {
+/// Where in x86-64 code the first instruction is that the kernel emulates, if it is passed exactly once, with the
+/// arguments of the function still in their registers. As arch/x86/kernel/uprobes.c: no-operations, pushes of
+/// registers, jumps, and calls.
+pub(crate) fn emulated(code: &[u8]) -> Option<u64> {
+    use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, Register};
+    const ARGUMENTS: [Register; 6] =
+        [Register::RDI, Register::RSI, Register::RDX, Register::RCX, Register::R8, Register::R9];
+    let mut registers = InstructionInfoFactory::new();
+    for instruction in Decoder::new(64, code, DecoderOptions::NONE).iter().take(16) {
+        let here = instruction.ip();
+        let is_plain = instruction.flow_control() == FlowControl::Next;
+        let is_emulated = match instruction.flow_control() {
+            _ if instruction.code() == Code::INVALID => return None,
+            FlowControl::Next => match instruction.mnemonic() {
+                Mnemonic::Nop => true,
+                Mnemonic::Push => instruction.op0_kind() == iced_x86::OpKind::Register,
+                _ => false,
+            },
+            // A jump backward may end a loop.
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
+                instruction.near_branch_target() > here && instruction.near_branch_target() < i64::MAX as u64
+            }
+            FlowControl::Call => true,
+            _ => false,
+        };
+        if is_emulated {
+            return Some(here);
+        }
+        let writes = |used: &iced_x86::UsedRegister| {
+            let is_written = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
+            is_written && ARGUMENTS.contains(&used.register().full_register())
+        };
+        if !is_plain || registers.info(&instruction).used_registers().iter().any(writes) {
             return None;
         }
-        let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
-        if instruction.code() == Code::INVALID {
-            return None;
-        }
-        let branches = [
-            FlowControl::ConditionalBranch,
-            FlowControl::UnconditionalBranch,
-            FlowControl::Call,
-        ];
-        Some(match instruction.mnemonic() {
-            Mnemonic::Nop => true,
-            Mnemonic::Push => instruction.op0_kind() == iced_x86::OpKind::Register,
-            _ => branches.contains(&instruction.flow_control()),
-        })
     }
+    None
 }
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;

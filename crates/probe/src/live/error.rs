@@ -96,8 +96,9 @@ impl LiveError {
         let mut source = error.source();
         let mut denied = false;
         while let Some(cause) = source {
-            let kind = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-            denied |= kind == Some(std::io::ErrorKind::PermissionDenied);
+            // Not EACCES, which is the verifier's verdict on a program.
+            let number = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+            denied |= number == Some(nix::libc::EPERM);
             let text = cause.to_string();
             if !why.contains(&text) {
                 why = format!("{why}: {text}");

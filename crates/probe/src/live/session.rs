@@ -62,7 +62,6 @@ pub struct Session {
     options: Options,
     kernel: Kernel,
     control: Control,
-    begin_ns: u64,
     profile: Profile,
     warnings: Vec<String>,
     /// Calls of marks per second are not known, so their traps are counted once per mark and request.
@@ -90,11 +89,11 @@ impl Session {
             target: format!("{} (process {})", target.name, target.processes[0]),
             stages: options.app.stages(),
             evidence: evidence.to_vec(),
+            begin_ns: monotonic_ns(),
             ..Profile::default()
         };
-        let (control, begin_ns) = (Control::default(), monotonic_ns());
-        let warnings = places.warnings;
-        Ok(Session { target, options, kernel, control, begin_ns, profile, warnings, trap_ns })
+        let (control, warnings) = (Control::default(), places.warnings);
+        Ok(Session { target, options, kernel, control, profile, warnings, trap_ns })
     }
 
     /// What people should know about the marks.
@@ -230,7 +229,7 @@ impl Session {
         let length_ns = monotonic_ns() - start_ns;
         thread::sleep(GRACE);
         let sums = self.kernel.sums(bank as usize)?;
-        Ok(self.window(&sums, start_ns - self.begin_ns, length_ns))
+        Ok(self.window(&sums, start_ns - self.profile.begin_ns, length_ns))
     }
 
     /// Waits, and takes reports meanwhile.
@@ -253,7 +252,7 @@ impl Session {
         let marks = self.options.app.mark.len();
         let kept = durations.enumerate().filter(|&(stage, _)| !is_absent(stage, marks));
         let whole = Whole {
-            start_ns: stamps[0].saturating_sub(self.begin_ns),
+            start_ns: stamps[0].saturating_sub(self.profile.begin_ns),
             stages_ns: kept.map(|(_, ns)| ns).collect(),
             evidence: evidence.to_vec(),
         };
