@@ -122,14 +122,26 @@ impl App {
         for (at, mark) in app.mark.iter().enumerate() {
             let field = format!("mark[{at}]");
             if mark.function.is_some() == mark.tracepoint.is_some() {
-                return wrong(&field, "it needs one place".to_owned(), "set `function` or `tracepoint`");
+                return wrong(
+                    &field,
+                    "it needs one place".to_owned(),
+                    "set `function` or `tracepoint`",
+                );
             }
             if mark.tracepoint.as_ref().is_some_and(|name| !name.contains(':')) {
-                return wrong(&field, "no provider".to_owned(), "write `tracepoint` as provider:name");
+                return wrong(
+                    &field,
+                    "no provider".to_owned(),
+                    "write `tracepoint` as provider:name",
+                );
             }
             let Some(unread) = &mark.unread else { continue };
             if at > 0 {
-                return wrong(&field, "`unread` is of no use".to_owned(), "move it to the first mark");
+                return wrong(
+                    &field,
+                    "`unread` is of no use".to_owned(),
+                    "move it to the first mark",
+                );
             }
             if unread.argument > 5 || unread.field.is_some() == unread.offset.is_some() {
                 let fix = "set `argument` from 0 to 5, and `field` or `offset`";
@@ -144,7 +156,11 @@ impl App {
                 return wrong("stage", format!("{stage:?} is no name of a stage"), fix);
             }
             if stages[..at].contains(stage) {
-                return wrong("stage", format!("{stage:?} is there twice"), "name stages differently");
+                return wrong(
+                    "stage",
+                    format!("{stage:?} is there twice"),
+                    "name stages differently",
+                );
             }
         }
         Ok(app)
@@ -187,7 +203,10 @@ mod tests {
         refused(&of("function = 'f'\ntracepoint = 'a:b'"), "mark[0]: it needs one place");
         refused(&of("tracepoint = 'b'"), "provider:name");
         refused(&of("function = 'f'\nunread = { argument = 6, offset = 1 }"), "from 0 to 5");
-        refused(&of("function = 'f'\n[[mark]]\nstage = 's'\nfunction = 'g'"), "\"s\" is there twice");
+        refused(
+            &of("function = 'f'\n[[mark]]\nstage = 's'\nfunction = 'g'"),
+            "\"s\" is there twice",
+        );
         refused(&of("function = 'f'").replace("'s'", "'tcp'"), "\"tcp\" is there twice");
         refused(&of("function = 'f'").replace("'s'", "'<b>'"), "no name of a stage");
         refused(&format!("{head}{}", "[[mark]]\nstage = 's'\n".repeat(5)), "keep at most 4");

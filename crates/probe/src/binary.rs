@@ -91,9 +91,9 @@ impl<'d> Binary<'d> {
             let Ok(mangled) = symbol.name() else { continue };
             let plain = format!("{:#}", rustc_demangle::demangle(mangled));
             if mangled == name || plain == name {
-                return self.site(symbol.address()).ok_or_else(|| {
-                    BinaryError::Malformed(format!("`{name}` is in no segment"))
-                });
+                return self
+                    .site(symbol.address())
+                    .ok_or_else(|| BinaryError::Malformed(format!("`{name}` is in no segment")));
             }
             known.push(plain);
         }
@@ -106,7 +106,8 @@ impl<'d> Binary<'d> {
 
     fn hint(&self, name: &str, known: &[String]) -> String {
         if self.is_inlined(name) {
-            return ": the compiler inlined it; mark one of its callers, or build it `noinline`".to_owned();
+            return ": the compiler inlined it; mark one of its callers, or build it `noinline`"
+                .to_owned();
         }
         let near = |other: &&String| {
             let parts = [".isra", ".part", ".constprop", ".cold"];
@@ -152,7 +153,8 @@ impl<'d> Binary<'d> {
         let data = |name| self.file.section_by_name(name)?.data().ok();
         let Some(mut notes) = data(".note.stapsdt") else { return Vec::new() };
         // What a prelinker moved is seen by where this section is.
-        let base = self.file.section_by_name(".stapsdt.base").map_or(0, |section| section.address());
+        let base =
+            self.file.section_by_name(".stapsdt.base").map_or(0, |section| section.address());
         let mut found = Vec::new();
         while let Some((note, rest)) = Note::read(notes, base) {
             found.extend(note);
@@ -256,7 +258,10 @@ impl<'d> Binary<'d> {
 /// arguments of the function still in their registers. As arch/x86/kernel/uprobes.c: no-operations, pushes of
 /// registers, jumps, and calls.
 pub(crate) fn emulated(code: &[u8]) -> Option<u64> {
-    use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, Register};
+    use iced_x86::{
+        Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess,
+        Register,
+    };
     const ARGUMENTS: [Register; 6] =
         [Register::RDI, Register::RSI, Register::RDX, Register::RCX, Register::R8, Register::R9];
     let mut registers = InstructionInfoFactory::new();
@@ -272,7 +277,8 @@ pub(crate) fn emulated(code: &[u8]) -> Option<u64> {
             },
             // A jump backward may end a loop.
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
-                instruction.near_branch_target() > here && instruction.near_branch_target() < i64::MAX as u64
+                instruction.near_branch_target() > here
+                    && instruction.near_branch_target() < i64::MAX as u64
             }
             FlowControl::Call => true,
             _ => false,
@@ -281,7 +287,10 @@ pub(crate) fn emulated(code: &[u8]) -> Option<u64> {
             return Some(here);
         }
         let writes = |used: &iced_x86::UsedRegister| {
-            let is_written = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
+            let is_written = !matches!(
+                used.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+            );
             is_written && ARGUMENTS.contains(&used.register().full_register())
         };
         if !is_plain || registers.info(&instruction).used_registers().iter().any(writes) {
@@ -324,12 +333,18 @@ impl Note {
     }
 
     fn of(content: &[u8], base: u64) -> Option<Note> {
-        let number = |at: usize| Some(u64::from_ne_bytes(content.get(at..at + 8)?.try_into().ok()?));
+        let number =
+            |at: usize| Some(u64::from_ne_bytes(content.get(at..at + 8)?.try_into().ok()?));
         let (address, linked, semaphore) = (number(0)?, number(8)?, number(16)?);
         let mut texts = content.get(24..)?.split(|&byte| byte == 0);
         let mut text = || Some(String::from_utf8_lossy(texts.next()?).into_owned());
         let moved = if base == 0 { 0 } else { base.wrapping_sub(linked) };
         let semaphore = if semaphore == 0 { 0 } else { semaphore.wrapping_add(moved) };
-        Some(Note { address: address.wrapping_add(moved), semaphore, provider: text()?, name: text()? })
+        Some(Note {
+            address: address.wrapping_add(moved),
+            semaphore,
+            provider: text()?,
+            name: text()?,
+        })
     }
 }

@@ -39,10 +39,16 @@ fn options(app: App) -> Options {
 
 /// None, and a line that says why, where this machine does not allow it.
 fn attach(address: SocketAddr, options: Options) -> Option<Session> {
-    let target = Target::find(std::process::id(), Some(address.port())).expect("this process listens");
+    let target =
+        Target::find(std::process::id(), Some(address.port())).expect("this process listens");
     match Session::attach(target, options) {
         Ok(session) => Some(session),
-        Err(error @ (LiveError::NoBtf | LiveError::NoPermission | LiveError::Lockdown(_) | LiveError::NoTracepoint(_))) => {
+        Err(
+            error @ (LiveError::NoBtf
+            | LiveError::NoPermission
+            | LiveError::Lockdown(_)
+            | LiveError::NoTracepoint(_)),
+        ) => {
             println!("SKIPPED: {error}");
             None
         }
@@ -61,7 +67,9 @@ fn profiled(
     let session = attach(address, options);
     let stop = Arc::new(AtomicBool::new(session.is_none()));
     let goes_on = Arc::clone(&stop);
-    let client = std::thread::spawn(move || client(address, Box::new(move || !goes_on.load(Ordering::Relaxed))));
+    let client = std::thread::spawn(move || {
+        client(address, Box::new(move || !goes_on.load(Ordering::Relaxed)))
+    });
     let profile = session.map(|session| session.run(&AtomicBool::new(false), |_| {}));
     stop.store(true, Ordering::Relaxed);
     client.join().expect("the client ends");
@@ -72,7 +80,9 @@ fn profiled(
 #[test]
 fn every_stage_has_at_least_what_was_injected_and_the_total_is_their_sum() {
     let delays = || [30_000, 60_000, 90_000, 120_000];
-    let Some(profile) = profiled(delays, options(server::app("live")), server::request) else { return };
+    let Some(profile) = profiled(delays, options(server::app("live")), server::request) else {
+        return;
+    };
     let whole = profile.whole();
     assert!(profile.requests() > 100, "{profile:?}");
     assert_eq!(profile.stages[2..6], ["tcp-to-socket", "parse", "search", "respond"]);
@@ -83,7 +93,9 @@ fn every_stage_has_at_least_what_was_injected_and_the_total_is_their_sum() {
     }
     let means: f64 = (0..profile.stages.len()).map(|stage| whole.moments.mean(stage)).sum();
     assert!((means / whole.moments.mean(profile.total()) - 1.0).abs() < 1e-9);
-    let shares: f64 = (0..profile.stages.len()).map(|stage| whole.moments.covariance(stage, profile.total())).sum();
+    let shares: f64 = (0..profile.stages.len())
+        .map(|stage| whole.moments.covariance(stage, profile.total()))
+        .sum();
     assert!((shares / whole.moments.variance(profile.total()) - 1.0).abs() < 1e-9);
     assert!(whole.histograms.iter().all(|histogram| histogram.count() == profile.requests()));
     assert!(!profile.sampled.is_empty() && profile.check().is_ok());
@@ -109,7 +121,8 @@ fn pipelined_requests_are_joined_with_their_own_packets() {
     };
     let delays = || [8_000_000, 0, 0, 0];
     let Some(profile) = profiled(delays, options(server::app("live")), client) else { return };
-    let batch = profile.evidence.iter().position(|&of| of == Evidence::Batch).expect("it is evidence");
+    let batch =
+        profile.evidence.iter().position(|&of| of == Evidence::Batch).expect("it is evidence");
     let waited = |place: u64| {
         let of = profile.sampled.iter().filter(|whole| whole.evidence[batch] == place);
         let waits: Vec<u64> = of.map(|whole| whole.stages_ns[2]).collect();
@@ -146,7 +159,8 @@ fn what_cannot_be_attached_is_named() {
     let (address, serving) = server::serve(|| [0; 4], || {});
     let find = |port| Target::find(std::process::id(), Some(port));
     let place = |text: &str| {
-        let app = App::parse(&format!("name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\n{text}")).expect(text);
+        let app = App::parse(&format!("name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\n{text}"))
+            .expect(text);
         let session = Session::attach(find(address.port()).expect("it listens"), options(app));
         session.err().map(|error| error.to_string()).unwrap_or_default()
     };
@@ -154,9 +168,14 @@ fn what_cannot_be_attached_is_named() {
     assert!(place("function = 'live::server::parse'").contains("there is live::server::parsed"));
     assert!(place("tracepoint = 'a:b'").contains("it has none"));
     assert!(place("function = 'f'\nlibrary = 'libnone.so'").contains("libnone.so"));
-    assert!(matches!(find(1), Err(LiveError::OtherPort { ports, .. }) if ports.contains(&address.port())));
+    assert!(
+        matches!(find(1), Err(LiveError::OtherPort { ports, .. }) if ports.contains(&address.port()))
+    );
     assert!(matches!(Target::find(u32::MAX >> 1, None), Err(LiveError::NoProcess(_))));
-    assert!(matches!(Target::find(1, Some(1)), Err(LiveError::OtherPort { .. } | LiveError::NoProcess(_))));
+    assert!(matches!(
+        Target::find(1, Some(1)),
+        Err(LiveError::OtherPort { .. } | LiveError::NoProcess(_))
+    ));
     let stripped = LiveError::Binary { path: "/bin/a".into(), why: BinaryError::Stripped };
     assert!(stripped.to_string().contains("debug symbols") && stripped.is_bad_input());
     drop(TcpStream::connect(address).expect("connected"));

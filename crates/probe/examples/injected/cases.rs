@@ -69,7 +69,8 @@ pub(crate) fn run(cases: u64, seconds: u64) -> ExitCode {
 fn drawn(seed: u64) -> impl FnMut() -> Delays + Send + 'static {
     let mut random = curtail_dist::seed::rng(seed);
     let mut unit = move || curtail_dist::seed::unit(&mut random);
-    let spreads: [f64; 4] = std::array::from_fn(|stage| 2_000.0 + 18_000.0 * 2_f64.powi(-(stage as i32)));
+    let spreads: [f64; 4] =
+        std::array::from_fn(|stage| 2_000.0 + 18_000.0 * 2_f64.powi(-(stage as i32)));
     let first = (unit() * 4.0) as usize;
     let wrong = (first + 1) % 4;
     let common = unit() * 0.6;
@@ -121,7 +122,8 @@ fn case(seed: u64, seconds: u64) -> Result<Case, LiveError> {
 
 fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
     let first = profile.windows.first().map_or(0, |window| profile.begin_ns + window.start_ns);
-    let last = profile.windows.last().map_or(0, |last| profile.begin_ns + last.start_ns + last.length_ns);
+    let last =
+        profile.windows.last().map_or(0, |last| profile.begin_ns + last.start_ns + last.length_ns);
     let mut truth = Moments::new(5);
     for served in served.iter().filter(|served| (first..last).contains(&served.end_ns)) {
         let parts = served.parts_ns.map(|ns| ns as f64);
@@ -131,7 +133,10 @@ fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
     // The stages of the profile that make up each of ours: device, TCP and the wait for the read are one to the server.
     let groups: [&[usize]; 4] = [&[0, 1, 2], &[3], &[4], &[5]];
     let sum = |a: &[usize], b: &[usize]| -> f64 {
-        a.iter().flat_map(|&a| b.iter().map(move |&b| (a, b))).map(|(a, b)| whole.moments.covariance(a, b)).sum()
+        a.iter()
+            .flat_map(|&a| b.iter().map(move |&b| (a, b)))
+            .map(|(a, b)| whole.moments.covariance(a, b))
+            .sum()
     };
     let total = profile.total();
     let share = std::array::from_fn(|at| truth.covariance(at, 4) / truth.variance(4));

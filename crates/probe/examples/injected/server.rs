@@ -102,7 +102,8 @@ pub(crate) fn serve(
                 let fourth = spin(third, next[3]);
                 let response = [b'r'; REQUEST];
                 connection.write_all(&response).expect("the client reads");
-                let parts_ns = [read_ns - arrived_ns, second - read_ns, third - second, fourth - third];
+                let parts_ns =
+                    [read_ns - arrived_ns, second - read_ns, third - second, fourth - third];
                 served.push(Served { end_ns: fourth, parts_ns });
                 if request + 1 < requests {
                     next = delays();
@@ -118,7 +119,8 @@ fn read(connection: &mut TcpStream) -> Option<(usize, u64)> {
     let mut buffer = [0; 64 * REQUEST];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
     let mut slices = [IoSliceMut::new(&mut buffer)];
-    let message = recvmsg::<()>(connection.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty());
+    let message =
+        recvmsg::<()>(connection.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty());
     let message = message.ok()?;
     let offset = nanoseconds(ClockId::Realtime).wrapping_sub(monotonic_ns());
     let arrived = message.cmsgs().ok()?.find_map(|control| match control {

@@ -44,7 +44,8 @@ fn calls_ns() -> f64 {
 fn own_place() -> Option<Place> {
     let address = probed as fn(u64) -> u64 as usize as u64;
     let process = Process::myself().ok()?;
-    let inside = |map: &procfs::process::MemoryMap| (map.address.0..map.address.1).contains(&address);
+    let inside =
+        |map: &procfs::process::MemoryMap| (map.address.0..map.address.1).contains(&address);
     let map = process.maps().ok()?.into_iter().find(inside)?;
     let MMapPath::Path(_) = map.pathname else { return None };
     let path = PathBuf::from("/proc/self/exe");

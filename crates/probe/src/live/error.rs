@@ -58,10 +58,14 @@ pub enum LiveError {
     #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux); it needs CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
     /// We may not.
-    #[error("this process may not load eBPF programs; run it as root, or give it CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")]
+    #[error(
+        "this process may not load eBPF programs; run it as root, or give it CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+    )]
     NoPermission,
     /// Nobody may.
-    #[error("the kernel is locked down ({0}), so no program may read its memory; boot without lockdown=confidentiality")]
+    #[error(
+        "the kernel is locked down ({0}), so no program may read its memory; boot without lockdown=confidentiality"
+    )]
     Lockdown(String),
     /// The kernel lacks a tracepoint that is needed.
     #[error("the kernel has no tracepoint {0}; Linux 6.3 or later has all that are needed")]
@@ -97,7 +101,8 @@ impl LiveError {
         let mut denied = false;
         while let Some(cause) = source {
             // Not EACCES, which is the verifier's verdict on a program.
-            let number = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+            let number =
+                cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
             denied |= number == Some(nix::libc::EPERM);
             let text = cause.to_string();
             if !why.contains(&text) {

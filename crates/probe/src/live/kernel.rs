@@ -1,14 +1,15 @@
 //! The kernel's side: programs and maps of `bpf/stages.bpf.c`, as arrays of words. Their layout is tested against the
 //! object's type information.
 
+use std::num::NonZeroU32;
 use std::os::fd::AsFd as _;
+use std::thread;
 
 use aya::maps::{Array, MapData, PerCpuArray, RingBuf};
 use aya::programs::uprobe::{UProbeLink, UProbeScope};
 use aya::programs::{BtfTracePoint, Program, UProbe};
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
-use std::num::NonZeroU32;
 
 use super::places::{Place, Places};
 use super::{LiveError, Target};
@@ -89,6 +90,7 @@ pub(super) struct Kernel {
     reports: RingBuf<MapData>,
     places: Vec<Place>,
     links: Vec<UProbeLink>,
+    detaching: Vec<thread::JoinHandle<()>>,
     before: [Sums; 2],
     /// While it is open, the network stack timestamps packets where they arrive.
     _timestamps: std::os::fd::OwnedFd,
@@ -96,7 +98,12 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// Loads everything and attaches the tracepoints; marks are attached by [`Kernel::attach_marks`].
-    pub(super) fn load(target: &Target, marks: usize, places: &Places, connections: u32) -> Result<Kernel, LiveError> {
+    pub(super) fn load(
+        target: &Target,
+        marks: usize,
+        places: &Places,
+        connections: u32,
+    ) -> Result<Kernel, LiveError> {
         let btf = Btf::from_sys_fs().map_err(|_| LiveError::NoBtf)?;
         let mut ports = [0_u16; PORTS];
         ports.iter_mut().zip(&target.ports).for_each(|(to, &port)| *to = port);
@@ -120,13 +127,19 @@ impl Kernel {
             let program: &mut BtfTracePoint = program(&mut bpf, name)?;
             match program.load(tracepoint, &btf) {
                 Err(aya::programs::ProgramError::Btf(_)) if tracepoint == OPTIONAL => continue,
-                Err(aya::programs::ProgramError::Btf(_)) => return Err(LiveError::NoTracepoint(tracepoint)),
-                done => done.map_err(|error| LiveError::kernel(format!("program {name}"), &error))?,
+                Err(aya::programs::ProgramError::Btf(_)) => {
+                    return Err(LiveError::NoTracepoint(tracepoint));
+                }
+                done => {
+                    done.map_err(|error| LiveError::kernel(format!("program {name}"), &error))?
+                }
             }
             let attached = program.attach();
-            attached.map_err(|error| LiveError::kernel(format!("a probe of {tracepoint}"), &error))?;
+            attached
+                .map_err(|error| LiveError::kernel(format!("a probe of {tracepoint}"), &error))?;
         }
-        let timestamps = timestamps().map_err(|error| LiveError::kernel("timestamps of packets", &error))?;
+        let timestamps =
+            timestamps().map_err(|error| LiveError::kernel("timestamps of packets", &error))?;
         Ok(Kernel {
             control: map(&mut bpf, "CONTROL")?,
             sums: map(&mut bpf, "SUMS")?,
@@ -135,6 +148,7 @@ impl Kernel {
             reports: map(&mut bpf, "REPORTS")?,
             places: places.places.clone(),
             links: Vec::new(),
+            detaching: Vec::new(),
             before: Default::default(),
             _timestamps: timestamps,
             bpf,
@@ -143,6 +157,8 @@ impl Kernel {
 
     /// Attaches probes to the marks.
     pub(super) fn attach_marks(&mut self) -> Result<(), LiveError> {
+        // No more threads than places.
+        self.detaching.drain(..).for_each(|waits| drop(waits.join()));
         for at in 0..self.places.len() {
             let place = self.places[at].clone();
             let link = self.attach(&place)?;
@@ -154,16 +170,21 @@ impl Kernel {
     /// Attaches a probe, until the link is dropped.
     pub(super) fn attach(&mut self, place: &Place) -> Result<UProbeLink, LiveError> {
         let program: &mut UProbe = program(&mut self.bpf, MARK_PROGRAMS[place.mark])?;
-        let scope = NonZeroU32::new(place.process).map_or(UProbeScope::CallingProcess, UProbeScope::OneProcess);
+        let scope = NonZeroU32::new(place.process)
+            .map_or(UProbeScope::CallingProcess, UProbeScope::OneProcess);
         let attached = program.attach(place.offset, &place.path, scope);
         let link = attached.and_then(|id| program.take_link(id));
         let what = || format!("a probe in process {}", place.process);
         link.map_err(|error| LiveError::kernel(what(), &error))
     }
 
-    /// Removes the probes of marks.
+    /// Removes the probes of marks. The kernel does so at once, and then waits for tenths of a second until nothing
+    /// can run them any more: each has a thread to wait in.
     pub(super) fn detach_marks(&mut self) {
-        self.links.clear();
+        for link in self.links.drain(..) {
+            let waits = thread::Builder::new().name("detach".to_owned()).spawn(move || drop(link));
+            self.detaching.extend(waits.ok());
+        }
     }
 
     pub(super) fn set(&mut self, control: Control) -> Result<(), LiveError> {
@@ -208,7 +229,10 @@ impl Kernel {
 
     /// What went missing so far, by reason.
     pub(super) fn missing(&self) -> Result<Vec<(&'static str, u64)>, LiveError> {
-        let words = self.missing.get(&0, 0).map_err(|error| LiveError::kernel("a look at its counters", &error))?;
+        let words = self
+            .missing
+            .get(&0, 0)
+            .map_err(|error| LiveError::kernel("a look at its counters", &error))?;
         let sum = |at: usize| words.iter().map(|words| words[at]).sum();
         Ok(REASONS.iter().enumerate().map(|(at, reason)| (*reason, sum(at))).collect())
     }
@@ -259,7 +283,10 @@ where
     program.try_into().map_err(|error| LiveError::kernel(format!("program {name}"), &error))
 }
 
-fn map<M: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(bpf: &mut Ebpf, name: &str) -> Result<M, LiveError> {
+fn map<M: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
+    bpf: &mut Ebpf,
+    name: &str,
+) -> Result<M, LiveError> {
     let map = bpf.take_map(name).expect("the object has it");
     M::try_from(map).map_err(|error| LiveError::kernel(format!("map {name}"), &error))
 }

@@ -41,7 +41,8 @@ impl Places {
             let bytes = read(path)?;
             let wrong = |why| LiveError::Binary { path: plain(path), why };
             let binary = Binary::parse(&bytes).map_err(wrong)?;
-            let debug = binary.debug_file().map(|id| Path::new("/usr/lib/debug/.build-id").join(id));
+            let debug =
+                binary.debug_file().map(|id| Path::new("/usr/lib/debug/.build-id").join(id));
             let debug = debug.and_then(|path| std::fs::read(path).ok());
             let debug = debug.as_deref().and_then(|bytes| Binary::parse(bytes).ok());
             let sites = sites(&binary, debug.as_ref(), mark).map_err(wrong)?;
@@ -52,7 +53,9 @@ impl Places {
                     Some(true) => {}
                     Some(false) if !allow_slow => return Err(LiveError::Slow { place }),
                     Some(false) => found.warnings.push(format!("probes of {place} are slow")),
-                    None => found.warnings.push(format!("the cost of probes of {place} is unknown")),
+                    None => {
+                        found.warnings.push(format!("the cost of probes of {place} is unknown"))
+                    }
                 }
             }
             for (process, path) in &files {
@@ -78,7 +81,11 @@ impl Places {
     }
 }
 
-fn sites(binary: &Binary<'_>, debug: Option<&Binary<'_>>, mark: &Mark) -> Result<Vec<Site>, BinaryError> {
+fn sites(
+    binary: &Binary<'_>,
+    debug: Option<&Binary<'_>>,
+    mark: &Mark,
+) -> Result<Vec<Site>, BinaryError> {
     if let Some(name) = &mark.tracepoint {
         return binary.tracepoint(name);
     }

@@ -76,7 +76,8 @@ impl Session {
     /// If a mark cannot be placed, or the kernel refuses.
     pub fn attach(target: Target, options: Options) -> Result<Session, LiveError> {
         let places = Places::find(&target, &options.app, options.allow_slow)?;
-        let mut kernel = Kernel::load(&target, options.app.mark.len(), &places, options.connections)?;
+        let mut kernel =
+            Kernel::load(&target, options.app.mark.len(), &places, options.connections)?;
         let trap_ns = if places.places.is_empty() { 0.0 } else { trap_ns(&mut kernel)? };
         let evidence = [
             Evidence::WakeUp,
@@ -108,12 +109,18 @@ impl Session {
     /// # Errors
     ///
     /// If the kernel refuses something.
-    pub fn run(mut self, stop: &AtomicBool, mut progress: impl FnMut(&Profile)) -> Result<Profile, LiveError> {
+    pub fn run(
+        mut self,
+        stop: &AtomicBool,
+        mut progress: impl FnMut(&Profile),
+    ) -> Result<Profile, LiveError> {
         let Some(mut cost) = self.calibrate(stop)? else { return Ok(self.profile) };
         let full = cost.share;
         cost.one_in = match self.options.sampling {
             Sampling::OneIn(one_in) => one_in.clamp(1, ONE_IN_MAX),
-            Sampling::Share(bound) => (full / bound).ceil().clamp(1.0, f64::from(ONE_IN_MAX)) as u32,
+            Sampling::Share(bound) => {
+                (full / bound).ceil().clamp(1.0, f64::from(ONE_IN_MAX)) as u32
+            }
         };
         cost.share = full / f64::from(cost.one_in);
         self.profile.cost = Some(cost);
@@ -159,7 +166,8 @@ impl Session {
         loop {
             seen.merge(&self.slice(stop)?);
             let requests = seen.moments.requests();
-            let idle = requests == 0 && self.target.is_alive() && start.elapsed() < self.options.duration;
+            let idle =
+                requests == 0 && self.target.is_alive() && start.elapsed() < self.options.duration;
             let enough = requests >= CALIBRATION.0 || start.elapsed() >= CALIBRATION.1;
             if stop.load(Ordering::Relaxed) || enough && !idle {
                 break;
@@ -179,7 +187,8 @@ impl Session {
         let rate = requests / start.elapsed().as_secs_f64();
         let expected = rate * self.options.duration.as_secs_f64();
         self.control.one_in = (expected / WHOLE_MAX as f64).ceil().max(1.0) as u64;
-        self.control.slow_ns = seen.histograms.last().and_then(|all| all.quantile(0.99)).unwrap_or(0.0) as u64;
+        self.control.slow_ns =
+            seen.histograms.last().and_then(|all| all.quantile(0.99)).unwrap_or(0.0) as u64;
         self.turn_off()?;
         self.kernel.detach_marks();
         Ok(Some(Cost { ns_per_request, share, one_in: 1 }))
@@ -210,10 +219,15 @@ impl Session {
     }
 
     /// A slice that is stamped, somewhere among `one_in`.
-    fn slice_in(&mut self, one_in: u32, number: u32, stop: &AtomicBool) -> Result<Window, LiveError> {
+    fn slice_in(
+        &mut self,
+        one_in: u32,
+        number: u32,
+        stop: &AtomicBool,
+    ) -> Result<Window, LiveError> {
+        let begin = Instant::now();
         let others = self.options.slice * (one_in - 1);
-        let before = others.mul_f64((f64::from(number) * 0.618_033_988_749_895).fract());
-        self.sleep(before, stop);
+        self.sleep(others.mul_f64((f64::from(number) * 0.618_033_988_749_895).fract()), stop);
         self.kernel.attach_marks()?;
         self.turn_on()?;
         let start = monotonic_ns();
@@ -221,7 +235,7 @@ impl Session {
         self.turn_off()?;
         let window = self.read(self.control.bank, start)?;
         self.kernel.detach_marks();
-        self.sleep(others.saturating_sub(before), stop);
+        self.sleep((self.options.slice * one_in).saturating_sub(begin.elapsed()), stop);
         Ok(window)
     }
 
@@ -276,7 +290,8 @@ impl Session {
             let (a, b) = (a.min(b), a.max(b));
             sums.products[a * (2 * VALUES + 1 - a) / 2 + (b - a)]
         };
-        let with_total = |value: usize| kept[..stages].iter().map(|&stage| product(value, stage)).sum::<u128>();
+        let with_total =
+            |value: usize| kept[..stages].iter().map(|&stage| product(value, stage)).sum::<u128>();
         let mut totals: Vec<u64> = kept.iter().map(|&value| sums.sums[value]).collect();
         totals.push(totals[..stages].iter().sum());
         let mut products = Vec::new();
@@ -300,7 +315,9 @@ impl Session {
         self.profile.push(window);
         let recent = self.profile.windows.iter().rev().take(8);
         let mut all = crate::histogram::Histogram::default();
-        recent.filter_map(|window| window.histograms.last()).for_each(|histogram| all.merge(histogram));
+        recent
+            .filter_map(|window| window.histograms.last())
+            .for_each(|histogram| all.merge(histogram));
         if all.count() >= 100 && elapsed > Duration::ZERO {
             self.control.slow_ns = all.quantile(0.99).unwrap_or(0.0) as u64;
         }
@@ -311,8 +328,12 @@ impl Session {
             self.take(&report);
         }
         keep_slowest(&mut self.profile.slow);
-        let missing = self.kernel.missing()?.into_iter().map(|(reason, count)| (reason.to_owned(), count));
-        let missed = ("runs of a program that found another one running".to_owned(), self.kernel.missed_runs());
+        let missing =
+            self.kernel.missing()?.into_iter().map(|(reason, count)| (reason.to_owned(), count));
+        let missed = (
+            "runs of a program that found another one running".to_owned(),
+            self.kernel.missed_runs(),
+        );
         let lost = missing.chain([missed]).filter(|&(_, count)| count > 0);
         self.profile.lost = lost.map(|(reason, count)| Lost { reason, count }).collect();
         if !self.target.is_alive() {

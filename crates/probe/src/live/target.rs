@@ -61,7 +61,8 @@ impl Target {
     /// If one of its processes still runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        let runs = |&pid: &u32| Process::new(pid.cast_signed()).is_ok_and(|process| process.is_alive());
+        let runs =
+            |&pid: &u32| Process::new(pid.cast_signed()).is_ok_and(|process| process.is_alive());
         self.processes.iter().any(runs)
     }
 }
