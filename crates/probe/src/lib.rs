@@ -3,8 +3,13 @@
 
 pub mod app;
 pub mod binary;
+pub mod causes;
+pub mod compare;
 pub mod histogram;
+pub mod knobs;
 #[cfg(all(feature = "ebpf", target_os = "linux"))]
 pub mod live;
 pub mod moments;
 pub mod profile;
+pub mod rank;
+pub mod resample;
