@@ -348,3 +348,94 @@ impl Note {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Any ELF file with symbols, sections and notes.
+    static ELF: &[u8] = include_bytes!("../bpf/stages.bpf.o");
+
+    fn look_everywhere(bytes: &[u8]) {
+        let Ok(binary) = Binary::parse(bytes) else { return };
+        let _ = (binary.debug_file(), binary.function(&binary, "end"), binary.function(&binary, "none"));
+        let _ = (binary.tracepoint("a:b"), binary.field("connection.read"), binary.is_inlined("find"));
+    }
+
+    fn note(addresses: [u64; 3], texts: &str) -> Vec<u8> {
+        let content: Vec<u8> =
+            addresses.iter().flat_map(|word| word.to_ne_bytes()).chain(texts.bytes()).collect();
+        let head = [8, content.len() as u32, 3];
+        let head = head.iter().flat_map(|word| word.to_ne_bytes());
+        let padding = vec![0; content.len().div_ceil(4) * 4 - content.len()];
+        head.chain(*b"stapsdt\0").chain(content).chain(padding).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            look_everywhere(&bytes);
+            let _ = (emulated(&bytes), Note::read(&bytes, 7), Note::of(&bytes, 0));
+        }
+
+        #[test]
+        fn damaged_files_are_read_or_refused(
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+            // The headers of the file, and those of its sections at its end, are where damage matters.
+            in_headers in any::<bool>(),
+            cut in 0_usize..3_000,
+        ) {
+            let mut bytes = ELF.to_vec();
+            for (at, byte) in damage {
+                let at = if in_headers { at.index(64) } else { bytes.len() - 1 - at.index(4_000) };
+                bytes[at] = byte;
+            }
+            bytes.truncate(ELF.len() - cut.saturating_sub(2_000));
+            look_everywhere(&bytes);
+        }
+    }
+
+    #[test]
+    fn notes_of_static_tracepoints_are_read_in_turn() {
+        let mut bytes = note([0x1000, 0x2000, 0], "server\0parsed\0-4@%edi\0");
+        bytes.extend(note([0x1100, 0x2000, 0x3000], "server\0sent\0\0"));
+        let (first, rest) = Note::read(&bytes, 0x2010).expect("a note");
+        let (second, rest) = Note::read(rest, 0x2010).expect("a note");
+        let read = |note: Option<Note>| note.map(|note| (note.address, note.semaphore, note.provider, note.name));
+        // The file was moved by 16 after it was linked.
+        assert_eq!(read(first), Some((0x1010, 0, "server".to_owned(), "parsed".to_owned())));
+        assert_eq!(read(second), Some((0x1110, 0x3010, "server".to_owned(), "sent".to_owned())));
+        assert!(rest.is_empty() && Note::read(rest, 0).is_none());
+    }
+
+    #[test]
+    fn marks_move_to_the_first_instruction_that_is_cheap_and_passed_once() {
+        // push rbp
+        assert_eq!(emulated(&[0x55, 0x48, 0x89, 0xe5]), Some(0));
+        // endbr64; push rbp
+        assert_eq!(emulated(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), Some(4));
+        // sub rsp, 8; mov rax, rdi; call
+        assert_eq!(emulated(&[0x48, 0x83, 0xec, 8, 0x48, 0x89, 0xf8, 0xe8, 1, 0, 0, 0]), Some(7));
+        // inc eax; jne back to it
+        assert_eq!(emulated(&[0xff, 0xc0, 0x75, 0xfc]), None);
+        // mov rdi, rax overwrites an argument; push rbp
+        assert_eq!(emulated(&[0x48, 0x89, 0xc7, 0x55]), None);
+        // xor eax, eax; ret; push rbp
+        assert_eq!(emulated(&[0x31, 0xc0, 0xc3, 0x55]), None);
+        assert_eq!(emulated(&[]), None);
+    }
+
+    #[test]
+    fn functions_are_found_by_either_name_and_others_are_suggested() {
+        let program = std::fs::read("/proc/self/exe").expect("this program");
+        let binary = Binary::parse(&program).expect("an ELF file");
+        let site = binary.function(&binary, "curtail_probe::binary::emulated").expect("it is in here");
+        assert!(site.offset > 0);
+        let missing = binary.function(&binary, "curtail_probe::binary::emulate").expect_err("it is not").to_string();
+        assert!(missing.contains("there is curtail_probe::binary::emulated"), "{missing}");
+        let object = Binary::parse(ELF).expect("an ELF file");
+        assert!(object.field("connection.read").is_err_and(|error| error.to_string().contains("build with -g")));
+        assert_eq!(Binary::parse(b"#!/bin/sh").map(drop).map_err(|error| error.to_string().contains("not an ELF")), Err(true));
+    }
+}

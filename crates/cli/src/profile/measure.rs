@@ -146,11 +146,9 @@ mod live {
         }
     }
 
+    /// The process asked for, or the first that listens on the port.
     fn pid(args: &Args) -> Result<u32, Stop> {
-        let (Some(pid), _) | (None, Some(pid)) = (args.pid, args.port.map(u32::from)) else {
-            return Err(Stop::BadInput("say which server: --pid PID or --port PORT".to_owned()));
-        };
-        if args.pid.is_some() {
+        if let Some(pid) = args.pid {
             return Ok(pid);
         }
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or_default()));
