@@ -7,6 +7,7 @@ pub mod curves;
 pub mod distribution;
 pub mod dots;
 pub mod format;
+pub mod heat;
 pub mod html;
 pub mod lines;
 pub mod palette;
