@@ -84,9 +84,6 @@ impl Station<'_> {
             (None, _, Form::Exponential) => (Model::Mmk, Why::Fits),
             (None, 1, _) => (Model::Mg1, Why::NoCloserForm),
             (Some(_), 1, _) if self.are_hyper() => (Model::H2h21, Why::Fits),
-            (Some(_), 1, _) if self.gaps.is_some() && self.no_hyper().is_none() => {
-                (Model::H2h21, Why::NoCloserForm)
-            }
             (Some(_), 1, _) => (Model::Gg1, Why::NoCloserForm),
             _ => (Model::Ggk, Why::NoCloserForm),
         };

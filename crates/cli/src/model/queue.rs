@@ -40,8 +40,8 @@ Examples:
       how much does a variable service cost? Compare with exp:1 and det:1
   curtail model queue --service-time gamma:1:0.5 --utilization 0.8 --arrival-scv 4
       and bursts? SCV is variance/mean² of the gaps; 1 for Poisson arrivals
-  curtail model queue --gaps file:gaps.txt --service-time file:services.txt
-      and as measured? Where both vary more than exponentials, two phases are fitted to each
+  curtail model queue --gaps file:gaps.txt --service-time file:services.txt --model h2h21
+      and as measured? Two phases are fitted to the three moments of each
   curtail model queue --utilization 0.8 --plot")]
 pub(super) struct Args {
     /// The service time

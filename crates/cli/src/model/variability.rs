@@ -34,7 +34,7 @@ const AS_FAST: f64 = 1.0 + 1e-9;
 /// and variance of the service.
 ///
 /// The mean latency (wait and service) depends on both (Pollaczek and Khinchine), so less variance
-/// pays even at the expense of the mean, up to the mean that is told. The arrival rate stays the
+/// pays even at the expense of the mean, up to the mean that this prints. The arrival rate stays the
 /// same: a longer mean is a higher utilization. Exact for Poisson arrivals and one server.
 #[derive(clap::Args)]
 #[command(after_help = "\
