@@ -1,6 +1,7 @@
-//! Files that are given, and how many may be open.
+//! Files that are given, pages that are written, and how many may be open.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use curtail_dist::{excerpt, instead, read_text};
 use serde::de::DeserializeOwned;
@@ -35,6 +36,16 @@ fn explain(message: &str) -> String {
         .replace("expected u64", whole)
         .replace("expected f64", "expected a number, as 0.3")
         .replace("expected a sequence", "expected a list, as [1, 2]")
+}
+
+/// Writes a page into the directory of `--out`, which it makes if need be.
+pub(crate) fn write_page(out: &Path, name: &str, page: &str) -> Result<PathBuf, Stop> {
+    let path = out.join(name);
+    let written = fs::create_dir_all(out).and_then(|()| fs::write(&path, page));
+    written.map_err(|error| {
+        Stop::Lacking(format!("{}: {error}; give another --out", path.display()))
+    })?;
+    Ok(path)
 }
 
 /// The line of a byte of a text, from 1.

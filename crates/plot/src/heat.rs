@@ -1,70 +1,167 @@
-//! A heat map: rows over time, darker where the value is larger.
+//! A map of two axes: a cell for each pair of places, colored by its value.
 
 use std::fmt::Write as _;
 
-use super::axes::{Caption, Frame, Scale, axes, open, text};
-use super::curves::Axis;
-use super::format::{escape, three};
+use super::axes::{Caption, Frame, axes, open, text};
+use super::format::escape;
 
-/// The height of a row, in pixels.
-const ROW: f64 = 22.0;
+/// A map.
+pub struct Map<'a> {
+    pub caption: Caption,
+    /// What stands above it.
+    pub name: &'a str,
+    pub x: (&'a str, &'a [f64]),
+    pub y: (&'a str, &'a [f64]),
+    /// A row per y, from below; none where a value is not known.
+    pub values: &'a [Vec<Option<f64>>],
+    /// How a value is written.
+    pub word: &'a dyn Fn(f64) -> String,
+    /// The color of a value: blue above 0, orange below, the stronger the nearer to 1 or -1.
+    pub shade: &'a dyn Fn(f64) -> f64,
+    /// What a value that is not known means.
+    pub unknown: &'a str,
+    /// A line over the cells, in columns and rows from 0: whole numbers are the middles of cells.
+    pub line: &'a [(f64, f64)],
+    /// Width, height and class.
+    pub size: (f64, f64, &'a str),
+}
 
-/// A row: its name, and a value per column.
-pub type Row = (String, Vec<Option<f64>>);
+/// The width and height, in pixels, from which a cell has room for its figure.
+const WRITTEN: (f64, f64) = (40.0, 16.0);
 
-/// Draws it. A column begins at its place on the axis and ends where the next does, the last one at the axis's
-/// end; `unit` is that of the values, and `left` pixels are for the names.
-pub fn draw(
-    caption: &Caption,
-    (x_axis, starts): (&Axis, &[f64]),
-    rows: &[Row],
-    unit: &str,
-    (width, left, class): (f64, f64, &str),
-) -> String {
-    let height = 28.0 + ROW * rows.len() as f64 + 46.0;
-    let frame = Frame { width, height, left, right: 14.0, top: 28.0, bottom: 46.0 };
-    let x = Scale { values: x_axis.ends, positions: (frame.left, frame.plot_right()) };
-    let places = x_axis.ticks.iter().map(|(at, text)| (x.at(*at), text.clone()));
-    let values = rows.iter().flat_map(|row| row.1.iter().flatten()).copied();
-    let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-    let above = format!("darkest: {}{unit}", three(most));
-    let mut svg = open(&frame, caption, class)
-        + &axes(&frame, &places.collect::<Vec<_>>(), &[], (&x_axis.name, &above));
-    for (at, (name, values)) in rows.iter().enumerate() {
-        let top = frame.top + ROW * at as f64;
-        svg += &text(frame.left - 8.0, top + ROW / 2.0 + 4.0, "end", "name", name);
+/// The beginning of the line.
+const LINE: &str = r#"<path fill="none" stroke="var(--ink)" stroke-width="2" d="M"#;
+
+/// How far apart the entries of the legend are.
+const LEGEND_WIDTH: f64 = 108.0;
+
+/// How far apart ticks are at least, along x and along y.
+const TICKS: (f64, f64) = (41.0, 32.0);
+
+pub fn draw(map: &Map<'_>) -> String {
+    let (width, height, class) = map.size;
+    let frame = Frame { width, height, left: 56.0, right: 8.0, top: 28.0, bottom: 72.0 };
+    let width = (frame.plot_right() - frame.left) / map.x.1.len() as f64;
+    let height = (frame.plot_bottom() - frame.top) / map.y.1.len() as f64;
+    let x = |column: f64| frame.left + width * (column + 0.5);
+    let y = |row: f64| frame.plot_bottom() - height * (row + 0.5);
+    let ticks = |places: &[f64], size: f64, gap: f64, at: &dyn Fn(f64) -> f64| -> Vec<_> {
+        let every = (gap / size).ceil().max(1.0) as usize;
+        let ticks = places.iter().enumerate().step_by(every);
+        ticks.map(|(tick, value)| (at(tick as f64), place(*value))).collect()
+    };
+    let x_ticks = ticks(map.x.1, width, TICKS.0, &x);
+    let y_ticks = ticks(map.y.1, height, TICKS.1, &y);
+    let mut svg = open(&frame, &map.caption, class);
+    svg += &axes(&frame, &x_ticks, &y_ticks, (map.x.0, map.name));
+    for (row, values) in map.values.iter().enumerate() {
         for (column, value) in values.iter().enumerate() {
-            let Some(value) = value.filter(|value| value.is_finite()) else { continue };
-            let from = x.at(starts[column]);
-            let to = starts.get(column + 1).map_or(frame.plot_right(), |next| x.at(*next));
-            let opacity = if most > 0.0 { 0.04 + 0.9 * value.max(0.0) / most } else { 0.04 };
-            let tip = escape(&format!("{name}: {}{unit}", three(value)));
-            let (width, height) = ((to - from).max(0.5), ROW - 1.0);
+            let (left, top) = (x(column as f64) - width / 2.0, y(row as f64) - height / 2.0);
+            let [at_x, at_y] = [place(map.x.1[column]), place(map.y.1[row])];
+            let word = escape(&value.map_or_else(|| map.unknown.to_owned(), map.word));
+            let tip = escape(&format!("{} {at_x}, {} {at_y}: ", map.x.0, map.y.0));
+            let fill = fill(value.map(map.shade));
             let _ = write!(
                 svg,
-                r#"<rect x="{from:.1}" y="{top:.1}" width="{width:.1}" height="{height}" fill="var(--k1)" fill-opacity="{opacity:.2}"><title>{tip}</title></rect>"#
+                r#"<rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" {fill}><title>{tip}{word}</title></rect>"#
             );
+            if value.is_some() && width >= WRITTEN.0 && height >= WRITTEN.1 {
+                let (x, y) = (left + width / 2.0, top + height / 2.0 + 4.0);
+                let _ = write!(
+                    svg,
+                    r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle" class="name" aria-hidden="true">{word}</text>"#
+                );
+            }
         }
     }
-    svg + "</svg>"
+    for (at, &(column, row)) in map.line.iter().enumerate() {
+        let command = if at == 0 { LINE } else { "L" };
+        let _ = write!(svg, "{command}{:.1} {:.1}", x(column), y(row));
+    }
+    svg += if map.line.is_empty() { "" } else { r#""/>"# };
+    svg + &legend(map, frame.height) + "</svg>"
+}
+
+/// The color of a shade.
+fn fill(shade: Option<f64>) -> String {
+    let Some(shade) = shade else { return r#"fill="var(--faint)""#.to_owned() };
+    let color = if shade >= 0.0 { 1 } else { 3 };
+    let opacity = (shade.abs() * 0.85).clamp(0.04, 0.85);
+    format!(r#"fill="var(--k{color})" fill-opacity="{opacity:.2}""#)
+}
+
+/// What colors mean: those of the smallest and of the largest value, and of what is not known.
+fn legend(map: &Map<'_>, bottom: f64) -> String {
+    let all = || map.values.iter().flatten();
+    let known = || all().flatten().copied();
+    let entry = |value: f64, word| (Some(value), format!("{word} {}", (map.word)(value)));
+    let least = known().min_by(f64::total_cmp).map(|value| entry(value, "least"));
+    let most = known().max_by(f64::total_cmp).map(|value| entry(value, "most"));
+    let gray = all().any(Option::is_none).then(|| (None, map.unknown.to_owned()));
+    let mut svg = String::from("<g class=\"legend\">");
+    for (at, (value, words)) in [least, most, gray].into_iter().flatten().enumerate() {
+        let (x, y) = (2.0 + LEGEND_WIDTH * at as f64, bottom - 14.0);
+        let fill = fill(value.map(map.shade));
+        let _ = write!(
+            svg,
+            r#"<rect x="{x:.1}" y="{y:.1}" width="12" height="12" stroke="var(--rule)" {fill}/>"#
+        );
+        svg += &text(x + 17.0, y + 10.5, "start", "tick", &words);
+    }
+    svg + "</g>"
+}
+
+/// A value of an axis, short.
+pub fn place(number: f64) -> String {
+    let short: f64 = format!("{number:.2e}").parse().unwrap_or(number);
+    let short = if number.fract() == 0.0 { number } else { short };
+    let is_tiny = short != 0.0 && short.abs() < 1e-3;
+    if is_tiny || short.abs() >= 1e6 { format!("{short:e}") } else { short.to_string() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::whole_percent;
+
+    fn drawn(values: &[Vec<Option<f64>>], line: &[(f64, f64)]) -> String {
+        let caption =
+            Caption { id: "map".into(), title: String::new(), description: String::new() };
+        let places = &[1.0, 2.0][..];
+        draw(&Map {
+            caption,
+            name: "LÆDGE",
+            x: ("p", places),
+            y: ("d", places),
+            values,
+            word: &whole_percent,
+            shade: &|value| value,
+            unknown: "not known",
+            line,
+            size: (312.0, 296.0, "small"),
+        })
+    }
 
     #[test]
-    fn the_largest_value_is_the_darkest_and_unknown_ones_are_left_out() {
-        let caption = Caption { id: "x".into(), title: "t".into(), description: "d".into() };
-        let rows = [
-            ("read".to_owned(), vec![Some(1.0), None, Some(2.0)]),
-            ("write".to_owned(), vec![Some(0.0), Some(f64::NAN), Some(1.0)]),
-        ];
-        let axis = Axis::linear("s", 0.0, 10.0);
-        let svg = draw(&caption, (&axis, &[0.0, 5.0, 8.0]), &rows, " ms", (214.0, 100.0, "wide"));
-        assert_eq!(svg.matches("<rect").count(), 4, "{svg}");
-        assert!(svg.contains(r#"x="180.0" y="28.0" width="20.0""#), "{svg}");
-        assert_eq!(svg.matches(r#"fill-opacity="0.94""#).count(), 1, "{svg}");
-        assert!(svg.contains("darkest: 2.00 ms") && !svg.contains("NaN"), "{svg}");
+    fn the_legend_has_the_colors_of_the_smallest_and_the_largest_value() {
+        let map = drawn(&[vec![Some(-0.2), Some(0.4)], vec![Some(0.1), None]], &[]);
+        let (cells, legend) = map.split_once("legend").expect("a legend");
+        for (value, words) in
+            [(Some(-0.2), "least −20\u{a0}%"), (Some(0.4), "most 40\u{a0}%"), (None, "not known")]
+        {
+            assert!(legend.contains(words), "{legend}");
+            assert!(cells.contains(&fill(value)) && legend.contains(&fill(value)), "{legend}");
+        }
+        let unknown = drawn(&vec![vec![None; 2]; 2], &[]);
+        assert!(!unknown.contains("least") && unknown.contains("not known"), "{unknown}");
+    }
+
+    #[test]
+    fn a_line_goes_through_the_middles_of_cells() {
+        let values = vec![vec![Some(0.5); 2]; 2];
+        assert!(!drawn(&values, &[]).contains(LINE));
+        // Cells are 124 wide and 98 high, the plot from 56 to 304 and from 28 to 224.
+        let map = drawn(&values, &[(0.0, 1.0), (1.0, 0.0), (1.0, -0.5)]);
+        assert!(map.contains(r#" d="M118.0 77.0L242.0 175.0L242.0 224.0"/>"#), "{map}");
     }
 }

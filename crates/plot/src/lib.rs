@@ -13,6 +13,7 @@ pub mod html;
 pub mod lines;
 pub mod palette;
 pub mod stack;
+pub mod strips;
 
 /// Colors, and what plots need of the style; so much is in a picture of its own, too.
 const PLOT_STYLE: &str = include_str!("plot.css");

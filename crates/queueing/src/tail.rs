@@ -138,6 +138,16 @@ impl Prediction {
         Ok(Self { model, arrival_rate, utilization, wait, sojourn })
     }
 
+    /// The same, as an approximation of a queue that this model stands for.
+    pub fn approximating(mut self, method: &'static str) -> Self {
+        let basis = Basis::Approximation { method };
+        for tail in [&mut self.wait, &mut self.sojourn] {
+            tail.mean_basis = basis;
+            tail.law = tail.law.take().map(|(law, _)| (law, basis));
+        }
+        self
+    }
+
     /// The mean number of queries that wait, by Little's law; as good as the mean wait is.
     pub fn mean_waiting(&self) -> f64 {
         self.arrival_rate * self.wait.mean()

@@ -13,6 +13,7 @@ mod rows;
 mod service;
 mod split;
 mod values;
+mod variability;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ use crate::say;
     after_help = "\
 Examples:
   curtail model queue --service-time exp:5ms --utilization 0.8
+  curtail model variability --service-time h2:5ms:2 --utilization 0.7
   curtail model unloaded --shards 50 --jitter bimodal:0.001:15
   curtail model fit service-times.txt
   curtail model log requests.txt --servers 4 --json
@@ -52,6 +54,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Question {
     Queue(queue::Args),
+    Variability(variability::Args),
     Unloaded(fan_out::UnloadedArgs),
     ForkJoin(fan_out::ForkJoinArgs),
     Fit(fit::Args),
@@ -71,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let json = args.json;
     match &args.question {
         Question::Queue(args) => tell(json, &queue::answer(args)?),
+        Question::Variability(args) => tell(json, &variability::answer(args)?),
         Question::Unloaded(args) => tell(json, &fan_out::unloaded(args)?),
         Question::ForkJoin(args) => tell(json, &fan_out::under_load(args)?),
         Question::Fit(args) => tell(json, &fit::answer(args)?),

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use curtail_dist::Form;
 use curtail_queueing::models::{
-    Arrivals, Hyper, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
+    Arrivals, Hyper, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, h2h21, md1, mg1, mh21, mm1, mmk,
 };
 use curtail_queueing::{ModelError, Prediction};
 use serde::Serialize;
@@ -28,6 +28,9 @@ pub(super) enum Model {
     Mh21,
     /// Poisson arrivals, any service, one server: exact means
     Mg1,
+    /// Gaps and service h2, one server: exact; others that vary as much: fitted to their moments
+    #[value(alias = "h2/h2/1")]
+    H2h21,
     /// Any arrivals and service, one server: Krämer and Langenbach-Belz
     Gg1,
     /// The same by Kingman's formula for heavy traffic
@@ -44,7 +47,12 @@ pub(super) struct Station<'a> {
     pub(super) servers: u32,
     /// Of the gaps between arrivals; none for Poisson arrivals.
     pub(super) arrival_scv: Option<f64>,
+    /// The gaps, where more is known of them.
+    pub(super) gaps: Option<&'a Service>,
 }
+
+/// What H2/H2/1 stands for where gaps and service are no hyper-exponentials.
+const FITTED: &str = "two-phase hyper-exponentials of the same moments";
 
 impl Model {
     fn name(self) -> String {
@@ -75,6 +83,7 @@ impl Station<'_> {
             (None, 1, Form::Hyper) => (Model::Mh21, Why::Fits),
             (None, _, Form::Exponential) => (Model::Mmk, Why::Fits),
             (None, 1, _) => (Model::Mg1, Why::NoCloserForm),
+            (Some(_), 1, _) if self.are_hyper() => (Model::H2h21, Why::Fits),
             (Some(_), 1, _) => (Model::Gg1, Why::NoCloserForm),
             _ => (Model::Ggk, Why::NoCloserForm),
         };
@@ -83,7 +92,11 @@ impl Station<'_> {
     }
 
     fn words(&self) -> String {
-        let arrivals = if self.arrival_scv.is_none() { "Poisson" } else { "general" };
+        let arrivals = match (self.arrival_scv, self.gaps.map(|gaps| gaps.form)) {
+            (None, _) => "Poisson",
+            (_, Some(Form::Hyper)) => "hyper-exponential",
+            _ => "general",
+        };
         let service = match self.service.form {
             Form::Exponential => "exponential",
             Form::Constant => "constant",
@@ -95,6 +108,36 @@ impl Station<'_> {
             k => format!("{k} servers"),
         };
         format!("{arrivals} arrivals, {service} service, {servers}")
+    }
+
+    /// Whether gaps and service are hyper-exponential.
+    fn are_hyper(&self) -> bool {
+        let is_hyper = |form| matches!(form, Form::Exponential | Form::Hyper);
+        let gaps = self.gaps.map_or(self.arrival_scv.is_none(), |gaps| is_hyper(gaps.form));
+        gaps && is_hyper(self.service.form)
+    }
+
+    /// Gaps and service as hyper-exponentials, at this arrival rate.
+    pub(super) fn hypers(&self, rate: f64) -> Result<[Hyper; 2], ModelError> {
+        let gaps = match (self.gaps, self.arrival_scv) {
+            (Some(gaps), _) => gaps.hyper(1.0 / rate),
+            (None, scv) => Hyper::fitted(1.0 / rate, scv.unwrap_or(1.0), None),
+        };
+        Ok([gaps?, self.service.hyper(self.service.moments.mean)?])
+    }
+
+    /// Why they cannot be, and what to do.
+    fn no_hyper(&self) -> Option<String> {
+        let named =
+            |flag: &str, of: &Service| Some(format!("{flag} {}: {}", of.text, of.no_hyper()?));
+        let gaps = match (self.gaps, self.arrival_scv) {
+            (Some(gaps), _) => named("--gaps", gaps),
+            (None, Some(scv)) if scv < 1.0 => {
+                Some(format!("--arrival-scv {scv}: a hyper-exponential has 1 or more"))
+            }
+            _ => None,
+        };
+        gaps.or_else(|| named("--service-time", self.service))
     }
 
     fn check(&self, model: Model) -> Result<(), Stop> {
@@ -113,9 +156,14 @@ impl Station<'_> {
             return bad(format!("has one server, not {}; use mmk or ggk", self.servers));
         }
         if let (true, Some(scv)) = (poisson, self.arrival_scv) {
-            return bad(format!(
-                "has Poisson arrivals; drop --arrival-scv {scv}, or use gg1 or ggk"
-            ));
+            let arrivals = match self.gaps {
+                Some(gaps) => format!("--gaps {}", gaps.text),
+                None => format!("--arrival-scv {scv}"),
+            };
+            return bad(format!("has Poisson arrivals; drop {arrivals}, or use gg1 or ggk"));
+        }
+        if let (Model::H2h21, Some(why)) = (model, self.no_hyper()) {
+            return bad(format!("does not fit {why}; or use gg1"));
         }
         if !forms.is_empty() && !forms.contains(&self.service.form) {
             let text = &self.service.text;
@@ -126,6 +174,12 @@ impl Station<'_> {
 
     /// What the model says at this arrival rate.
     pub(super) fn predict(&self, model: Model, rate: f64) -> Result<Prediction, ModelError> {
+        if model == Model::H2h21 {
+            let [gaps, service] = self.hypers(rate)?;
+            let prediction = h2h21(gaps, service)?;
+            let exact = self.are_hyper();
+            return Ok(if exact { prediction } else { prediction.approximating(FITTED) });
+        }
         let service = self.service.moments;
         let arrivals = Arrivals { rate, scv: self.arrival_scv.unwrap_or(1.0) };
         let prediction = match model {
@@ -138,7 +192,7 @@ impl Station<'_> {
             Model::Gg1 => gg1(arrivals, service),
             Model::Gg1HeavyTraffic => gg1_heavy_traffic(arrivals, service),
             Model::Gg1Bound => gg1_upper_bound(arrivals, service),
-            Model::Auto | Model::Ggk => ggk(arrivals, service, self.servers),
+            Model::Auto | Model::H2h21 | Model::Ggk => ggk(arrivals, service, self.servers),
         };
         Ok(prediction?.given_skewness(service, self.service.skewness))
     }

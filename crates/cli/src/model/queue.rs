@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
+use curtail_dist::Form;
 use curtail_queueing::ModelError;
+use curtail_queueing::models::Hyper;
 use serde::Serialize;
 
 use super::pick::{Model, Station, Why};
@@ -24,9 +26,9 @@ const UTILIZATIONS: [f64; 11] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0
 /// How long queries wait for a station: one queue, first come first served, k equal servers.
 ///
 /// The sojourn is wait and service together: the latency. Without --model the most exact model that
-/// fits answers: M/M/1, M/M/k, M/D/1 and M/H2/1 know all percentiles exactly; M/G/1 knows the means
-/// exactly; with arrivals that are not Poisson, or several servers and a service that is not
-/// exponential, all is approximate.
+/// fits answers: M/M/1, M/M/k, M/D/1, M/H2/1 and H2/H2/1 know all percentiles exactly; M/G/1 knows the
+/// means exactly; with other arrivals that are not Poisson, or several servers and a service that is
+/// not exponential, all is approximate.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,6 +40,8 @@ Examples:
       how much does a variable service cost? Compare with exp:1 and det:1
   curtail model queue --service-time gamma:1:0.5 --utilization 0.8 --arrival-scv 4
       and bursts? SCV is variance/mean² of the gaps; 1 for Poisson arrivals
+  curtail model queue --gaps file:gaps.txt --service-time file:services.txt --model h2h21
+      and as measured? Two phases are fitted to the three moments of each
   curtail model queue --utilization 0.8 --plot")]
 pub(super) struct Args {
     /// The service time
@@ -49,8 +53,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     servers: u32,
     /// Squared coefficient of variation of the gaps between arrivals [default: Poisson arrivals]
-    #[arg(long, value_name = "SCV", value_parser = scv)]
+    #[arg(long, value_name = "SCV", value_parser = scv, conflicts_with = "gaps")]
     arrival_scv: Option<f64>,
+    /// In place of the rate: the gaps between arrivals, as a distribution
+    #[arg(long, value_name = "DIST", group = "Load")]
+    gaps: Option<String>,
     /// The model that answers
     #[arg(long, value_name = "MODEL", default_value = "auto")]
     model: Model,
@@ -68,6 +75,13 @@ pub(super) struct Queue {
     service: String,
     mean_service: f64,
     service_scv: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gaps: Option<String>,
+    /// Of the gaps.
+    arrival_scv: f64,
+    /// The gaps and the service of H2/H2/1, with rates as all rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phases: Option<Phases>,
     servers: u32,
     unit: &'static str,
     rate_unit: &'static str,
@@ -75,6 +89,12 @@ pub(super) struct Queue {
     predicted: Predicted,
     #[serde(skip_serializing_if = "Option::is_none")]
     curve: Option<Curve>,
+}
+
+#[derive(Serialize)]
+struct Phases {
+    gaps: Hyper,
+    service: Hyper,
 }
 
 /// The sojourn over utilization.
@@ -97,21 +117,37 @@ struct Point {
 pub(super) fn answer(args: &Args) -> Result<Queue, Stop> {
     let percentiles = args.percentiles.checked(None)?;
     let service = Service::of_server("--service-time", &args.service)?;
-    let rate = args.load.rate(&service, args.servers)?;
-    let station =
-        Station { service: &service, servers: args.servers, arrival_scv: args.arrival_scv };
+    let gaps = args.gaps.as_ref().map(|text| service.gaps(text)).transpose()?;
+    let rate = match &gaps {
+        Some(gaps) => 1.0 / gaps.moments.mean,
+        None => args.load.rate(&service, args.servers)?,
+    };
+    let of_gaps = gaps.as_ref().filter(|gaps| gaps.form != Form::Exponential);
+    let station = Station {
+        service: &service,
+        servers: args.servers,
+        arrival_scv: of_gaps.map(|gaps| gaps.moments.scv).or(args.arrival_scv),
+        gaps: gaps.as_ref(),
+    };
     let (model, because) = station.pick(args.model)?;
-    let prediction = station.predict(model, rate).map_err(|error| match error {
-        ModelError::InfiniteMoment(_) => {
+    let prediction = station.predict(model, rate).map_err(|error| match (error, &gaps) {
+        (error @ ModelError::InfiniteMoment(_), Some(gaps)) if gaps.moments.scv.is_infinite() => {
+            refused(format_args!("--gaps {}: {error}", gaps.text))
+        }
+        (error @ ModelError::InfiniteMoment(_), _) => {
             refused(format_args!("--service-time {}: {error}", args.service))
         }
-        _ => refused(error),
+        (error, _) => refused(error),
     })?;
+    let phases = (model == Model::H2h21).then(|| phases(&station, rate)).transpose()?;
     let curve = args.plot.then(|| curve(&station, model, &percentiles)).transpose()?;
     Ok(Queue {
         because,
         mean_service: service.moments.mean,
         service_scv: service.moments.scv,
+        arrival_scv: station.arrival_scv.unwrap_or(1.0),
+        phases,
+        gaps: args.gaps.clone(),
         servers: args.servers,
         unit: service.scale.unit(),
         rate_unit: service.scale.rate_unit(),
@@ -119,6 +155,13 @@ pub(super) fn answer(args: &Args) -> Result<Queue, Stop> {
         curve,
         service: service.text,
     })
+}
+
+fn phases(station: &Station<'_>, rate: f64) -> Result<Phases, Stop> {
+    let scale = station.service.scale;
+    let rates = |of: Hyper| Hyper { rates: of.rates.map(|rate| scale.rate(rate)), ..of };
+    let [gaps, service] = station.hypers(rate).map_err(refused)?.map(rates);
+    Ok(Phases { gaps, service })
 }
 
 fn curve(station: &Station<'_>, model: Model, percentiles: &[f64]) -> Result<Curve, Stop> {
@@ -135,15 +178,23 @@ fn curve(station: &Station<'_>, model: Model, percentiles: &[f64]) -> Result<Cur
     Ok(Curve { percentile, points })
 }
 
+impl Queue {
+    fn gaps_words(&self) -> String {
+        let scv = figure(self.arrival_scv);
+        self.gaps.as_ref().map_or_else(String::new, |gaps| format!(", gaps {gaps} (SCV {scv})"))
+    }
+}
+
 impl Answer for Queue {
     fn text(&self) -> String {
         let Predicted { model, arrival_rate, utilization, .. } = self.predicted;
         let mut text = format!(
             "{model}: {}\n\
-             arrival rate {}, service {} (mean {}, SCV {}), utilization {}\n\
+             arrival rate {}{}, service {} (mean {}, SCV {}), utilization {}\n\
              times in {}\n\n{}",
             self.because.text,
             rate_words(arrival_rate, self.rate_unit),
+            self.gaps_words(),
             self.service,
             figure(self.mean_service),
             figure(self.service_scv),
@@ -151,6 +202,20 @@ impl Answer for Queue {
             digits::unit_words(self.unit),
             self.predicted.text(),
         );
+        if let Some(phases) = &self.phases {
+            for (what, of) in [("gaps", phases.gaps), ("service", phases.service)] {
+                let words = |share: f64, rate| {
+                    format!(
+                        "{} % at rate {}",
+                        figure(share * 100.0),
+                        rate_words(rate, self.rate_unit)
+                    )
+                };
+                let [one, two] = of.rates;
+                let (one, two) = (words(of.probability, one), words(1.0 - of.probability, two));
+                let _ = writeln!(text, "{what}: {one}, {two}");
+            }
+        }
         if let Some(Curve { percentile, points }) = &self.curve {
             text += &bars(points, *percentile);
         }

@@ -1,11 +1,12 @@
 //! The service and the load that models of stations take.
 
 use curtail_dist::{Form, Spec};
-use curtail_queueing::models::Service as Moments;
+use curtail_queueing::ModelError;
+use curtail_queueing::models::{Hyper, Service as Moments};
 use curtail_sim::UNIT_NS;
 
 use super::refused;
-use super::values::{Rate, Scale, utilization};
+use super::values::{Rate, Scale, figure, utilization};
 use crate::exit::Stop;
 
 /// A service time, read and with its moments.
@@ -45,6 +46,47 @@ impl Service {
             }
         };
         Err(refused(format_args!("{flag} {text}: {why}")))
+    }
+
+    /// Reads the gaps between arrivals, in the unit of this service.
+    pub(super) fn gaps(&self, text: &str) -> Result<Self, Stop> {
+        let gaps = Self::parse("--gaps", text)?;
+        let mean = gaps.moments.mean;
+        let why = match gaps.scale == self.scale {
+            true if mean.is_finite() && mean > 0.0 => return Ok(gaps),
+            true => format!("its mean is {mean}; give gaps of a mean above 0 and finite"),
+            false => format!("the service is {}; give both units or none", self.text),
+        };
+        Err(refused(format_args!("--gaps {text}: {why}")))
+    }
+
+    /// What is known of its third moment, if two do not say it.
+    fn third(&self) -> Option<f64> {
+        let is_known = matches!(self.form, Form::Exponential | Form::Hyper);
+        (!is_known).then_some(self.skewness)
+    }
+
+    /// The hyper-exponential of the same moments, with another mean.
+    pub(super) fn hyper(&self, mean: f64) -> Result<Hyper, ModelError> {
+        // Rounding may have left the exponential a little below 1.
+        Hyper::fitted(mean, self.moments.scv.max(1.0), self.third())
+    }
+
+    /// Why no hyper-exponential has its moments, and what to do.
+    pub(super) fn no_hyper(&self) -> Option<String> {
+        let Moments { scv, .. } = self.moments;
+        match self.third() {
+            Some(_) if scv.is_nan() || scv < 1.0 => Some(format!(
+                "its squared coefficient of variation is {}, and a hyper-exponential has 1 or more",
+                figure(scv)
+            )),
+            Some(third) if !third.is_finite() => Some(
+                "its third moment is infinite, and a hyper-exponential has all; cut its tail, as \
+                 pareto:ALPHA:MIN:MAX does"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
     }
 
     /// Makes sure that the service is exponential; `why` says who needs it.

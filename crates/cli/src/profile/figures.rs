@@ -7,7 +7,7 @@ use super::table::Unit;
 use crate::plot::axes::Caption;
 use crate::plot::bars::{self, Bars};
 use crate::plot::curves::{Axis, Curve, Curves, draw};
-use crate::plot::heat;
+use crate::plot::strips;
 use crate::plot::palette::{Look, look};
 use crate::plot::stack::{self, Bar, Length};
 
@@ -151,19 +151,19 @@ impl<'a> Figures<'a> {
     }
 
     /// The standard deviation of each stage over time.
-    pub(super) fn heat(&self, size: Size) -> Option<String> {
+    pub(super) fn strips(&self, size: Size) -> Option<String> {
         let sd = |window: &Window, at| window.moments.variance(at).sqrt() / self.unit.ns;
         let row = |of: &Stage| {
             let values = self.columns.iter().map(|window| Some(sd(window, of.at)));
             (short(&of.name, size), values.collect())
         };
-        let rows: Vec<heat::Row> = self.top().iter().map(row).collect();
+        let rows: Vec<strips::Row> = self.top().iter().map(row).collect();
         let (axis, starts) = self.times();
-        let caption = caption("heat", size.3, "Standard deviation of each stage over time");
+        let caption = caption("strips", size.3, "Standard deviation of each stage over time");
         let unit = format!(" {}", self.unit.name);
         let place = (size.0, left(size), size.2);
         (self.columns.len() > 1)
-            .then(|| heat::draw(&caption, (&axis, &starts), &rows, &unit, place))
+            .then(|| strips::draw(&caption, (&axis, &starts), &rows, &unit, place))
     }
 
     /// Percentiles of the total over time.

@@ -1,11 +1,11 @@
 //! The page of `--out`: the queue of the first server over time.
 
-use std::fs;
 use std::path::Path;
 
 use curtail_sim::{Outcome, ServerLoad};
 
 use crate::exit::Stop;
+use crate::files::write_page;
 use crate::plot::axes::Caption;
 use crate::plot::curves::{Axis, Curve, Curves, draw};
 use crate::plot::format::{escape, policy};
@@ -15,10 +15,7 @@ use crate::say;
 
 /// Writes `queue.html`.
 pub(super) fn write(out: &Path, outcomes: &[Outcome]) -> Result<(), Stop> {
-    let path = out.join("queue.html");
-    fs::create_dir_all(out).and_then(|()| fs::write(&path, render(outcomes))).map_err(|error| {
-        Stop::Lacking(format!("{}: {error}; give another --out", path.display()))
-    })?;
+    let path = write_page(out, "queue.html", &render(outcomes))?;
     say::aside(format_args!("the queue is drawn in {}", path.display()));
     Ok(())
 }

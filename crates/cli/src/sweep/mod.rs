@@ -1,7 +1,6 @@
 //! `curtail sweep`: a grid of experiments.
 
 mod axes;
-mod heat;
 mod report;
 
 use std::fs::File;

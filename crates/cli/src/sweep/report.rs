@@ -4,9 +4,9 @@ use curtail_sim::name;
 use curtail_sim::sweep::Plan;
 use serde_json::Value as Json;
 
-use super::heat::{self, Map, place};
 use crate::plot::axes::Caption;
-use crate::plot::format::{and, counted, escape, policy, three};
+use crate::plot::format::{and, counted, escape, policy, three, whole_percent};
+use crate::plot::heat::{self, Map, place};
 use crate::plot::lines::{Chart, Line, Point, Size, draw};
 use crate::plot::palette::{Look, key, looks};
 use crate::plot::{self, Page};
@@ -272,10 +272,11 @@ impl<'a> View<'a> {
                     Some(1.0 - self.value(*point, of)? / theirs)
                 };
                 // The axis that comes first in the grid is the slower one.
-                let gains = (0..rows.len()).map(|row| {
+                let row = |row: usize| {
                     let place = |column: usize| column * rows.len() + row;
                     (0..columns.len()).map(|column| gain(&points[place(column)])).collect()
-                });
+                };
+                let gains: Vec<Vec<_>> = (0..rows.len()).map(row).collect();
                 let name = match self.versus {
                     [_] => short(of),
                     _ => format!("{} beside {}", short(of), short(base)),
@@ -290,7 +291,12 @@ impl<'a> View<'a> {
                     x: (axes[*x].key(), columns),
                     name: &format!("{name}{at}, over {}", axes[*y].key()),
                     y: (axes[*y].key(), rows),
-                    gains: gains.collect(),
+                    values: &gains,
+                    word: &whole_percent,
+                    shade: &|gain| gain,
+                    unknown: "not known",
+                    line: &[],
+                    size: (312.0, 296.0, "small"),
                 });
                 drawn += 1;
             }

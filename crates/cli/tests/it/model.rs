@@ -35,6 +35,16 @@ fn services_have_the_model_that_knows_most_of_them() {
         ("--service-time det:1 --utilization 0.5", "M/D/1", 0.5, true),
         ("--service-time h2:1:2 --utilization 0.5", "M/H2/1", 2.5, true),
         ("--service-time h2:1:1 --utilization 0.5", "M/M/1", 1.0, true),
+        ("--gaps exp:2 --service-time h2:1:2", "M/H2/1", 2.5, true),
+        // From the cubic of its poles, 1/z₁ + 1/z₂ - 1/μ₁ - 1/μ₂.
+        ("--gaps h2:2:2 --service-time h2:1:2", "H2/H2/1", 4.044153655632, true),
+        ("--gaps h2:2:1 --service-time h2:1:2 --model h2h21", "H2/H2/1", 2.5, true),
+        (
+            "--arrival-scv 1 --service-time h2:1:2 --utilization 0.5 --model h2/h2/1",
+            "H2/H2/1",
+            2.5,
+            true,
+        ),
         // Pollaczek and Khinchine: ρ/(1-ρ)·(1+c²)/2.
         ("--service-time gamma:1:0.5 --utilization 0.8", "M/G/1", 2.5, false),
         ("--service-time uniform:0:2 --utilization 0.5", "M/G/1", 2.0 / 3.0, false),
@@ -67,6 +77,83 @@ fn services_have_the_model_that_knows_most_of_them() {
             "text": "approximation (Krämer and Langenbach-Belz)"
         })
     );
+}
+
+/// Takeaway 4 of document 004.
+#[test]
+fn hyper_exponentials_are_fitted_to_samples() {
+    // Even ranks of exponentials, the slow phase for one in ten: mean and SCV by hand.
+    let mixed = |scale: f64| -> String {
+        let phase = |mean: f64, count: u32| {
+            let rank = move |i| (f64::from(i) + 0.5) / f64::from(count);
+            (0..count).map(move |i| format!("{}ms\n", -mean * (1.0 - rank(i)).ln()))
+        };
+        phase(scale, 9_000).chain(phase(10.0 * scale, 1_000)).collect()
+    };
+    let folder =
+        folder(&[("gaps", &mixed(10.0)), ("services", &mixed(5.0)), ("even", "4ms\n5ms\n")]);
+    let line = "queue --gaps file:gaps --service-time file:services";
+    let queue = json_in(folder.path(), &format!("{line} --model h2h21"));
+    assert_eq!((&queue["model"], &queue["gaps"]), (&"H2/H2/1".into(), &"file:gaps".into()));
+    assert_eq!(queue["sojourn"]["percentiles_basis"]["kind"], "approximation");
+    let near = |actual: &Value, expected: f64| {
+        let actual = actual.as_f64().expect("a number");
+        assert!((actual / expected - 1.0).abs() < 0.03, "{actual} is not {expected}");
+    };
+    near(&queue["arrival_scv"], 2.0 * 10.9 / (1.9 * 1.9) - 1.0);
+    near(&queue["arrival_rate"], 1000.0 / 19.0);
+    for (of, fast) in [("gaps", 100.0), ("service", 200.0)] {
+        near(&queue["phases"][of]["probability"], 0.9);
+        near(&queue["phases"][of]["rates"][0], fast);
+        near(&queue["phases"][of]["rates"][1], fast / 10.0);
+    }
+    assert!(queue["sojourn"]["p99"].is_f64());
+    let two = json_in(folder.path(), line);
+    assert_eq!((&two["model"], &two["phases"]), (&"G/G/1".into(), &Value::Null));
+    let cases = [(
+        "queue --gaps file:even --service-time file:services --model h2h21",
+        "does not fit --gaps file:even: its squared coefficient of variation is 0.01235, and a",
+    )];
+    refused(folder.path(), &cases);
+}
+
+/// Takeaway 7 of document 004.
+#[test]
+fn variance_is_worth_a_longer_mean() {
+    let folder = folder(&[]);
+    let line = "variability --service-time h2:5ms:2 --arrival-rate 100 --reduce 0.5,1";
+    let found = json_in(folder.path(), line);
+    // E[T] = Var(S)/(2 E[IAT] (1-ρ)) + E[S](2-ρ)/(2(1-ρ)) with E[S] = 5, Var(S) = 100, E[IAT] = 10.
+    let sojourn = |mean: f64, variance: f64| {
+        let load = mean / 10.0;
+        variance / (20.0 * (1.0 - load)) + mean * (2.0 - load) / (2.0 * (1.0 - load))
+    };
+    close(&found["mean_sojourn"], sojourn(5.0, 100.0));
+    for (at, variance) in [(0, 50.0), (1, 0.0)] {
+        let even = &found["break_even"][at];
+        let mean = even["mean_service"].as_f64().expect("a mean");
+        close(&found["mean_sojourn"], sojourn(mean, variance));
+        close(&even["rise"], mean / 5.0 - 1.0);
+        close(&even["utilization"], mean / 10.0);
+    }
+    let map = &found["heat_map"];
+    for (row, variance) in map["variance"].as_array().expect("rows").iter().enumerate() {
+        for (column, mean) in map["mean_service"].as_array().expect("columns").iter().enumerate() {
+            let [mean, variance] = [mean, variance].map(|of| of.as_f64().expect("a number"));
+            close(&map["mean_sojourn"][row][column], sojourn(mean, variance));
+        }
+    }
+    assert!(model(folder.path(), &format!("{line} --out map")).status.success());
+    let page = std::fs::read_to_string(folder.path().join("map/variability.html")).expect("a page");
+    assert_eq!(page.matches("<rect").count(), 2 * (7 * 8 + 2), "two maps with legends");
+    assert!(page.contains("may take 7.344 ms on average, in place of 5 ms"), "{page}");
+    // Near full utilization a longer mean has no steady state.
+    let busy = json("variability --service-time lognormal:1:9 --utilization 0.1");
+    assert!(busy["heat_map"]["break_even"][6].is_null());
+    let text = model(folder.path(), "variability --utilization 0.5");
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(text.contains("100 %             1.172"), "{text}");
+    assert_eq!(text.matches('*').count(), 35 - 3, "{text}");
 }
 
 #[test]
@@ -272,6 +359,30 @@ fn bad_numbers_are_refused_with_the_mend() {
         ("queue --utilization 0.5 --model md1", "--model md1 takes a service that is constant"),
         ("queue --utilization 0.5 --model mg1 --servers 2", "has one server, not 2"),
         ("queue --utilization 0.5 --model mm1 --arrival-scv 2", "drop --arrival-scv 2"),
+        ("queue --gaps h2:2:2 --arrival-scv 2", "cannot be used with"),
+        ("queue --gaps h2:2:2 --utilization 0.5", "cannot be used with"),
+        ("queue --gaps h2:2ms:2", "--gaps h2:2ms:2: the service is exp:1; give both units or none"),
+        ("queue --gaps det:0", "--gaps det:0: its mean is 0; give gaps"),
+        ("queue --gaps pareto:2.2:1 --model h2h21", "or use gg1"),
+        ("queue --gaps h2:1:2", "the utilization is 1, so the queue grows"),
+        ("queue --gaps h2:2:2 --model mm1", "drop --gaps h2:2:2, or use gg1"),
+        ("queue --gaps pareto:2:1", "--gaps pareto:2:1: the squared"),
+        (
+            "queue --gaps h2:2:2 --service-time gamma:1:0.5 --model h2h21",
+            "--service-time gamma:1:0.5: its squared coefficient of variation is 0.25, and a hyper-",
+        ),
+        (
+            "queue --utilization 0.5 --arrival-scv 0.5 --model h2h21",
+            "--arrival-scv 0.5: a hyper-exponential has 1 or more; or use gg1",
+        ),
+        (
+            "queue --gaps h2:5:2 --service-time pareto:2.05:0.5 --model h2h21",
+            "infinite, and a hyper",
+        ),
+        ("variability --utilization 0.5 --reduce 1.5", "write a fraction above 0 and up to 1"),
+        ("variability --utilization 0.5 --service-time det:1", "its variance is 0"),
+        ("variability --utilization 0.5 --service-time pareto:2:1", "pareto:2:1: the squared"),
+        ("variability --utilization 1", "without end"),
         ("unloaded --shards 0", "'0' for '--shards <N>'"),
         ("unloaded --shards 5 --copies 1,0", "'0' for '--copies <N,…>'"),
         ("unloaded --shards 5 --service-time det:1", "--service-time det:1 is not exponential"),

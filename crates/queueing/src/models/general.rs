@@ -26,6 +26,39 @@ pub fn mg1(arrival_rate: f64, service: Service) -> Result<Prediction, ModelError
     from_mean_wait("M/G/1", arrival_rate, utilization, mean, wait, utilization)
 }
 
+/// The mean service time at which M/G/1 has the mean sojourn that it has with `service`, if the
+/// variance of the service is `variance`: less variance is worth a longer mean, up to here. The
+/// arrival rate stays the same, so the utilization follows the mean.
+///
+/// With T the mean sojourn, Pollaczek and Khinchine give λm² - 2(1+λT)m + 2T - λ·variance = 0, and
+/// the smaller root is that of a stable queue. Source: document 004, Takeaway 7; the root is our
+/// algebra. Exact. Cost: O(1).
+///
+/// ```
+/// use curtail_queueing::models::{Service, mg1_break_even};
+///
+/// // At half load, a service without any variance may be 22 % longer than an exponential one.
+/// let longest = mg1_break_even(0.5, Service { mean: 1.0, scv: 1.0 }, 0.0)?;
+/// assert!((longest - (4.0 - 8_f64.sqrt())).abs() < 1e-12);
+/// # Ok::<(), curtail_queueing::ModelError>(())
+/// ```
+pub fn mg1_break_even(
+    arrival_rate: f64,
+    service: Service,
+    variance: f64,
+) -> Result<f64, ModelError> {
+    let sojourn = mg1(arrival_rate, service)?.sojourn.mean();
+    // In units of the gap, which keeps products within what numbers hold.
+    let (sojourn, square) = (arrival_rate * sojourn, arrival_rate * arrival_rate * variance);
+    if !(0.0..=2.0 * sojourn).contains(&square) {
+        let allowed = "0 or more, and so small that a shorter mean can make up for it";
+        let name = "variance of the service time";
+        return Err(ModelError::OutOfRange { name, value: variance, allowed });
+    }
+    let root = (1.0 + sojourn * sojourn + square).sqrt();
+    check::finite((2.0 * sojourn - square) / (1.0 + sojourn + root) / arrival_rate)
+}
+
 // G/G/1: any arrivals, any service, one server, by their first two moments.
 //
 // Three answers, since none is exact:

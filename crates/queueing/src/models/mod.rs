@@ -6,6 +6,7 @@
 //! | [`mmk`] | Poisson, exponential, k | exact | exact |
 //! | [`md1`] | Poisson, constant, 1 | exact | exact |
 //! | [`mh21`] | Poisson, two-phase hyper-exponential, 1 | exact | exact |
+//! | [`h2h21`] | both two-phase hyper-exponential, 1 | exact | exact |
 //! | [`mg1`] | Poisson, any, 1 | exact | of the wait, approximate |
 //! | [`gg1`] | any, any, 1 | approximate | of the wait, approximate |
 //! | [`gg1_heavy_traffic`] | any, any, 1 | approximate | of the wait, approximate |
@@ -16,12 +17,16 @@
 //! known, too, [`Prediction::given_skewness`] takes back percentiles that it contradicts.
 
 mod general;
+mod h2h21;
+mod hyper;
 mod markov;
 mod mh21;
 
-pub use general::{gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, mg1};
+pub use general::{gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, mg1, mg1_break_even};
+pub use h2h21::h2h21;
+pub use hyper::Hyper;
 pub use markov::{erlang_c, md1, mm1, mmk};
-pub use mh21::{Hyper, mh21};
+pub use mh21::mh21;
 
 use crate::check;
 use crate::check::ModelError;

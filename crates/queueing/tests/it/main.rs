@@ -6,6 +6,7 @@ mod estimate;
 mod fit;
 mod fluid;
 mod fork_join;
+mod h2h21;
 mod models;
 mod properties;
 mod simulation;

@@ -4,7 +4,7 @@ use curtail_queueing::curve::{LatencyCurve, Point};
 use curtail_queueing::estimate::{Interval, Record, estimate};
 use curtail_queueing::fit::{By, Report};
 use curtail_queueing::models::{
-    Arrivals, Hyper, Service, gg1, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
+    Arrivals, Hyper, Service, gg1, gg1_upper_bound, ggk, h2h21, md1, mg1, mh21, mm1, mmk,
 };
 use curtail_queueing::{HiccupService, Law, Prediction, fork_join, optimal_split};
 use proptest::prelude::*;
@@ -21,6 +21,7 @@ fn predictions(utilization: f64, scv: f64, servers: u32) -> Vec<Prediction> {
         md1(rate, 1.0),
         mg1(rate, service),
         mh21(rate, hyper),
+        h2h21(Hyper::balanced(1.0 / rate, 1.0 + scv).expect("valid"), hyper),
         gg1(Arrivals { rate, scv }, service),
         ggk(Arrivals { rate: all, scv }, service, servers),
     ]
@@ -137,6 +138,10 @@ proptest! {
             md1(a, b),
             mg1(a, service),
             mh21(a, Hyper { probability: c, rates: [b, d] }),
+            h2h21(
+                Hyper { probability: b, rates: [a, c] },
+                Hyper { probability: c, rates: [b, d] },
+            ),
             gg1(Arrivals { rate: a, scv: d }, service),
             ggk(Arrivals { rate: a, scv: d }, service, u32::from(k)),
         ];

@@ -1,0 +1,261 @@
+//! `curtail model variability`: what less variance of the service is worth, in its mean.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use curtail_queueing::models::{Service as Moments, mg1, mg1_break_even};
+use serde::Serialize;
+
+use super::service::{Load, Service};
+use super::values::{figure, rate_words, time_words};
+use super::{Answer, refused};
+use crate::digits;
+use crate::exit::Stop;
+use crate::files::write_page;
+use crate::plot::axes::Caption;
+use crate::plot::format::{escape, three};
+use crate::plot::heat::{self, Map};
+use crate::plot::{FIGURE_SIZES, Page, html};
+use crate::say;
+use crate::table::row;
+
+/// Rows of the map: shares of today's variance.
+const VARIANCES: [f64; 7] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5];
+
+/// Columns of the map: today's mean is in the column 0, and the mean that breaks even without any
+/// variance in the column `EVEN`, by equal factors.
+const COLUMNS: std::ops::RangeInclusive<i32> = -3..=4;
+const EVEN: i32 = 3;
+
+/// What is as fast as today, to rounding.
+const AS_FAST: f64 = 1.0 + 1e-9;
+
+/// How much slower a service may become on average, if it varies less: the latency of M/G/1 over mean
+/// and variance of the service.
+///
+/// The mean latency (wait and service) depends on both (Pollaczek and Khinchine), so less variance
+/// pays even at the expense of the mean, up to the mean that this prints. The arrival rate stays the
+/// same: a longer mean is a higher utilization. Exact for Poisson arrivals and one server.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail model variability --service-time h2:5ms:2 --arrival-rate 100
+      without any variance, how long may the service take for the latency of today?
+  curtail model variability --service-time file:services.txt --utilization 0.7 --reduce 0.3 --out map")]
+pub(super) struct Args {
+    /// The service time of today: its mean and variance count
+    #[arg(long = "service-time", alias = "service", value_name = "DIST", default_value = "exp:1")]
+    service: String,
+    #[command(flatten)]
+    load: Load,
+    /// By which shares the variance is reduced
+    #[arg(
+        long,
+        value_name = "SHARE,…",
+        value_delimiter = ',',
+        value_parser = share,
+        default_value = "0.25,0.5,0.75,1",
+        allow_hyphen_values = true
+    )]
+    reduce: Vec<f64>,
+    /// Draw the map as variability.html
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let read = text.parse().ok().filter(|share: &f64| *share > 0.0 && *share <= 1.0);
+    read.ok_or_else(|| "write a fraction above 0 and up to 1, as 0.5".to_owned())
+}
+
+/// What variance is worth.
+#[derive(Serialize)]
+pub(super) struct Variability {
+    service: String,
+    mean_service: f64,
+    service_scv: f64,
+    variance: f64,
+    unit: &'static str,
+    rate_unit: &'static str,
+    arrival_rate: f64,
+    utilization: f64,
+    mean_sojourn: f64,
+    break_even: Vec<Even>,
+    heat_map: Grid,
+}
+
+/// Up to where less variance pays.
+#[derive(Serialize)]
+struct Even {
+    reduction: f64,
+    variance: f64,
+    mean_service: f64,
+    /// Of the mean, as a share of today's.
+    rise: f64,
+    utilization: f64,
+}
+
+/// The mean sojourn over mean and variance of the service.
+#[derive(Serialize)]
+struct Grid {
+    mean_service: Vec<f64>,
+    variance: Vec<f64>,
+    /// A row per variance; none where the queue grows without end.
+    mean_sojourn: Vec<Vec<Option<f64>>>,
+    /// The mean that breaks even at each variance; none where no mean is short enough.
+    break_even: Vec<Option<f64>>,
+}
+
+pub(super) fn answer(args: &Args) -> Result<Variability, Stop> {
+    let service = Service::of_server("--service-time", &args.service)?;
+    let rate = args.load.rate(&service, 1)?;
+    let bad = |error| refused(format_args!("--service-time {}: {error}", args.service));
+    let Moments { mean, scv } = service.moments;
+    let today = mg1(rate, service.moments).map_err(|error| bad(error.to_string()))?;
+    if scv == 0.0 {
+        return Err(bad("its variance is 0, so none can be saved; give one that varies".into()));
+    }
+    let variance = scv * mean * mean;
+    let even = |variance| mg1_break_even(rate, service.moments, variance).map_err(refused);
+    let break_even = args.reduce.iter().map(|&reduction| {
+        let variance = variance * (1.0 - reduction);
+        let longest = even(variance)?;
+        let (rise, utilization) = (longest / mean - 1.0, longest * rate);
+        Ok(Even { reduction, variance, mean_service: longest, rise, utilization })
+    });
+    let step = (even(0.0)? / mean).powf(f64::from(EVEN).recip());
+    let means: Vec<f64> = COLUMNS.map(|column| mean * step.powi(column)).collect();
+    let variances = VARIANCES.map(|share| share * variance);
+    let sojourn = |mean: f64, variance: f64| {
+        let moments = Moments { mean, scv: variance / mean / mean };
+        mg1(rate, moments).ok().map(|queue| queue.sojourn.mean())
+    };
+    let row = |&variance: &f64| means.iter().map(|&mean| sojourn(mean, variance)).collect();
+    let of = Variability {
+        mean_service: mean,
+        service_scv: scv,
+        variance,
+        unit: service.scale.unit(),
+        rate_unit: service.scale.rate_unit(),
+        arrival_rate: service.scale.rate(rate),
+        utilization: today.utilization,
+        mean_sojourn: today.sojourn.mean(),
+        break_even: break_even.collect::<Result<_, Stop>>()?,
+        heat_map: Grid {
+            mean_sojourn: variances.iter().map(row).collect(),
+            break_even: variances.iter().map(|&at| even(at).ok()).collect(),
+            variance: variances.to_vec(),
+            mean_service: means,
+        },
+        service: service.text,
+    };
+    if let Some(out) = &args.out {
+        let path = write_page(out, "variability.html", &page(&of))?;
+        say::aside(format_args!("the map is drawn in {}", path.display()));
+    }
+    Ok(of)
+}
+
+impl Variability {
+    /// `, ms`, and the same squared; nothing without a unit.
+    fn units(&self) -> [&'static str; 2] {
+        if self.unit == "1" { ["", ""] } else { [", ms", ", ms²"] }
+    }
+
+    /// Today's latency, and the most that a variance of 0 is worth.
+    fn headline(&self) -> String {
+        let longest = self.heat_map.break_even.first().copied().flatten();
+        format!(
+            "A service without any variance may take {} on average, in place of {}, for the same mean \
+             latency of {}.",
+            time_words(longest.unwrap_or(self.mean_service), self.unit),
+            time_words(self.mean_service, self.unit),
+            time_words(self.mean_sojourn, self.unit)
+        )
+    }
+}
+
+impl Answer for Variability {
+    fn text(&self) -> String {
+        let percent = |share: f64| format!("{} %", figure(share * 100.0));
+        let mut text = format!(
+            "M/G/1: arrival rate {}, service {} (mean {}, SCV {}), utilization {}\n\
+             times in {}; mean sojourn {}: exact\n\n",
+            rate_words(self.arrival_rate, self.rate_unit),
+            self.service,
+            figure(self.mean_service),
+            figure(self.service_scv),
+            figure(self.utilization),
+            digits::unit_words(self.unit),
+            figure(self.mean_sojourn),
+        );
+        let columns = [15, 18, 12, 14];
+        text += &row(&columns, ["variance less", "mean pays up to", "longer", "utilization"]);
+        for even in &self.break_even {
+            let cells = [figure(even.mean_service), percent(even.rise), figure(even.utilization)];
+            text += &row(&columns, std::iter::once(percent(even.reduction)).chain(cells));
+        }
+        text += "\nmean sojourn over variance (down) and mean of the service; *: no longer than today's\n";
+        let columns = [10; 9];
+        let Grid { mean_service, variance, mean_sojourn, .. } = &self.heat_map;
+        let cell = |sojourn: &Option<f64>| {
+            let pays = sojourn.is_some_and(|sojourn| sojourn <= self.mean_sojourn * AS_FAST);
+            digits::or_none(*sojourn, figure) + if pays { "*" } else { " " }
+        };
+        for (variance, sojourns) in variance.iter().zip(mean_sojourn).rev() {
+            let name = std::iter::once(figure(*variance));
+            text += &row(&columns, name.chain(sojourns.iter().map(cell)));
+        }
+        let means = mean_service.iter().map(|mean| figure(*mean) + " ");
+        text += &row(&columns, std::iter::once(String::new()).chain(means));
+        if mean_sojourn.iter().flatten().any(Option::is_none) {
+            let _ = writeln!(text, "\n{}: the queue grows without end", digits::NONE);
+        }
+        text
+    }
+}
+
+fn page(of: &Variability) -> String {
+    let Grid { mean_service, variance, mean_sojourn, break_even } = &of.heat_map;
+    let [unit, square] = of.units();
+    let last = mean_service.len().saturating_sub(1);
+    let width = mean_service.last().map_or(1.0, |most| (most / mean_service[0]).ln());
+    let column = |mean: f64| (mean / mean_service[0]).ln() / width * last as f64;
+    let on_map = |column: &f64| (-0.5..=last as f64 + 0.5).contains(column);
+    let even = break_even.iter().enumerate();
+    let point =
+        |(row, mean): (usize, &Option<f64>)| Some((mean.map(column).filter(on_map)?, row as f64));
+    let line: Vec<(f64, f64)> = even.filter_map(point).collect();
+    let maps = FIGURE_SIZES.map(|(width, height, class, end)| {
+        Some(heat::draw(&Map {
+            caption: Caption {
+                id: format!("map{end}"),
+                title: "Mean latency over mean and variance of the service".to_owned(),
+                description: of.headline(),
+            },
+            name: &format!("Mean latency{unit}, over the variance of the service{square}"),
+            x: (&format!("Mean service{unit}"), mean_service),
+            y: ("variance", variance),
+            values: mean_sojourn,
+            word: &three,
+            shade: &|sojourn| 1.0 - sojourn / of.mean_sojourn,
+            unknown: "no end",
+            line: &line,
+            size: (width, height, class),
+        }))
+    });
+    let caption = format!(
+        "M/G/1 at {}, {}. Line: as fast as today. Blue: faster; orange: slower; gray: the queue grows \
+         without end.",
+        rate_words(of.arrival_rate, of.rate_unit),
+        escape(&of.service)
+    );
+    Page {
+        verb: "model",
+        title: "What variance is worth",
+        headline: &escape(&of.headline()),
+        more: "",
+        main: &html::figure(&[], maps, &caption),
+    }
+    .render()
+}

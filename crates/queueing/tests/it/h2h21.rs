@@ -1,0 +1,179 @@
+//! H2/H2/1 against its special cases, against Lindley's recursion, and as a stand-in for others.
+
+use curtail_queueing::models::{Hyper, Service, h2h21, mg1, mg1_break_even, mh21, mm1};
+use curtail_queueing::{ModelError, Prediction};
+
+use crate::{assert_close, assert_near, draw};
+
+fn exponential(mean: f64) -> Hyper {
+    Hyper { probability: 0.3, rates: [1.0 / mean; 2] }
+}
+
+fn same(one: &Prediction, other: &Prediction) {
+    assert_near(one.utilization, other.utilization, 1e-12, "utilization");
+    for (one, other) in [(&one.wait, &other.wait), (&one.sojourn, &other.sojourn)] {
+        assert_near(one.mean(), other.mean(), 1e-11, "mean");
+        for q in [0.0, 0.3, 0.5, 0.9, 0.99, 0.9999] {
+            let [one, other] = [one, other].map(|tail| tail.quantile(q).expect("exact"));
+            assert_close(one, other, 1e-10 * (1.0 + other), "quantile");
+        }
+    }
+}
+
+#[test]
+fn poisson_arrivals_are_a_special_case() {
+    for utilization in [0.01, 0.4, 0.95, 0.9999] {
+        let markov = mm1(utilization, 1.0).expect("stable");
+        let gaps = exponential(1.0 / utilization);
+        same(&h2h21(gaps, exponential(1.0)).expect("stable"), &markov);
+        // Phases that never happen, at a rate that is a pole of M/M/1.
+        for probability in [0.0, 1.0] {
+            let only = |rate: f64, other: f64| {
+                let rates = if probability == 0.0 { [other, rate] } else { [rate, other] };
+                Hyper { probability, rates }
+            };
+            let (gaps, service) = (only(utilization, 1.0), only(1.0, 1.0 - utilization));
+            same(&h2h21(gaps, service).expect("stable"), &markov);
+        }
+        for scv in [1.000_001, 1.5, 4.0, 400.0] {
+            let service = Hyper::balanced(1.0, scv).expect("valid");
+            let poisson = mh21(utilization, service).expect("stable");
+            same(&h2h21(gaps, service).expect("stable"), &poisson);
+        }
+    }
+}
+
+#[test]
+fn exponential_service_has_the_root_of_the_textbook() {
+    // GI/M/1 (Kleinrock I, §6): the sojourn is exponential with rate μ(1-σ), σ = α(μ(1-σ)), and a
+    // query waits with probability σ. Gaps of rates 1/4 and 1, half each; σ by iteration.
+    let gaps = Hyper { probability: 0.5, rates: [0.25, 1.0] };
+    let alpha = |z: f64| 0.5 * (0.25 / (0.25 + z) + 1.0 / (1.0 + z));
+    let sigma = (0..500).fold(0.5, |sigma: f64, _| alpha(1.0 - sigma));
+    let queue = h2h21(gaps, exponential(1.0)).expect("stable");
+    assert_near(queue.utilization, 0.4, 1e-14, "utilization");
+    assert_near(queue.wait.above_zero().expect("exact"), sigma, 1e-12, "P(W > 0)");
+    assert_near(queue.sojourn.mean(), 1.0 / (1.0 - sigma), 1e-12, "mean sojourn");
+    let p99 = queue.sojourn.quantile(0.99).expect("exact");
+    assert_near(p99, 100_f64.ln() / (1.0 - sigma), 1e-12, "p99");
+}
+
+const REPLICATIONS: u64 = 20;
+const QUERIES: usize = 100_000;
+/// Student's quantile of 19 degrees of freedom, for 99 %.
+const STUDENT: f64 = 2.861;
+
+/// Mean, p50 and p99 of wait and sojourn with half of their intervals, by Lindley's recursion
+/// W' = max(0, W + S - A); the first twentieth of each replication is left out.
+fn lindley(gaps: &str, service: &str) -> [[(f64, f64); 3]; 2] {
+    let mut figures = [[[0.0; REPLICATIONS as usize]; 3]; 2];
+    for run in 0..REPLICATIONS {
+        let seed = 100 + 2 * run;
+        let (gaps, services) = (draw(gaps, QUERIES, seed), draw(service, QUERIES, seed + 1));
+        let mut wait = 0.0_f64;
+        let mut times = [Vec::new(), Vec::new()];
+        for (at, (gap, service)) in gaps.into_iter().zip(services).enumerate() {
+            wait = (wait - gap).max(0.0);
+            if at > QUERIES / 20 {
+                times[0].push(wait);
+                times[1].push(wait + service);
+            }
+            wait += service;
+        }
+        for (times, figures) in times.iter_mut().zip(&mut figures) {
+            let count = times.len() as f64;
+            let mean = times.iter().sum::<f64>() / count;
+            let mut quantile =
+                |q: f64| *times.select_nth_unstable_by((q * count) as usize, f64::total_cmp).1;
+            let found = [mean, quantile(0.5), quantile(0.99)];
+            for (figure, found) in figures.iter_mut().zip(found) {
+                figure[run as usize] = found;
+            }
+        }
+    }
+    figures.map(|figures| figures.map(|values| interval(&values)))
+}
+
+fn interval(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (mean, STUDENT * (square / (count - 1.0) / count).sqrt())
+}
+
+#[test]
+fn lindleys_recursion_agrees_within_its_intervals() {
+    for (gap, gap_cv, cv) in [(2.0, 2.0, 2.0), (1.25, 1.5, 3.0), (4.0, 3.0, 1.5)] {
+        let gaps = Hyper::balanced(gap, gap_cv * gap_cv).expect("valid");
+        let service = Hyper::balanced(1.0, cv * cv).expect("valid");
+        let queue = h2h21(gaps, service).expect("stable");
+        let measured = lindley(&format!("h2:{gap}:{gap_cv}"), &format!("h2:1:{cv}"));
+        for ([mean, p50, p99], tail) in measured.into_iter().zip([&queue.wait, &queue.sojourn]) {
+            let quantile = |q: f64| tail.quantile(q).expect("exact");
+            for ((measured, half), exact) in
+                [(mean, tail.mean()), (p50, quantile(0.5)), (p99, quantile(0.99))]
+            {
+                println!("{gap} {gap_cv} {cv}: {measured:.4} ±{half:.4}, exact {exact:.4}");
+                assert_close(measured, exact, half, "within the interval");
+                assert!(half <= 0.1 * exact, "{half} is too wide for {exact}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fits_to_three_moments_come_near() {
+    // Log-normal and gamma of CV c have the skewness (c²+3)c and 2c.
+    for (gaps, service, moments, skewness) in [
+        ("lognormal:2:2", "lognormal:1:2", [2.0, 4.0, 4.0], [14.0, 14.0]),
+        ("lognormal:1.25:2", "gamma:1:1.5", [1.25, 4.0, 2.25], [14.0, 3.0]),
+        ("gamma:2:2", "lognormal:1:1.5", [2.0, 4.0, 2.25], [4.0, 7.875]),
+    ] {
+        let [gap, gap_scv, scv] = moments;
+        let [[wait, ..], [_, _, p99]] = lindley(gaps, service);
+        let gaps_fit = Hyper::fitted(gap, gap_scv, Some(skewness[0])).expect("valid");
+        let service_fit = Hyper::fitted(1.0, scv, Some(skewness[1])).expect("valid");
+        assert_near(service_fit.scv(), scv, 1e-9, "SCV");
+        let fitted = h2h21(gaps_fit, service_fit).expect("stable");
+        let tail = fitted.sojourn.quantile(0.99).expect("a law");
+        let mean = fitted.wait.mean();
+        println!("{gaps}, {service}: mean wait {wait:.3?}, {mean:.3}; p99 {p99:.2?}, {tail:.2}");
+        assert_near(mean, wait.0, 0.2, "mean wait");
+        assert_near(tail, p99.0, 0.15, "p99 of the sojourn");
+    }
+}
+
+#[test]
+fn what_has_no_two_phases_is_refused() {
+    for scv in [0.0, 0.99, f64::NAN, f64::INFINITY] {
+        assert!(Hyper::fitted(1.0, scv, Some(2.0)).is_err(), "{scv}");
+    }
+    // A skewness that no phases have: those of balanced means.
+    let balanced = Hyper::balanced(2.0, 4.0).expect("valid");
+    for skewness in [1.0, f64::INFINITY, f64::NAN] {
+        assert_eq!(Hyper::fitted(2.0, 4.0, Some(skewness)), Ok(balanced));
+    }
+    let full = h2h21(exponential(1.0), exponential(1.0)).expect_err("without end");
+    assert_eq!(full, ModelError::Overload(1.0));
+}
+
+#[test]
+fn less_variance_is_worth_a_longer_mean() {
+    for (rate, scv) in [(0.1, 4.0), (0.5, 1.0), (0.9, 0.3), (0.999, 50.0)] {
+        let service = Service { mean: 1.0, scv };
+        let today = mg1(rate, service).expect("stable").sojourn.mean();
+        assert_near(mg1_break_even(rate, service, scv).expect("today"), 1.0, 1e-12, "today");
+        let mut last = 1.0;
+        for share in [0.75, 0.5, 0.1, 0.0] {
+            let mean = mg1_break_even(rate, service, share * scv).expect("a mean");
+            assert!(mean > last, "{share}: {mean}");
+            let even = Service { mean, scv: share * scv / mean / mean };
+            assert_near(mg1(rate, even).expect("stable").sojourn.mean(), today, 1e-10, "as slow");
+            last = mean;
+        }
+        for variance in [-1.0, f64::NAN, 1e9] {
+            let error = mg1_break_even(rate, service, variance).expect_err("no mean").to_string();
+            assert!(error.contains("variance of the service time"), "{error}");
+        }
+    }
+}
