@@ -65,7 +65,7 @@ fn over_time(figures: &Figures<'_>) -> String {
         PERCENTILES.map(|(name, color, _)| (name.to_owned(), look(color))).into();
     figure(
         &[],
-        FIGURE_SIZES.map(|size| figures.heat(size)),
+        FIGURE_SIZES.map(|size| figures.strips(size)),
         "<b>Figure 3.</b> The standard deviation of each stage over time. A column that stands out in one row is an \
          event; one that does in all rows is the machine.",
     ) + &figure(
