@@ -1,11 +1,11 @@
 //! The result for people: the ranking, where it points, likely causes with their knobs, and what measuring cost.
 
-use curtail_probe::causes::{EXPLAINS_MIN, Pressure};
+use curtail_probe::causes::Pressure;
 use curtail_probe::knobs::Knob;
 use curtail_probe::profile::Profile;
 use curtail_probe::rank::{Guide, Ranking, SHARE_MIN, Spread, Stage};
 
-use crate::plot::format::{NONE, and, count, share, three_or_none, whole_percent};
+use crate::plot::format::{NONE, and, count, three_or_none, whole_percent};
 use crate::progress;
 use crate::say;
 use crate::table::Table;
@@ -179,11 +179,7 @@ pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<(String, &'static [K
         });
         let causes: Vec<_> = causes.collect();
         let heading = match causes.is_empty() {
-            true => format!(
-                "{}: no evidence explains {} of its variance",
-                stage.name,
-                share(EXPLAINS_MIN)
-            ),
+            true => format!("{}: no likely cause was seen", stage.name),
             false => format!("{}, likely causes:", stage.name),
         };
         all.push((heading, causes));
