@@ -52,8 +52,8 @@ struct task_struct { int tgid; } KERNEL;
 enum { DEVICE, TCP, READY, READ, MARK, MARKS = 4, WRITE = MARK + MARKS, OUT, STAMPS };
 // What may explain a duration.
 enum { WAKE_UP, RUN_QUEUE, BLOCKED, REMOTE, BATCH, EVIDENCE };
-// Nine stages, the evidence, and their total.
-enum { STAGES = STAMPS - 1, TOTAL = STAGES + EVIDENCE, VALUES, PAIRS = VALUES * (VALUES + 1) / 2 };
+// Nine stages and the evidence. What concerns the total follows from the stages.
+enum { STAGES = STAMPS - 1, VALUES = STAGES + EVIDENCE, PAIRS = VALUES * (VALUES + 1) / 2 };
 enum { PACKETS = 64, REQUESTS = 64, BUCKETS = 896, PORTS = 8 };
 // What went missing, and why.
 enum { NO_CONNECTION, NO_PACKET, PACKET_LOST, REQUEST_LOST, RING_FULL, CLAMPED, CLOCK, REASONS };
@@ -63,14 +63,15 @@ const volatile u32 marks = 0;        // how many marks the application has
 const volatile u32 ports = 0;        // how many ports the target listens on
 const volatile u16 port[PORTS] = {}; // these
 const volatile u32 namespace = 0;    // the target's network namespace
-const volatile u64 unread[3] = {};   // bytes read and not parsed at the first mark: 1 + argument, offset, width
+const volatile u64 unread[2] = {};   // where to read how many bytes are unread at the first mark: argument + 1, offset
 
 // Set while running.
 struct control {
 	u64 epoch;     // 0: off. A new one forgets what is in flight
 	u64 real_ns;   // CLOCK_REALTIME less CLOCK_MONOTONIC
 	u64 slow_ns;   // requests that take longer are reported whole,
-	u64 one_in;    // and one in so many of the others; 0: none
+	u64 one_in;    // and one in so many of all; 0: none
+	u64 bank;      // which of two sets of sums is added to; the other is read meanwhile
 };
 
 struct packet { u64 end, device, tcp, ready, processor; };
@@ -96,14 +97,14 @@ struct thread {
 };
 
 struct sums { u64 requests; u64 sum[VALUES]; u64 low[PAIRS]; u64 high[PAIRS]; };
-struct report { u64 stamp[STAMPS]; u64 evidence[EVIDENCE]; };
+struct report { u64 by_chance; u64 stamp[STAMPS]; u64 evidence[EVIDENCE]; };
 
 struct { TYPE(type, ARRAY); TYPE(max_entries, 1); u32 *key; struct control *value; } CONTROL SEC(".maps");
 struct { TYPE(type, HASH); TYPE(max_entries, 4096); u64 *key; struct connection *value; } CONNECTIONS SEC(".maps");
 struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 1); u32 *key; struct connection *value; } BLANK SEC(".maps");
 struct { TYPE(type, TASK_STORAGE); TYPE(map_flags, NO_PREALLOC); u32 *key; struct thread *value; } THREADS SEC(".maps");
-struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 1); u32 *key; struct sums *value; } SUMS SEC(".maps");
-struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, STAGES + 1); u32 *key; u32 (*value)[BUCKETS]; } BUCKET SEC(".maps");
+struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 2); u32 *key; struct sums *value; } SUMS SEC(".maps");
+struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 2 * (STAGES + 1)); u32 *key; u32 (*value)[BUCKETS]; } BUCKET SEC(".maps");
 struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 1); u32 *key; u64 (*value)[REASONS]; } MISSING SEC(".maps");
 struct { TYPE(type, RINGBUF); TYPE(max_entries, 1 << 20); } REPORTS SEC(".maps");
 
@@ -287,14 +288,9 @@ struct pt_regs { unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax,
 
 INLINE u64 argument(const struct pt_regs *regs, u64 which)
 {
-	switch (which) {
-	case 0: return regs->di;
-	case 1: return regs->si;
-	case 2: return regs->dx;
-	case 3: return regs->cx;
-	case 4: return regs->r8;
-	default: return regs->r9;
-	}
+	// The verifier refuses a computed pointer into the registers, but not one into the stack.
+	volatile u64 arguments[8] = { regs->di, regs->si, regs->dx, regs->cx, regs->r8, regs->r9 };
+	return arguments[which & 7];
 }
 
 INLINE int mark(const struct pt_regs *regs, u32 which)
@@ -386,6 +382,13 @@ INLINE u64 clamped(u64 ns)
 	return ns;
 }
 
+// Marks that the application does not have end no stage. Known when this is loaded, so the verifier drops what is
+// not needed.
+INLINE int is_absent(u32 value)
+{
+	return value + 1 >= MARK + marks && value + 1 < WRITE;
+}
+
 struct ending {
 	const struct control *control;
 	struct connection *connection;
@@ -399,7 +402,8 @@ static long end(u32 index, struct ending *ending)
 	struct request *request = &connection->requests[connection->request_tail % REQUESTS];
 	u64 values[VALUES];
 	u64 stamp[STAMPS];
-	struct sums *sums = map_lookup(&SUMS, &zero);
+	u32 bank = ending->control->bank & 1;
+	struct sums *sums = map_lookup(&SUMS, &bank);
 	if (!sums)
 		return 1;
 	connection->request_tail++;
@@ -420,14 +424,16 @@ static long end(u32 index, struct ending *ending)
 	for (u32 i = 0; i < EVIDENCE; i++)
 		values[STAGES + i] = clamped(request->evidence[i]);
 	u64 total = clamped(last - stamp[DEVICE]);
-	values[TOTAL] = total;
 	sums->requests++;
 	u32 pair = 0;
 #pragma unroll
 	for (u32 i = 0; i < VALUES; i++) {
-		sums->sum[i] += values[i];
+		if (!is_absent(i))
+			sums->sum[i] += values[i];
 #pragma unroll
 		for (u32 j = i; j < VALUES; j++, pair++) {
+			if (is_absent(i) || is_absent(j))
+				continue;
 			u64 product = values[i] * values[j];
 			u64 low = sums->low[pair] + product;
 			sums->high[pair] += low < product;
@@ -436,16 +442,19 @@ static long end(u32 index, struct ending *ending)
 	}
 #pragma unroll
 	for (u32 i = 0; i < STAGES; i++)
-		count(i, values[i]);
-	count(STAGES, total);
+		if (!is_absent(i))
+			count(bank * (STAGES + 1) + i, values[i]);
+	count(bank * (STAGES + 1) + STAGES, total);
 	u64 one_in = ending->control->one_in;
-	if (total < ending->control->slow_ns && (!one_in || random() % one_in))
+	u64 by_chance = one_in && random() % one_in == 0;
+	if (total < ending->control->slow_ns && !by_chance)
 		return 0;
 	struct report *report = ring_reserve(&REPORTS, sizeof *report, 0);
 	if (!report) {
 		missing(RING_FULL);
 		return 0;
 	}
+	report->by_chance = by_chance;
 	for (u32 i = 0; i < STAMPS; i++)
 		report->stamp[i] = stamp[i];
 	for (u32 i = 0; i < EVIDENCE; i++)

@@ -1,10 +1,14 @@
 //! Which stage of a request varies: the profiler behind `curtail profile`.
 #![forbid(unsafe_code)]
 
+pub mod app;
+pub mod binary;
 pub mod causes;
 pub mod compare;
 pub mod histogram;
 pub mod knobs;
+#[cfg(all(feature = "ebpf", target_os = "linux"))]
+pub mod live;
 pub mod moments;
 pub mod profile;
 pub mod rank;

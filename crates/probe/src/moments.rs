@@ -19,7 +19,7 @@ pub struct Moments {
 
 /// How many pairs of `values` values there are, each with itself included.
 #[must_use]
-pub fn pairs(values: usize) -> usize {
+pub const fn pairs(values: usize) -> usize {
     values * (values + 1) / 2
 }
 

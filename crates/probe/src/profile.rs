@@ -18,6 +18,8 @@ pub const WHOLE_MAX: usize = 4_096;
 pub struct Profile {
     /// What was profiled, in a few words.
     pub target: String,
+    /// When it began, in nanoseconds of CLOCK_MONOTONIC; that of traces, since 1970. All other times count from here.
+    pub begin_ns: u64,
     /// The stages, in the order in which requests pass them.
     pub stages: Vec<String>,
     /// What may explain their durations: further values per request.

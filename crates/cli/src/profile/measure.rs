@@ -1,0 +1,190 @@
+//! Profiles a running server.
+
+use std::path::Path;
+
+use curtail_probe::app::App;
+use curtail_probe::profile::Profile;
+
+use crate::exit::Stop;
+use crate::load::{percent, span};
+
+/// What to stamp.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Profile the server that is this process, with its children (as root)
+    #[arg(long, value_name = "PID", help_heading = SERVER)]
+    pub(super) pid: Option<u32>,
+    /// Only connections to this port; without --pid, of the server that listens on it
+    #[arg(long, value_name = "PORT", help_heading = SERVER)]
+    pub(super) port: Option<u16>,
+    /// What a request passes in the server: memcached, httpd, nginx, redis, a TOML file, or none (only what the kernel
+    /// sees); without, what fits the process's name
+    #[arg(long, value_name = "NAME|FILE", help_heading = SERVER)]
+    pub(super) app: Option<String>,
+    /// How long, after a calibration of up to a second
+    #[arg(short, long, value_name = "SPAN", value_parser = span, default_value = "10s", help_heading = SERVER)]
+    pub(super) duration: u64,
+    /// Stamp so many slices of time that the cost stays below a share of the requests' time, or one slice in k
+    #[arg(long, value_name = "SHARE|1/K", value_parser = sampling, default_value = "5%", help_heading = SERVER)]
+    pub(super) sampling: Sampling,
+    /// How long a slice is
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "100ms", help_heading = SERVER)]
+    pub(super) slice: u64,
+    /// How many open connections there is room for: 10 kB of the kernel's memory each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 4_096, help_heading = SERVER)]
+    pub(super) connections: u32,
+    /// Attach a probe even where the kernel must execute a copy of the instruction, at some microseconds a call
+    #[arg(long, help_heading = SERVER)]
+    pub(super) allow_slow_probes: bool,
+}
+
+const SERVER: &str = "A running server";
+
+/// How many slices are stamped.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Sampling {
+    OneIn(u32),
+    Share(f64),
+}
+
+fn sampling(text: &str) -> Result<Sampling, String> {
+    let one_in = text.strip_prefix("1/").and_then(|k| k.parse().ok()).filter(|k| (1..=1_000).contains(k));
+    one_in.map(Sampling::OneIn).map_or_else(|| percent(text).map(Sampling::Share), Ok).map_err(|_| {
+        "write a share such as 5%, or 1/k with k from 1 to 1000".to_owned()
+    })
+}
+
+/// What requests pass in the server, and if that is only a guess by its name.
+#[cfg_attr(not(all(feature = "ebpf", target_os = "linux")), allow(dead_code))]
+fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
+    let Some(asked) = asked else {
+        let name = match process {
+            "apache2" => "httpd",
+            "redis-server" => "redis",
+            name => name,
+        };
+        return Ok(App::named(name).map_or_else(|| (App::unknown(), false), |app| (app, true)));
+    };
+    if asked == "none" {
+        return Ok((App::unknown(), false));
+    }
+    if let Some(app) = App::named(asked) {
+        return Ok((app, false));
+    }
+    let path = Path::new(asked);
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let known: Vec<_> = App::built_in().collect();
+        let known = known.join(", ");
+        Stop::BadInput(format!("--app {asked}: {error}; known are {known}, none, and TOML files"))
+    })?;
+    let read = App::parse(&text).map(|app| (app, false));
+    read.map_err(|error| Stop::BadInput(format!("{}: {error}", path.display())))
+}
+
+/// Profiles the server that the arguments name.
+#[cfg(not(all(feature = "ebpf", target_os = "linux")))]
+pub(super) fn measure(_: &Args) -> Result<Profile, Stop> {
+    let why = "this curtail stamps no requests of running servers: it is built without eBPF; build it on Linux by \
+               `cargo build --release --features ebpf`";
+    Err(Stop::Lacking(why.to_owned()))
+}
+
+#[cfg(all(feature = "ebpf", target_os = "linux"))]
+pub(super) use live::measure;
+
+#[cfg(all(feature = "ebpf", target_os = "linux"))]
+mod live {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use curtail_jitter::machine::LocalLeaf;
+    use curtail_probe::live::{LiveError, Options, Session, Target};
+
+    use super::{App, Args, Profile, Sampling, Stop, app};
+    use crate::progress::spinner;
+    use crate::say;
+    use crate::signals::Termination;
+
+    pub(in super::super) fn measure(args: &Args) -> Result<Profile, Stop> {
+        let target = Target::find(pid(args)?, args.port).map_err(refused)?;
+        let (app, is_guess) = app(args.app.as_deref(), &target.name)?;
+        let options = |app| Options {
+            app,
+            sampling: match args.sampling {
+                Sampling::OneIn(k) => curtail_probe::live::Sampling::OneIn(k),
+                Sampling::Share(share) => curtail_probe::live::Sampling::Share(share),
+            },
+            slice: Duration::from_nanos(args.slice),
+            duration: Duration::from_nanos(args.duration),
+            connections: args.connections,
+            allow_slow: args.allow_slow_probes,
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        interrupt(&stop)?;
+        let session = match Session::attach(target.clone(), options(app)) {
+            Err(error) if is_guess && error.is_bad_input() => {
+                say::aside(format!("warning: no stages inside {}: {error}", target.name));
+                Session::attach(target, options(App::unknown()))
+            }
+            attached => attached,
+        };
+        let session = session.map_err(refused)?;
+        session.warnings().iter().for_each(|warning| say::aside(format!("warning: {warning}")));
+        let bar = spinner();
+        bar.set_message("calibrating");
+        let profile = session.run(&stop, |so_far| bar.set_message(summary(so_far)));
+        bar.finish_and_clear();
+        profile.map_err(refused)
+    }
+
+    fn refused(error: LiveError) -> Stop {
+        match error.is_bad_input() {
+            true => Stop::BadInput(error.to_string()),
+            false => Stop::Lacking(error.to_string()),
+        }
+    }
+
+    fn pid(args: &Args) -> Result<u32, Stop> {
+        let (Some(pid), _) | (None, Some(pid)) = (args.pid, args.port.map(u32::from)) else {
+            return Err(Stop::BadInput("say which server: --pid PID or --port PORT".to_owned()));
+        };
+        if args.pid.is_some() {
+            return Ok(pid);
+        }
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or_default()));
+        let leaf = LocalLeaf::find(address).map_err(|error| Stop::BadInput(format!("--port: {error}")))?;
+        Ok(leaf.processes[0].cast_unsigned())
+    }
+
+    /// Sets `stop` when a signal comes: what there is then is shown.
+    fn interrupt(stop: &Arc<AtomicBool>) -> Result<(), Stop> {
+        let lacking = |error| Stop::Lacking(format!("no signals: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lacking)?;
+        let mut signals = runtime.block_on(async { Termination::listen() }).map_err(lacking)?;
+        let stop = Arc::clone(stop);
+        let wait = move || {
+            runtime.block_on(signals.next());
+            stop.store(true, Ordering::Relaxed);
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(lacking)?;
+        Ok(())
+    }
+
+    /// A line per stage, for people who look on.
+    fn summary(profile: &Profile) -> String {
+        let whole = profile.whole();
+        let (moments, total) = (&whole.moments, profile.total());
+        let p99 = whole.histograms.last().and_then(|all| all.quantile(0.99)).unwrap_or(0.0);
+        let mut text = format!("{} requests, p99 {:.0} us", moments.requests(), p99 / 1e3);
+        let mut stages: Vec<(f64, &String)> = (0..profile.stages.len())
+            .map(|at| (moments.covariance(at, total) / moments.variance(total).max(1.0), &profile.stages[at]))
+            .collect();
+        stages.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (share, stage) in stages {
+            text.push_str(&format!("\n  {stage:<20} {:>5.1} % of the variance", share * 100.0));
+        }
+        text
+    }
+}

@@ -1,0 +1,170 @@
+//! Random cases, and what the profiler sees of them.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use curtail_jitter::machine::keep_to;
+use curtail_probe::live::{LiveError, Options, Sampling, Session, Target};
+use curtail_probe::moments::Moments;
+use curtail_probe::profile::Profile;
+use serde::Serialize;
+
+use crate::server::{self, Delays, Served};
+
+/// A case, as the server measured it and as the profiler did.
+#[derive(Debug, Serialize)]
+struct Case {
+    seed: u64,
+    requests: u64,
+    /// Per stage: the mean in nanoseconds, the share of the variance, and those that the profiler saw.
+    mean_ns: [f64; 4],
+    variance: [f64; 4],
+    seen_variance: [f64; 4],
+    share: [f64; 4],
+    seen_share: [f64; 4],
+    /// The largest relative error of a variance, of stages that have a share of at least 1 %.
+    variance_error: f64,
+    /// The largest error of a share.
+    share_error: f64,
+    ranked_right: bool,
+    /// If the stage with the greatest mean is not that with the greatest share.
+    mean_ranks_wrong: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Document {
+    cases: Vec<Case>,
+    ranked_right: usize,
+    mean_ranks_wrong: usize,
+    variance_error: f64,
+    share_error: f64,
+}
+
+/// Runs all cases, and prints a document.
+pub(crate) fn run(cases: u64, seconds: u64) -> ExitCode {
+    let done: Result<Vec<Case>, LiveError> = (1..=cases).map(|seed| case(seed, seconds)).collect();
+    let cases = match done {
+        Ok(cases) => cases,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(3);
+        }
+    };
+    let largest = |of: fn(&Case) -> f64| cases.iter().map(of).fold(0.0, f64::max);
+    let document = Document {
+        ranked_right: cases.iter().filter(|case| case.ranked_right).count(),
+        mean_ranks_wrong: cases.iter().filter(|case| case.mean_ranks_wrong).count(),
+        variance_error: largest(|case| case.variance_error),
+        share_error: largest(|case| case.share_error),
+        cases,
+    };
+    println!("{}", serde_json::to_string(&document).expect("it can be written"));
+    ExitCode::SUCCESS
+}
+
+/// Draws delays: of each stage a constant, a spread that is drawn anew for every request, and a part of a spread
+/// that all stages share, so that they are correlated.
+fn drawn(seed: u64) -> impl FnMut() -> Delays + Send + 'static {
+    let mut random = curtail_dist::seed::rng(seed);
+    let mut unit = move || curtail_dist::seed::unit(&mut random);
+    let spreads: [f64; 4] =
+        std::array::from_fn(|stage| 2_000.0 + 18_000.0 * 2_f64.powi(-(stage as i32)));
+    let first = (unit() * 4.0) as usize;
+    let wrong = (first + 1) % 4;
+    let common = unit() * 0.6;
+    let constants: [f64; 4] = std::array::from_fn(|stage| {
+        let more = if seed % 2 == 0 && stage == wrong { 60_000.0 } else { 0.0 };
+        more + 1_000.0 + 9_000.0 * unit()
+    });
+    move || {
+        let shared = unit();
+        std::array::from_fn(|stage| {
+            let spread = spreads[(stage + 4 - first) % 4];
+            let own = if unit() < 0.2 { 4.0 * unit() } else { unit() };
+            (constants[stage] + spread * ((1.0 - common) * own + common * shared)) as u64
+        })
+    }
+}
+
+fn case(seed: u64, seconds: u64) -> Result<Case, LiveError> {
+    // A processor for the server, where it goes before others; the client and the profiler share the other.
+    let set_up = || {
+        drop(keep_to(&[1]));
+        let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+        drop(std::process::Command::new("chrt").args(["--fifo", "--pid", "1", &thread]).status());
+    };
+    drop(keep_to(&[0]));
+    let (address, serving) = server::serve(drawn(seed), set_up);
+    let target = Target::find(std::process::id(), Some(address.port()))?;
+    let options = Options {
+        app: server::app("injected"),
+        sampling: Sampling::OneIn(1),
+        slice: Duration::from_millis(250),
+        duration: Duration::from_secs(seconds),
+        connections: 64,
+        allow_slow: false,
+    };
+    let session = Session::attach(target, options)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let goes_on = {
+        let stop = Arc::clone(&stop);
+        move || !stop.load(Ordering::Relaxed)
+    };
+    let client = std::thread::spawn(move || server::request(address, goes_on));
+    let profile = session.run(&AtomicBool::new(false), |_| {});
+    stop.store(true, Ordering::Relaxed);
+    client.join().expect("the client ends");
+    let served = serving.join().expect("the server ends");
+    Ok(compare(seed, &profile?, &served))
+}
+
+fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
+    let first = profile.windows.first().map_or(0, |window| profile.begin_ns + window.start_ns);
+    let last =
+        profile.windows.last().map_or(0, |last| profile.begin_ns + last.start_ns + last.length_ns);
+    let mut truth = Moments::new(5);
+    for served in served.iter().filter(|served| (first..last).contains(&served.end_ns)) {
+        let parts = served.parts_ns.map(|ns| ns as f64);
+        truth.record(&[parts[0], parts[1], parts[2], parts[3], parts.iter().sum()]);
+    }
+    let whole = profile.whole();
+    // The stages of the profile that make up each of ours: device, TCP and the wait for the read are one to the server.
+    let groups: [&[usize]; 4] = [&[0, 1, 2], &[3], &[4], &[5]];
+    let sum = |a: &[usize], b: &[usize]| -> f64 {
+        a.iter()
+            .flat_map(|&a| b.iter().map(move |&b| (a, b)))
+            .map(|(a, b)| whole.moments.covariance(a, b))
+            .sum()
+    };
+    let total = profile.total();
+    let share = std::array::from_fn(|at| truth.covariance(at, 4) / truth.variance(4));
+    let seen_share = groups.map(|group| sum(group, &[total]) / whole.moments.variance(total));
+    let variance = std::array::from_fn(|at| truth.variance(at));
+    let seen_variance = groups.map(|group| sum(group, group));
+    let mean_ns = std::array::from_fn(|at| truth.mean(at));
+    let error = |at: usize| (seen_variance[at] / variance[at] - 1.0).abs();
+    let counts = (0..4).filter(|&at| share[at].abs() >= 0.01);
+    let top = |of: &[f64; 4]| (0..4).max_by(|&a, &b| of[a].total_cmp(&of[b]));
+    Case {
+        seed,
+        requests: profile.requests(),
+        variance_error: counts.map(error).fold(0.0, f64::max),
+        share_error: (0..4).map(|at| (share[at] - seen_share[at]).abs()).fold(0.0, f64::max),
+        ranked_right: ranks(&share, &share) == ranks(&share, &seen_share),
+        mean_ranks_wrong: top(&mean_ns) != top(&share),
+        mean_ns,
+        variance,
+        seen_variance,
+        share,
+        seen_share,
+    }
+}
+
+/// The stages with a true share of at least 1 %, that with the greatest share first.
+fn ranks(truth: &[f64; 4], share: &[f64; 4]) -> Vec<usize> {
+    let mut stages: Vec<usize> = (0..4).filter(|&at| truth[at] >= 0.01).collect();
+    stages.sort_by(|&a, &b| share[b].total_cmp(&share[a]));
+    stages
+}

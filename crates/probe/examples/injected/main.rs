@@ -1,0 +1,28 @@
+//! Profiles a server with delays of known variance and correlation, in random cases, and compares.
+//!
+//! `cargo run --release -p curtail-probe --features ebpf --example injected -- [CASES] [SECONDS]` prints JSON: per case
+//! the largest error of a stage's standard deviation and of a share, and if the ranking was right. In every other case
+//! the stage with the greatest mean does not vary.
+
+use std::process::ExitCode;
+
+#[cfg(all(feature = "ebpf", target_os = "linux"))]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod server;
+
+#[cfg(all(feature = "ebpf", target_os = "linux"))]
+mod cases;
+
+#[cfg(all(feature = "ebpf", target_os = "linux"))]
+fn main() -> ExitCode {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>());
+    let cases = numbers.next().and_then(Result::ok).unwrap_or(20);
+    let seconds = numbers.next().and_then(Result::ok).unwrap_or(4);
+    cases::run(cases, seconds)
+}
+
+#[cfg(not(all(feature = "ebpf", target_os = "linux")))]
+fn main() -> ExitCode {
+    eprintln!("error: this needs Linux, and the feature `ebpf`");
+    ExitCode::from(3)
+}

@@ -1,0 +1,144 @@
+//! A server that delays requests at known places by known times, and measures with its own clocks what they took.
+//!
+//! It reads when data arrived from the timestamp that the network stack attaches to it, so the time before the read is
+//! known to it, too, wake-up included.
+
+use std::hint::black_box;
+use std::io::{IoSliceMut, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use curtail_probe::app::App;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Where the requests pass; `parsed` and `searched` are below.
+pub(crate) fn app(program: &str) -> App {
+    let text = format!(
+        "name = 'injected'\nresponse = 'respond'\n\
+         [[mark]]\nstage = 'parse'\nfunction = '{program}::server::parsed'\nunread = {{ argument = 0, offset = 0 }}\n\
+         [[mark]]\nstage = 'search'\nfunction = '{program}::server::searched'\n"
+    );
+    App::parse(&text).expect("a description")
+}
+
+/// All requests have this many bytes.
+pub(crate) const REQUEST: usize = 32;
+
+/// Delays of a request before its read, its parsing, its search, its response, in nanoseconds.
+pub(crate) type Delays = [u64; 4];
+
+/// What a request took: until it was read, parsed, searched, written; and when that was by the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served {
+    pub(crate) end_ns: u64,
+    pub(crate) parts_ns: [u64; 4],
+}
+
+#[inline(never)]
+pub(crate) fn parsed(unread: &u32) -> u32 {
+    keep(*unread) ^ 1
+}
+
+#[inline(never)]
+pub(crate) fn searched(value: u32) -> u32 {
+    keep(value) ^ 2
+}
+
+/// A call, so that the marks have an instruction that is cheap to probe.
+#[inline(never)]
+fn keep(value: u32) -> u32 {
+    black_box(value)
+}
+
+pub(crate) fn monotonic_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+fn spin(from_ns: u64, nanos: u64) -> u64 {
+    loop {
+        let now = monotonic_ns();
+        if now >= from_ns + nanos {
+            return now;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Serves the first client until it leaves. `delays` gives those of the requests in turn; only a read's first has one
+/// before the read.
+pub(crate) fn serve(
+    mut delays: impl FnMut() -> Delays + Send + 'static,
+    set_up: impl FnOnce() + Send + 'static,
+) -> (SocketAddr, JoinHandle<Vec<Served>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+    let address = listener.local_addr().expect("it is bound");
+    let thread = std::thread::spawn(move || {
+        set_up();
+        let (mut connection, _) = listener.accept().expect("a client");
+        connection.set_nodelay(true).expect("an option");
+        setsockopt(&connection, sockopt::ReceiveTimestampns, &true).expect("an option");
+        let mut served = Vec::new();
+        loop {
+            let mut files = [rustix::event::PollFd::new(&connection, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut files, None).expect("polled");
+            let mut next = delays();
+            spin(monotonic_ns(), next[0]);
+            let Some((requests, arrived_ns)) = read(&mut connection) else { return served };
+            let read_ns = monotonic_ns();
+            for request in 0..requests {
+                let before = if request == 0 { read_ns } else { monotonic_ns() };
+                let second = spin(before, next[1]);
+                black_box(parsed(&(((requests - request) * REQUEST) as u32)));
+                let third = spin(second, next[2]);
+                black_box(searched(request as u32));
+                let fourth = spin(third, next[3]);
+                let response = [b'r'; REQUEST];
+                connection.write_all(&response).expect("the client reads");
+                let parts_ns =
+                    [read_ns - arrived_ns, second - read_ns, third - second, fourth - third];
+                served.push(Served { end_ns: fourth, parts_ns });
+                if request + 1 < requests {
+                    next = delays();
+                }
+            }
+        }
+    });
+    (address, thread)
+}
+
+/// Whole requests, and when the last packet arrived, by the monotonic clock.
+fn read(connection: &mut TcpStream) -> Option<(usize, u64)> {
+    let mut buffer = [0; 64 * REQUEST];
+    let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
+    let mut slices = [IoSliceMut::new(&mut buffer)];
+    let message =
+        recvmsg::<()>(connection.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty());
+    let message = message.ok()?;
+    let offset = nanoseconds(ClockId::Realtime).wrapping_sub(monotonic_ns());
+    let arrived = message.cmsgs().ok()?.find_map(|control| match control {
+        ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time).as_nanos() as u64),
+        _ => None,
+    });
+    let (bytes, arrived) = (message.bytes, arrived?.wrapping_sub(offset));
+    assert_eq!(bytes % REQUEST, 0, "clients write whole requests at once");
+    (bytes > 0).then_some((bytes / REQUEST, arrived))
+}
+
+/// A client that sends the next request when it has the last response, until `goes_on` is false.
+pub(crate) fn request(address: SocketAddr, mut goes_on: impl FnMut() -> bool) {
+    let mut connection = TcpStream::connect(address).expect("connected");
+    connection.set_nodelay(true).expect("an option");
+    let mut buffer = [0; REQUEST];
+    while goes_on() {
+        connection.write_all(&[b'q'; REQUEST]).expect("sent");
+        connection.read_exact(&mut buffer).expect("received");
+    }
+}

@@ -1,0 +1,350 @@
+//! Finds the places of marks in ELF files: functions, static tracepoints, fields of structures.
+//!
+//! A probe costs what the instruction under it costs: the kernel emulates a few, and executes copies of others, with one
+//! trap more each (in virtual machines, several microseconds). So code is decoded before anything is attached, and a
+//! mark moves to the first instruction of its function that is cheap.
+//! Inputs are files of others: nothing here trusts them.
+
+use std::borrow::Cow;
+
+use gimli::{DebuggingInformationEntry, EndianSlice, RunTimeEndian};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _};
+
+/// A parsed ELF file.
+#[derive(Debug)]
+pub struct Binary<'d> {
+    file: object::File<'d>,
+}
+
+/// A place that a probe can be attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Site {
+    /// Where it is in the file, in bytes.
+    pub offset: u64,
+    /// If the kernel emulates the instruction there. None if it is not x86-64.
+    pub is_emulated: Option<bool>,
+    /// Where a counter of probes is, which programs look at before they pass the tracepoint, in bytes. 0: none.
+    pub semaphore: u64,
+}
+
+/// Why there is no such place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BinaryError {
+    /// The file is not ELF, or damaged.
+    #[error("it is not an ELF file that can be read: {0}")]
+    Malformed(String),
+    /// No function is known by name.
+    #[error("it has no symbols (it is stripped); install its debug symbols, or build it with -g")]
+    Stripped,
+    /// The function is not there.
+    #[error("there is no function `{name}`{hint}")]
+    NoFunction {
+        /// Which.
+        name: String,
+        /// Why that may be, and which others there are.
+        hint: String,
+    },
+    /// The tracepoint is not there.
+    #[error("there is no static tracepoint `{name}`; it has {known}")]
+    NoTracepoint {
+        /// Which.
+        name: String,
+        /// Which others there are.
+        known: String,
+    },
+    /// The field is not there, or there is no debug information.
+    #[error("the place of `{0}` is not in the debug information; build with -g, or give `offset`")]
+    NoField(String),
+}
+
+impl<'d> Binary<'d> {
+    /// Reads the headers.
+    ///
+    /// # Errors
+    ///
+    /// If it is no ELF file.
+    pub fn parse(bytes: &'d [u8]) -> Result<Binary<'d>, BinaryError> {
+        let malformed = |error: object::Error| BinaryError::Malformed(error.to_string());
+        Ok(Binary { file: object::File::parse(bytes).map_err(malformed)? })
+    }
+
+    /// The name of the file that holds the symbols that were stripped off, below `/usr/lib/debug/.build-id`.
+    #[must_use]
+    pub fn debug_file(&self) -> Option<String> {
+        let id = self.file.build_id().ok()??;
+        let (first, rest) = id.split_first()?;
+        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(format!("{first:02x}/{rest}.debug"))
+    }
+
+    /// The entry of a function. `symbols` is where its name is looked up: this file, or its debug file.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there; says why that may be.
+    pub fn function(&self, symbols: &Binary<'_>, name: &str) -> Result<Site, BinaryError> {
+        let mut known = Vec::new();
+        for symbol in symbols.file.symbols().chain(symbols.file.dynamic_symbols()) {
+            if symbol.kind() != object::SymbolKind::Text || symbol.is_undefined() {
+                continue;
+            }
+            let Ok(mangled) = symbol.name() else { continue };
+            let plain = format!("{:#}", rustc_demangle::demangle(mangled));
+            if mangled == name || plain == name {
+                return self
+                    .site(symbol.address())
+                    .ok_or_else(|| BinaryError::Malformed(format!("`{name}` is in no segment")));
+            }
+            known.push(plain);
+        }
+        if known.is_empty() {
+            return Err(BinaryError::Stripped);
+        }
+        let hint = symbols.hint(name, &known);
+        Err(BinaryError::NoFunction { name: name.to_owned(), hint })
+    }
+
+    fn hint(&self, name: &str, known: &[String]) -> String {
+        if self.is_inlined(name) {
+            return ": the compiler inlined it; mark one of its callers, or build it `noinline`"
+                .to_owned();
+        }
+        let near = |other: &&String| {
+            let parts = [".isra", ".part", ".constprop", ".cold"];
+            let cut = parts.iter().filter_map(|part| other.find(part)).min().unwrap_or(other.len());
+            other[..cut] == *name || strsim::normalized_levenshtein(other, name) > 0.8
+        };
+        let near: Vec<&str> = known.iter().filter(near).map(String::as_str).take(4).collect();
+        match near.is_empty() {
+            true => "; see `nm` for those that there are".to_owned(),
+            false => format!("; there is {}", near.join(", ")),
+        }
+    }
+
+    /// A static tracepoint, `provider:name`: all its places.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there; says which are.
+    pub fn tracepoint(&self, name: &str) -> Result<Vec<Site>, BinaryError> {
+        let mut sites = Vec::new();
+        let mut known = Vec::new();
+        for note in self.notes() {
+            let full = format!("{}:{}", note.provider, note.name);
+            if full == name {
+                let semaphore = self.offset(note.semaphore).filter(|_| note.semaphore > 0);
+                let site = self.site(note.address);
+                sites.extend(site.map(|site| Site { semaphore: semaphore.unwrap_or(0), ..site }));
+            }
+            known.push(full);
+        }
+        if sites.is_empty() {
+            known.sort_unstable();
+            known.dedup();
+            known.truncate(8);
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(BinaryError::NoTracepoint { name: name.to_owned(), known });
+        }
+        Ok(sites)
+    }
+
+    /// The notes of `.note.stapsdt`: three addresses, then provider, name and arguments, each with a 0 at its end.
+    fn notes(&self) -> Vec<Note> {
+        let data = |name| self.file.section_by_name(name)?.data().ok();
+        let Some(mut notes) = data(".note.stapsdt") else { return Vec::new() };
+        // What a prelinker moved is seen by where this section is.
+        let base =
+            self.file.section_by_name(".stapsdt.base").map_or(0, |section| section.address());
+        let mut found = Vec::new();
+        while let Some((note, rest)) = Note::read(notes, base) {
+            found.extend(note);
+            notes = rest;
+        }
+        found
+    }
+
+    /// Where a field of a structure is, `structure.field`, in bytes. By DWARF.
+    ///
+    /// # Errors
+    ///
+    /// If debug information is missing, or has no such field.
+    pub fn field(&self, name: &str) -> Result<u64, BinaryError> {
+        let missing = || BinaryError::NoField(name.to_owned());
+        let (structure, field) = name.split_once('.').ok_or_else(missing)?;
+        self.search(|unit, entry| {
+            if !named(unit, entry, structure) || !is_aggregate(entry.tag()) {
+                return None;
+            }
+            let mut tree = unit.unit.entries_tree(Some(entry.offset())).ok()?;
+            let mut members = tree.root().ok()?.children();
+            while let Ok(Some(member)) = members.next() {
+                let member = member.entry();
+                if named(unit, member, field) {
+                    return member.attr_value(gimli::DW_AT_data_member_location)?.udata_value();
+                }
+            }
+            None
+        })
+        .ok_or_else(missing)
+    }
+
+    fn is_inlined(&self, name: &str) -> bool {
+        let inlined = self.search(|unit, entry| {
+            let is_function = entry.tag() == gimli::DW_TAG_subprogram && named(unit, entry, name);
+            let attribute = entry.attr_value(gimli::DW_AT_inline).filter(|_| is_function);
+            attribute?.udata_value()
+        });
+        inlined.is_some_and(|how| how > 0)
+    }
+
+    /// The first thing that `find` finds among the entries of the debug information.
+    fn search(
+        &self,
+        find: impl for<'a> Fn(UnitRef<'a, '_>, &Entry<'a>) -> Option<u64>,
+    ) -> Option<u64> {
+        let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
+            let section = self.file.section_by_name(id.name());
+            Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default())
+        };
+        let sections = gimli::DwarfSections::load(load).ok()?;
+        let endian = match self.file.is_little_endian() {
+            true => RunTimeEndian::Little,
+            false => RunTimeEndian::Big,
+        };
+        let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Ok(unit) = dwarf.unit(header) else { continue };
+            let mut entries = unit.entries();
+            while let Ok(Some(entry)) = entries.next_dfs() {
+                if let Some(found) = find(unit.unit_ref(&dwarf), entry) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    fn offset(&self, address: u64) -> Option<u64> {
+        let inside = |segment: &object::Segment<'_, '_>| {
+            (segment.address()..segment.address().saturating_add(segment.size())).contains(&address)
+        };
+        let segment = self.file.segments().find(inside)?;
+        Some(address - segment.address() + segment.file_range().0)
+    }
+
+    /// The place of an address, or of an instruction soon after it that is cheaper to probe.
+    fn site(&self, address: u64) -> Option<Site> {
+        let code = self.code(address).unwrap_or_default();
+        let is_known = self.file.architecture() == object::Architecture::X86_64 && !code.is_empty();
+        let cheap = if is_known { emulated(code) } else { None };
+        let address = address.checked_add(cheap.unwrap_or(0))?;
+        let is_emulated = is_known.then_some(cheap.is_some());
+        Some(Site { offset: self.offset(address)?, is_emulated, semaphore: 0 })
+    }
+
+    /// The bytes from an address on.
+    fn code(&self, address: u64) -> Option<&'d [u8]> {
+        let segments = self.file.segments();
+        let data = |segment: object::Segment<'d, '_>| {
+            let at = usize::try_from(address.checked_sub(segment.address())?).ok()?;
+            segment.data().ok()?.get(at..).filter(|code| !code.is_empty())
+        };
+        segments.filter_map(data).next()
+    }
+}
+
+/// Where in x86-64 code the first instruction is that the kernel emulates, if it is passed exactly once, with the
+/// arguments of the function still in their registers. As arch/x86/kernel/uprobes.c: no-operations, pushes of
+/// registers, jumps, and calls.
+pub(crate) fn emulated(code: &[u8]) -> Option<u64> {
+    use iced_x86::{
+        Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess,
+        Register,
+    };
+    const ARGUMENTS: [Register; 6] =
+        [Register::RDI, Register::RSI, Register::RDX, Register::RCX, Register::R8, Register::R9];
+    let mut registers = InstructionInfoFactory::new();
+    for instruction in Decoder::new(64, code, DecoderOptions::NONE).iter().take(16) {
+        let here = instruction.ip();
+        let is_plain = instruction.flow_control() == FlowControl::Next;
+        let is_emulated = match instruction.flow_control() {
+            _ if instruction.code() == Code::INVALID => return None,
+            FlowControl::Next => match instruction.mnemonic() {
+                Mnemonic::Nop => true,
+                Mnemonic::Push => instruction.op0_kind() == iced_x86::OpKind::Register,
+                _ => false,
+            },
+            // A jump backward may end a loop.
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
+                instruction.near_branch_target() > here
+                    && instruction.near_branch_target() < i64::MAX as u64
+            }
+            FlowControl::Call => true,
+            _ => false,
+        };
+        if is_emulated {
+            return Some(here);
+        }
+        let writes = |used: &iced_x86::UsedRegister| {
+            let is_written = !matches!(
+                used.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+            );
+            is_written && ARGUMENTS.contains(&used.register().full_register())
+        };
+        if !is_plain || registers.info(&instruction).used_registers().iter().any(writes) {
+            return None;
+        }
+    }
+    None
+}
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+type UnitRef<'a, 'u> = gimli::UnitRef<'u, Slice<'a>>;
+
+fn is_aggregate(tag: gimli::DwTag) -> bool {
+    matches!(tag, gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type)
+}
+
+fn named<'a>(unit: UnitRef<'a, '_>, entry: &Entry<'a>, name: &str) -> bool {
+    let text = entry.attr_value(gimli::DW_AT_name).and_then(|text| unit.attr_string(text).ok());
+    text.is_some_and(|text| text.slice() == name.as_bytes())
+}
+
+/// A static tracepoint.
+struct Note {
+    address: u64,
+    semaphore: u64,
+    provider: String,
+    name: String,
+}
+
+impl Note {
+    /// The first note, if it can be read and is one, and what follows.
+    fn read(bytes: &[u8], base: u64) -> Option<(Option<Note>, &[u8])> {
+        let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let (owner, length) = (word(0)? as usize, word(4)? as usize);
+        let padded = |length: usize| length.div_ceil(4) * 4;
+        let content = bytes.get(12_usize.checked_add(padded(owner))?..)?;
+        let rest = content.get(padded(length)..).unwrap_or_default();
+        Some((content.get(..length).and_then(|content| Note::of(content, base)), rest))
+    }
+
+    fn of(content: &[u8], base: u64) -> Option<Note> {
+        let number =
+            |at: usize| Some(u64::from_ne_bytes(content.get(at..at + 8)?.try_into().ok()?));
+        let (address, linked, semaphore) = (number(0)?, number(8)?, number(16)?);
+        let mut texts = content.get(24..)?.split(|&byte| byte == 0);
+        let mut text = || Some(String::from_utf8_lossy(texts.next()?).into_owned());
+        let moved = if base == 0 { 0 } else { base.wrapping_sub(linked) };
+        let semaphore = if semaphore == 0 { 0 } else { semaphore.wrapping_add(moved) };
+        Some(Note {
+            address: address.wrapping_add(moved),
+            semaphore,
+            provider: text()?,
+            name: text()?,
+        })
+    }
+}

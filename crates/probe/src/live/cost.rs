@@ -1,0 +1,54 @@
+//! What a probe of a function costs here: measured on a function of our own.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use procfs::process::{MMapPath, Process};
+
+use super::LiveError;
+use super::kernel::Kernel;
+use super::places::Place;
+
+/// Enough calls that the clock's own cost does not count.
+const CALLS: u32 = 2_000;
+
+/// Nanoseconds that a call takes longer with a probe.
+pub(super) fn trap_ns(kernel: &mut Kernel) -> Result<f64, LiveError> {
+    let Some(place) = own_place() else { return Ok(0.0) };
+    let without = calls_ns();
+    let link = kernel.attach(&place)?;
+    let with = calls_ns();
+    drop(link);
+    Ok((with - without).max(0.0))
+}
+
+#[inline(never)]
+fn probed(value: u64) -> u64 {
+    black_box(value).wrapping_mul(3)
+}
+
+/// The shortest of some rounds, per call: interruptions only add.
+fn calls_ns() -> f64 {
+    let round = || {
+        let start = Instant::now();
+        (0..CALLS).for_each(|call| {
+            black_box(black_box(probed as fn(u64) -> u64)(u64::from(call)));
+        });
+        start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+    };
+    (0..5).map(|_| round()).fold(f64::INFINITY, f64::min)
+}
+
+/// Where that function is in the file that this process runs.
+fn own_place() -> Option<Place> {
+    let address = probed as fn(u64) -> u64 as usize as u64;
+    let process = Process::myself().ok()?;
+    let inside =
+        |map: &procfs::process::MemoryMap| (map.address.0..map.address.1).contains(&address);
+    let map = process.maps().ok()?.into_iter().find(inside)?;
+    let MMapPath::Path(_) = map.pathname else { return None };
+    let path = PathBuf::from("/proc/self/exe");
+    let offset = address - map.address.0 + map.offset;
+    Some(Place { mark: 0, path, offset, process: std::process::id() })
+}

@@ -1,0 +1,298 @@
+//! The kernel's side: programs and maps of `bpf/stages.bpf.c`, as arrays of words. Their layout is tested against the
+//! object's type information.
+
+use std::num::NonZeroU32;
+use std::os::fd::AsFd as _;
+use std::thread;
+
+use aya::maps::{Array, MapData, PerCpuArray, RingBuf};
+use aya::programs::uprobe::{UProbeLink, UProbeScope};
+use aya::programs::{BtfTracePoint, Program, UProbe};
+use aya::{Btf, Ebpf, EbpfLoader};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
+
+use super::places::{Place, Places};
+use super::{LiveError, Target};
+use crate::histogram::BUCKETS;
+use crate::moments::pairs;
+
+/// What `cargo xtask` builds from `bpf/stages.bpf.c`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/stages.bpf.o");
+
+/// As many ports as the programs compare with.
+pub(super) const PORTS: usize = 8;
+/// Stamps of a request, and how many stages lie between them.
+pub(super) const STAMPS: usize = 10;
+pub(super) const STAGES: usize = STAMPS - 1;
+pub(super) const EVIDENCE: usize = 5;
+pub(super) const VALUES: usize = STAGES + EVIDENCE;
+const PAIRS: usize = pairs(VALUES);
+pub(super) const REPORT_WORDS: usize = 1 + STAMPS + EVIDENCE;
+
+/// Where the marks are among the stamps.
+pub(super) const MARK: usize = 4;
+
+/// Why something is missing, in the order of the kernel's side.
+const REASONS: [&str; 7] = [
+    "packets of connections beyond the bound (--connections)",
+    "requests whose packets came before stamping began",
+    "packets beyond 64 unread ones of a connection",
+    "requests beyond 64 unfinished ones of a connection",
+    "whole requests that could not be reported in time",
+    "durations cut to 4.29 s",
+    "packets without a timestamp of the network device",
+];
+
+/// Programs by tracepoint.
+const TRACEPOINTS: [(&str, &str); 9] = [
+    ("segment", "tcp_probe"),
+    ("ready", "sk_data_ready"),
+    ("received", "sock_recv_length"),
+    ("sending", "tcp_sendmsg_locked"),
+    ("transmit", "net_dev_start_xmit"),
+    ("sent", "sock_send_length"),
+    ("closed", "tcp_destroy_sock"),
+    ("waking", "sched_waking"),
+    ("switched", "sched_switch"),
+];
+/// Added in Linux 6.16: without it, a write begins where it ends.
+const OPTIONAL: &str = "tcp_sendmsg_locked";
+
+const MARK_PROGRAMS: [&str; 4] = ["mark0", "mark1", "mark2", "mark3"];
+
+/// What is set while it runs; see `struct control`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Control {
+    pub epoch: u64,
+    pub real_ns: u64,
+    pub slow_ns: u64,
+    pub one_in: u64,
+    pub bank: u64,
+}
+
+/// What one bank has added up since the last time that it was read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sums {
+    pub requests: u64,
+    pub sums: Vec<u64>,
+    pub products: Vec<u128>,
+    /// Per stage, and of the total: counts per bucket.
+    pub buckets: Vec<Vec<u64>>,
+}
+
+/// The loaded programs and their maps.
+pub(super) struct Kernel {
+    bpf: Ebpf,
+    control: Array<MapData, [u64; 5]>,
+    sums: PerCpuArray<MapData, [u64; 1 + VALUES + 2 * PAIRS]>,
+    buckets: PerCpuArray<MapData, [u32; BUCKETS]>,
+    missing: PerCpuArray<MapData, [u64; 7]>,
+    reports: RingBuf<MapData>,
+    places: Vec<Place>,
+    links: Vec<UProbeLink>,
+    detaching: Vec<thread::JoinHandle<()>>,
+    before: [Sums; 2],
+    /// While it is open, the network stack timestamps packets where they arrive.
+    _timestamps: std::os::fd::OwnedFd,
+}
+
+impl Kernel {
+    /// Loads everything and attaches the tracepoints; marks are attached by [`Kernel::attach_marks`].
+    pub(super) fn load(
+        target: &Target,
+        marks: usize,
+        places: &Places,
+        connections: u32,
+    ) -> Result<Kernel, LiveError> {
+        let btf = Btf::from_sys_fs().map_err(|_| LiveError::NoBtf)?;
+        let mut ports = [0_u16; PORTS];
+        ports.iter_mut().zip(&target.ports).for_each(|(to, &port)| *to = port);
+        let (marks, listening) = (marks as u32, target.ports.len() as u32);
+        let mut bpf = EbpfLoader::new()
+            .btf(Some(&btf))
+            .allow_unsupported_maps()
+            .override_global("marks", &marks, true)
+            .override_global("ports", &listening, true)
+            .override_global("port", &ports, true)
+            .override_global("namespace", &target.namespace, true)
+            .override_global("unread", &places.unread, true)
+            .map_max_entries("CONNECTIONS", connections)
+            .load(OBJECT)
+            .map_err(|error| LiveError::kernel("the maps of the profiler", &error))?;
+        for name in MARK_PROGRAMS {
+            let program: &mut UProbe = program(&mut bpf, name)?;
+            program.load().map_err(|error| LiveError::kernel(format!("program {name}"), &error))?;
+        }
+        for (name, tracepoint) in TRACEPOINTS {
+            let program: &mut BtfTracePoint = program(&mut bpf, name)?;
+            match program.load(tracepoint, &btf) {
+                Err(aya::programs::ProgramError::Btf(_)) if tracepoint == OPTIONAL => continue,
+                Err(aya::programs::ProgramError::Btf(_)) => {
+                    return Err(LiveError::NoTracepoint(tracepoint));
+                }
+                done => {
+                    done.map_err(|error| LiveError::kernel(format!("program {name}"), &error))?
+                }
+            }
+            let attached = program.attach();
+            attached
+                .map_err(|error| LiveError::kernel(format!("a probe of {tracepoint}"), &error))?;
+        }
+        let timestamps =
+            timestamps().map_err(|error| LiveError::kernel("timestamps of packets", &error))?;
+        Ok(Kernel {
+            control: map(&mut bpf, "CONTROL")?,
+            sums: map(&mut bpf, "SUMS")?,
+            buckets: map(&mut bpf, "BUCKET")?,
+            missing: map(&mut bpf, "MISSING")?,
+            reports: map(&mut bpf, "REPORTS")?,
+            places: places.places.clone(),
+            links: Vec::new(),
+            detaching: Vec::new(),
+            before: Default::default(),
+            _timestamps: timestamps,
+            bpf,
+        })
+    }
+
+    /// Attaches probes to the marks.
+    pub(super) fn attach_marks(&mut self) -> Result<(), LiveError> {
+        // No more threads than places.
+        self.detaching.drain(..).for_each(|waits| drop(waits.join()));
+        for at in 0..self.places.len() {
+            let place = self.places[at].clone();
+            let link = self.attach(&place)?;
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    /// Attaches a probe, until the link is dropped.
+    pub(super) fn attach(&mut self, place: &Place) -> Result<UProbeLink, LiveError> {
+        let program: &mut UProbe = program(&mut self.bpf, MARK_PROGRAMS[place.mark])?;
+        let scope = NonZeroU32::new(place.process)
+            .map_or(UProbeScope::CallingProcess, UProbeScope::OneProcess);
+        let attached = program.attach(place.offset, &place.path, scope);
+        let link = attached.and_then(|id| program.take_link(id));
+        let what = || format!("a probe in process {}", place.process);
+        link.map_err(|error| LiveError::kernel(what(), &error))
+    }
+
+    /// Removes the probes of marks. The kernel does so at once, and then waits for tenths of a second until nothing
+    /// can run them any more: each has a thread to wait in.
+    pub(super) fn detach_marks(&mut self) {
+        for link in self.links.drain(..) {
+            let waits = thread::Builder::new().name("detach".to_owned()).spawn(move || drop(link));
+            self.detaching.extend(waits.ok());
+        }
+    }
+
+    pub(super) fn set(&mut self, control: Control) -> Result<(), LiveError> {
+        let Control { epoch, real_ns, slow_ns, one_in, bank } = control;
+        let words = [epoch, real_ns, slow_ns, one_in, bank];
+        self.control.set(0, words, 0).map_err(|error| LiveError::kernel("to be controlled", &error))
+    }
+
+    /// What a bank has added up since it was last read. Nothing may add to it meanwhile.
+    pub(super) fn sums(&mut self, bank: usize) -> Result<Sums, LiveError> {
+        let refused = |error| LiveError::kernel("a look at its sums", &error);
+        let mut all = Sums { sums: vec![0; VALUES], products: vec![0; PAIRS], ..Sums::default() };
+        for words in self.sums.get(&(bank as u32), 0).map_err(refused)?.iter() {
+            all.requests += words[0];
+            all.sums.iter_mut().zip(&words[1..]).for_each(|(to, from)| *to += from);
+            let (low, high) = words[1 + VALUES..].split_at(PAIRS);
+            for ((to, &low), &high) in all.products.iter_mut().zip(low).zip(high) {
+                *to += u128::from(low) | u128::from(high) << 64;
+            }
+        }
+        for which in 0..=STAGES {
+            let mut counts = vec![0; BUCKETS];
+            let at = (bank * (STAGES + 1) + which) as u32;
+            for buckets in self.buckets.get(&at, 0).map_err(refused)?.iter() {
+                counts.iter_mut().zip(buckets).for_each(|(to, &from)| *to += u64::from(from));
+            }
+            all.buckets.push(counts);
+        }
+        let before = std::mem::replace(&mut self.before[bank], all.clone());
+        Ok(all.since(before))
+    }
+
+    /// The next whole request that was reported.
+    pub(super) fn report(&mut self) -> Option<[u64; REPORT_WORDS]> {
+        let item = self.reports.next()?;
+        let mut words = [0; REPORT_WORDS];
+        for (word, bytes) in words.iter_mut().zip(item.as_chunks::<8>().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        Some(words)
+    }
+
+    /// What went missing so far, by reason.
+    pub(super) fn missing(&self) -> Result<Vec<(&'static str, u64)>, LiveError> {
+        let words = self
+            .missing
+            .get(&0, 0)
+            .map_err(|error| LiveError::kernel("a look at its counters", &error))?;
+        let sum = |at: usize| words.iter().map(|words| words[at]).sum();
+        Ok(REASONS.iter().enumerate().map(|(at, reason)| (*reason, sum(at))).collect())
+    }
+
+    /// Nanoseconds that all programs took so far, while statistics were on.
+    pub(super) fn run_ns(&self) -> u64 {
+        let infos = self.bpf.programs().filter_map(|(_, program)| program.info().ok());
+        infos.map(|info| info.run_time().as_nanos() as u64).sum()
+    }
+
+    /// How often a program did not run because another one ran on its processor.
+    pub(super) fn missed_runs(&self) -> u64 {
+        let missed = |program: &Program| {
+            use std::os::fd::AsRawFd as _;
+            let fd = program.fd().ok()?.as_fd().as_raw_fd();
+            let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?;
+            line.trim().parse::<u64>().ok()
+        };
+        self.bpf.programs().filter_map(|(_, program)| missed(program)).sum()
+    }
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernel").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+impl Sums {
+    fn since(mut self, before: Sums) -> Sums {
+        self.requests -= before.requests;
+        self.sums.iter_mut().zip(before.sums).for_each(|(to, from)| *to -= from);
+        self.products.iter_mut().zip(before.products).for_each(|(to, from)| *to -= from);
+        for (to, from) in self.buckets.iter_mut().zip(before.buckets) {
+            // The kernel's counters have 32 bits each, and may have passed their end.
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = to.saturating_sub(from));
+        }
+        self
+    }
+}
+
+fn program<'b, P>(bpf: &'b mut Ebpf, name: &str) -> Result<&'b mut P, LiveError>
+where
+    &'b mut P: TryFrom<&'b mut Program, Error = aya::programs::ProgramError>,
+{
+    let program = bpf.program_mut(name).expect("the object has it");
+    program.try_into().map_err(|error| LiveError::kernel(format!("program {name}"), &error))
+}
+
+fn map<M: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
+    bpf: &mut Ebpf,
+    name: &str,
+) -> Result<M, LiveError> {
+    let map = bpf.take_map(name).expect("the object has it");
+    M::try_from(map).map_err(|error| LiveError::kernel(format!("map {name}"), &error))
+}
+
+fn timestamps() -> nix::Result<std::os::fd::OwnedFd> {
+    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    Ok(socket)
+}

@@ -1,0 +1,368 @@
+//! A profile of a running server, slice by slice.
+//!
+//! In one slice of time out of k, every request is stamped; in the others, none is, and marks are not even attached,
+//! because a probe costs its trap whether or not its program returns at once. Whole slices keep batches together, which
+//! a choice of single requests would tear apart. Slices do not start at equal distances, so that periodic work is met
+//! in all its phases.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use curtail_jitter::machine::{LocalLeaf, Sampler};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::cost::trap_ns;
+use super::kernel::{Control, EVIDENCE, Kernel, MARK, REPORT_WORDS, STAGES, STAMPS, Sums, VALUES};
+use super::places::Places;
+use super::{LiveError, Target};
+use crate::app::App;
+use crate::moments::Moments;
+use crate::profile::{Cost, Evidence, Lost, Profile, WHOLE_MAX, Whole, Window};
+
+/// How many of the slices are stamped.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sampling {
+    /// One in so many; 1 is all.
+    OneIn(u32),
+    /// As many as keep the cost below this share of the requests' mean time.
+    Share(f64),
+}
+
+/// How to profile.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What requests pass in the application.
+    pub app: App,
+    /// How many slices are stamped.
+    pub sampling: Sampling,
+    /// How long a slice is.
+    pub slice: Duration,
+    /// How long to profile, after calibration.
+    pub duration: Duration,
+    /// How many connections may be open at once; the requests of others are not seen.
+    pub connections: u32,
+    /// Marks may be where probes are slow.
+    pub allow_slow: bool,
+}
+
+/// Reports are taken this often, so that their buffer does not fill.
+const POLL: Duration = Duration::from_millis(20);
+/// Programs that are running when a bank is closed end within this time.
+const GRACE: Duration = Duration::from_millis(1);
+/// Calibration takes this many requests, or this long.
+const CALIBRATION: (u64, Duration) = (2_000, Duration::from_secs(1));
+/// The most slices that one is stamped of.
+const ONE_IN_MAX: u32 = 1_000;
+
+/// A server with probes attached. Dropping it removes them.
+#[derive(Debug)]
+pub struct Session {
+    target: Target,
+    options: Options,
+    kernel: Kernel,
+    control: Control,
+    profile: Profile,
+    warnings: Vec<String>,
+    /// Calls of marks per second are not known, so their traps are counted once per mark and request.
+    trap_ns: f64,
+}
+
+impl Session {
+    /// Loads and attaches what is needed.
+    ///
+    /// # Errors
+    ///
+    /// If a mark cannot be placed, or the kernel refuses.
+    pub fn attach(target: Target, options: Options) -> Result<Session, LiveError> {
+        let places = Places::find(&target, &options.app, options.allow_slow)?;
+        let mut kernel =
+            Kernel::load(&target, options.app.mark.len(), &places, options.connections)?;
+        let trap_ns = if places.places.is_empty() { 0.0 } else { trap_ns(&mut kernel)? };
+        let evidence = [
+            Evidence::WakeUp,
+            Evidence::RunQueue,
+            Evidence::Blocked,
+            Evidence::Remote,
+            Evidence::Batch,
+        ];
+        let profile = Profile {
+            target: format!("{} (process {})", target.name, target.processes[0]),
+            stages: options.app.stages(),
+            evidence: evidence.to_vec(),
+            begin_ns: monotonic_ns(),
+            ..Profile::default()
+        };
+        let (control, warnings) = (Control::default(), places.warnings);
+        Ok(Session { target, options, kernel, control, profile, warnings, trap_ns })
+    }
+
+    /// What people should know about the marks.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Profiles until the time is over, the server ends, or `stop` is true; shows `progress` what there is after
+    /// each slice.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses something.
+    pub fn run(
+        mut self,
+        stop: &AtomicBool,
+        mut progress: impl FnMut(&Profile),
+    ) -> Result<Profile, LiveError> {
+        let Some(mut cost) = self.calibrate(stop)? else { return Ok(self.profile) };
+        let full = cost.share;
+        cost.one_in = match self.options.sampling {
+            Sampling::OneIn(one_in) => one_in.clamp(1, ONE_IN_MAX),
+            Sampling::Share(bound) => {
+                (full / bound).ceil().clamp(1.0, f64::from(ONE_IN_MAX)) as u32
+            }
+        };
+        cost.share = full / f64::from(cost.one_in);
+        self.profile.cost = Some(cost);
+        let start = Instant::now();
+        let leaf = LocalLeaf {
+            processes: self.target.processes.iter().map(|pid| pid.cast_signed()).collect(),
+            name: self.target.name.clone(),
+        };
+        let sampler = Sampler::start(&leaf, Duration::from_millis(250)).ok();
+        let mut slices = 0_u32;
+        let goes_on = |session: &Session| {
+            !stop.load(Ordering::Relaxed)
+                && start.elapsed() < session.options.duration
+                && session.target.is_alive()
+        };
+        if cost.one_in == 1 {
+            self.kernel.attach_marks()?;
+            self.turn_on()?;
+        }
+        while goes_on(&self) {
+            let window = match cost.one_in {
+                1 => self.slice(stop)?,
+                one_in => self.slice_in(one_in, slices, stop)?,
+            };
+            self.add(window, start.elapsed());
+            slices += 1;
+            progress(&self.profile);
+        }
+        let end = Instant::now();
+        self.turn_off()?;
+        self.profile.machine = sampler.and_then(|sampler| sampler.finish().between(start, end));
+        self.conclude()
+    }
+
+    /// What stamping costs per request, and as a share of its time. None if there were no requests.
+    fn calibrate(&mut self, stop: &AtomicBool) -> Result<Option<Cost>, LiveError> {
+        let stats = aya::sys::enable_stats(aya::sys::Stats::RunTime);
+        let stats = stats.map_err(|error| LiveError::kernel("statistics of programs", &error))?;
+        self.kernel.attach_marks()?;
+        self.turn_on()?;
+        let (start, run_ns) = (Instant::now(), self.kernel.run_ns());
+        let mut seen = self.profile.window(0, 0);
+        loop {
+            seen.merge(&self.slice(stop)?);
+            let requests = seen.moments.requests();
+            let idle =
+                requests == 0 && self.target.is_alive() && start.elapsed() < self.options.duration;
+            let enough = requests >= CALIBRATION.0 || start.elapsed() >= CALIBRATION.1;
+            if stop.load(Ordering::Relaxed) || enough && !idle {
+                break;
+            }
+        }
+        let ran = self.kernel.run_ns() - run_ns;
+        drop(stats);
+        while self.kernel.report().is_some() {}
+        let requests = seen.moments.requests() as f64;
+        if requests == 0.0 {
+            return Ok(None);
+        }
+        let marks = self.options.app.mark.len() as f64;
+        let ns_per_request = ran as f64 / requests + marks * self.trap_ns;
+        let share = ns_per_request / seen.moments.mean(self.profile.total()).max(1.0);
+        // Of all that follow, so many whole requests are kept.
+        let rate = requests / start.elapsed().as_secs_f64();
+        let expected = rate * self.options.duration.as_secs_f64();
+        self.control.one_in = (expected / WHOLE_MAX as f64).ceil().max(1.0) as u64;
+        self.control.slow_ns =
+            seen.histograms.last().and_then(|all| all.quantile(0.99)).unwrap_or(0.0) as u64;
+        self.turn_off()?;
+        self.kernel.detach_marks();
+        Ok(Some(Cost { ns_per_request, share, one_in: 1 }))
+    }
+
+    fn turn_on(&mut self) -> Result<(), LiveError> {
+        self.control.epoch = monotonic_ns().max(1);
+        self.control.real_ns = real_ns().wrapping_sub(monotonic_ns());
+        if self.control.slow_ns == 0 {
+            self.control.slow_ns = u64::MAX;
+        }
+        self.kernel.set(self.control)
+    }
+
+    fn turn_off(&mut self) -> Result<(), LiveError> {
+        self.kernel.set(Control { epoch: 0, ..self.control })
+    }
+
+    /// A slice that is stamped, while stamping stays on: closes the bank that was open, and reads it.
+    fn slice(&mut self, stop: &AtomicBool) -> Result<Window, LiveError> {
+        let (start, length) = (monotonic_ns(), self.options.slice);
+        self.sleep(length, stop);
+        let bank = self.control.bank;
+        self.control.bank = 1 - bank;
+        self.control.real_ns = real_ns().wrapping_sub(monotonic_ns());
+        self.kernel.set(self.control)?;
+        self.read(bank, start)
+    }
+
+    /// A slice that is stamped, somewhere among `one_in`.
+    fn slice_in(
+        &mut self,
+        one_in: u32,
+        number: u32,
+        stop: &AtomicBool,
+    ) -> Result<Window, LiveError> {
+        let begin = Instant::now();
+        let others = self.options.slice * (one_in - 1);
+        self.sleep(others.mul_f64((f64::from(number) * 0.618_033_988_749_895).fract()), stop);
+        self.kernel.attach_marks()?;
+        self.turn_on()?;
+        let start = monotonic_ns();
+        self.sleep(self.options.slice, stop);
+        self.turn_off()?;
+        let window = self.read(self.control.bank, start)?;
+        self.kernel.detach_marks();
+        self.sleep((self.options.slice * one_in).saturating_sub(begin.elapsed()), stop);
+        Ok(window)
+    }
+
+    fn read(&mut self, bank: u64, start_ns: u64) -> Result<Window, LiveError> {
+        let length_ns = monotonic_ns() - start_ns;
+        thread::sleep(GRACE);
+        let sums = self.kernel.sums(bank as usize)?;
+        Ok(self.window(&sums, start_ns - self.profile.begin_ns, length_ns))
+    }
+
+    /// Waits, and takes reports meanwhile.
+    fn sleep(&mut self, length: Duration, stop: &AtomicBool) {
+        let start = Instant::now();
+        while let Some(rest) = length.checked_sub(start.elapsed()) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            thread::sleep(rest.min(POLL));
+            while let Some(report) = self.kernel.report() {
+                self.take(&report);
+            }
+        }
+    }
+
+    fn take(&mut self, report: &[u64; REPORT_WORDS]) {
+        let (stamps, evidence) = report[1..].split_at(STAMPS);
+        let durations = stamps.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        let marks = self.options.app.mark.len();
+        let kept = durations.enumerate().filter(|&(stage, _)| !is_absent(stage, marks));
+        let whole = Whole {
+            start_ns: stamps[0].saturating_sub(self.profile.begin_ns),
+            stages_ns: kept.map(|(_, ns)| ns).collect(),
+            evidence: evidence.to_vec(),
+        };
+        if report[0] > 0 && self.profile.sampled.len() < WHOLE_MAX {
+            self.profile.sampled.push(whole.clone());
+        }
+        if stamps[STAMPS - 1] - stamps[0] >= self.control.slow_ns {
+            self.profile.slow.push(whole);
+            if self.profile.slow.len() >= 2 * WHOLE_MAX {
+                keep_slowest(&mut self.profile.slow);
+            }
+        }
+    }
+
+    /// The kernel's sums without marks that there are not, and with the total.
+    fn window(&self, sums: &Sums, start_ns: u64, length_ns: u64) -> Window {
+        let marks = self.options.app.mark.len();
+        let kept: Vec<usize> = (0..VALUES).filter(|&value| !is_absent(value, marks)).collect();
+        let stages = kept.len() - EVIDENCE;
+        let product = |a: usize, b: usize| {
+            let (a, b) = (a.min(b), a.max(b));
+            sums.products[a * (2 * VALUES + 1 - a) / 2 + (b - a)]
+        };
+        let with_total =
+            |value: usize| kept[..stages].iter().map(|&stage| product(value, stage)).sum::<u128>();
+        let mut totals: Vec<u64> = kept.iter().map(|&value| sums.sums[value]).collect();
+        totals.push(totals[..stages].iter().sum());
+        let mut products = Vec::new();
+        for (at, &a) in kept.iter().enumerate() {
+            products.extend(kept[at..].iter().map(|&b| product(a, b)));
+            products.push(with_total(a));
+        }
+        products.push(kept[..stages].iter().map(|&stage| with_total(stage)).sum());
+        let mut window = self.profile.window(start_ns, length_ns);
+        window.moments = Moments::from_sums(sums.requests, &totals, &products);
+        let counted = kept[..stages].iter().chain(&[STAGES]).map(|&value| &sums.buckets[value]);
+        for (histogram, counts) in window.histograms.iter_mut().zip(counted) {
+            let filled = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+            filled.for_each(|(bucket, &count)| histogram.add(bucket, count));
+        }
+        window
+    }
+
+    /// Adds a window, and chooses what is slow by what has been seen.
+    fn add(&mut self, window: Window, elapsed: Duration) {
+        self.profile.push(window);
+        let recent = self.profile.windows.iter().rev().take(8);
+        let mut all = crate::histogram::Histogram::default();
+        recent
+            .filter_map(|window| window.histograms.last())
+            .for_each(|histogram| all.merge(histogram));
+        if all.count() >= 100 && elapsed > Duration::ZERO {
+            self.control.slow_ns = all.quantile(0.99).unwrap_or(0.0) as u64;
+        }
+    }
+
+    fn conclude(mut self) -> Result<Profile, LiveError> {
+        while let Some(report) = self.kernel.report() {
+            self.take(&report);
+        }
+        keep_slowest(&mut self.profile.slow);
+        let missing =
+            self.kernel.missing()?.into_iter().map(|(reason, count)| (reason.to_owned(), count));
+        let missed = (
+            "runs of a program that found another one running".to_owned(),
+            self.kernel.missed_runs(),
+        );
+        let lost = missing.chain([missed]).filter(|&(_, count)| count > 0);
+        self.profile.lost = lost.map(|(reason, count)| Lost { reason, count }).collect();
+        if !self.target.is_alive() {
+            let reason = "the server ended while it was profiled".to_owned();
+            self.profile.lost.push(Lost { reason, count: 1 });
+        }
+        Ok(self.profile)
+    }
+}
+
+/// If this value is a stage that ends at a mark that the application does not have.
+fn is_absent(value: usize, marks: usize) -> bool {
+    (MARK + marks..STAMPS - 2).contains(&(value + 1))
+}
+
+fn keep_slowest(slow: &mut Vec<Whole>) {
+    slow.sort_by_key(|whole| std::cmp::Reverse(whole.stages_ns.iter().sum::<u64>()));
+    slow.truncate(WHOLE_MAX);
+}
+
+fn monotonic_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn real_ns() -> u64 {
+    nanoseconds(ClockId::Realtime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}

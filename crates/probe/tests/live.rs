@@ -1,0 +1,183 @@
+//! The profiler on real servers on loopback. Where the kernel or this user's rights do not allow it, tests say so.
+#![cfg(all(feature = "ebpf", target_os = "linux"))]
+#![allow(missing_docs)]
+
+#[path = "../examples/injected/server.rs"]
+#[allow(dead_code, reason = "the example uses more of it")]
+mod server;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use curtail_probe::app::App;
+use curtail_probe::binary::BinaryError;
+use curtail_probe::live::{LiveError, Options, Sampling, Session, Target};
+use curtail_probe::profile::{Evidence, Profile};
+use server::{Delays, REQUEST};
+
+/// One profile at a time: each has the statistics of the whole system to itself.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn options(app: App) -> Options {
+    Options {
+        app,
+        sampling: Sampling::OneIn(1),
+        slice: Duration::from_millis(50),
+        duration: Duration::from_millis(600),
+        connections: 64,
+        allow_slow: false,
+    }
+}
+
+/// None, and a line that says why, where this machine does not allow it.
+fn attach(address: SocketAddr, options: Options) -> Option<Session> {
+    let target =
+        Target::find(std::process::id(), Some(address.port())).expect("this process listens");
+    match Session::attach(target, options) {
+        Ok(session) => Some(session),
+        Err(
+            error @ (LiveError::NoBtf
+            | LiveError::NoPermission
+            | LiveError::Lockdown(_)
+            | LiveError::NoTracepoint(_)),
+        ) => {
+            println!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Profiles a server with these delays, while a client keeps it busy.
+fn profiled(
+    delays: impl FnMut() -> Delays + Send + 'static,
+    options: Options,
+    client: impl FnOnce(SocketAddr, Box<dyn Fn() -> bool>) + Send + 'static,
+) -> Option<Profile> {
+    let _turn = turn();
+    let (address, serving) = server::serve(delays, || {});
+    let session = attach(address, options);
+    let stop = Arc::new(AtomicBool::new(session.is_none()));
+    let goes_on = Arc::clone(&stop);
+    let client = std::thread::spawn(move || {
+        client(address, Box::new(move || !goes_on.load(Ordering::Relaxed)))
+    });
+    let profile = session.map(|session| session.run(&AtomicBool::new(false), |_| {}));
+    stop.store(true, Ordering::Relaxed);
+    client.join().expect("the client ends");
+    serving.join().expect("the server ends");
+    profile.map(|profile| profile.expect("the kernel takes it"))
+}
+
+#[test]
+fn every_stage_has_at_least_what_was_injected_and_the_total_is_their_sum() {
+    let delays = || [30_000, 60_000, 90_000, 120_000];
+    let Some(profile) = profiled(delays, options(server::app("live")), server::request) else {
+        return;
+    };
+    let whole = profile.whole();
+    assert!(profile.requests() > 100, "{profile:?}");
+    assert_eq!(profile.stages[2..6], ["tcp-to-socket", "parse", "search", "respond"]);
+    for (stage, least) in [(2, 30_000.0), (3, 60_000.0), (4, 90_000.0), (5, 120_000.0)] {
+        let median = whole.histograms[stage].quantile(0.5).expect("requests");
+        // Half of the requests on a machine that does other things, too.
+        assert!((least * 0.97..least * 4.0).contains(&median), "stage {stage}: {median}");
+    }
+    let means: f64 = (0..profile.stages.len()).map(|stage| whole.moments.mean(stage)).sum();
+    assert!((means / whole.moments.mean(profile.total()) - 1.0).abs() < 1e-9);
+    let shares: f64 = (0..profile.stages.len())
+        .map(|stage| whole.moments.covariance(stage, profile.total()))
+        .sum();
+    assert!((shares / whole.moments.variance(profile.total()) - 1.0).abs() < 1e-9);
+    assert!(whole.histograms.iter().all(|histogram| histogram.count() == profile.requests()));
+    assert!(!profile.sampled.is_empty() && profile.check().is_ok());
+    let cost = profile.cost.expect("it is calibrated");
+    assert!(cost.ns_per_request > 100.0 && cost.share > 0.0);
+}
+
+#[test]
+fn pipelined_requests_are_joined_with_their_own_packets() {
+    // Three requests in packets of their own, 2 ms apart, all read at once: the first has waited for 4 ms more than the
+    // last.
+    let client = |address: SocketAddr, goes_on: Box<dyn Fn() -> bool>| {
+        let mut connection = TcpStream::connect(address).expect("connected");
+        connection.set_nodelay(true).expect("an option");
+        let mut responses = [0; 3 * REQUEST];
+        while goes_on() {
+            for _ in 0..3 {
+                connection.write_all(&[b'q'; REQUEST]).expect("sent");
+                std::thread::sleep(Duration::from_millis(2)); // tidy: real time
+            }
+            connection.read_exact(&mut responses).expect("received");
+        }
+    };
+    let delays = || [8_000_000, 0, 0, 0];
+    let Some(profile) = profiled(delays, options(server::app("live")), client) else { return };
+    let batch =
+        profile.evidence.iter().position(|&of| of == Evidence::Batch).expect("it is evidence");
+    let waited = |place: u64| {
+        let of = profile.sampled.iter().filter(|whole| whole.evidence[batch] == place);
+        let waits: Vec<u64> = of.map(|whole| whole.stages_ns[2]).collect();
+        assert!(waits.len() > 5, "{place}: {} of {}", waits.len(), profile.sampled.len());
+        waits.iter().sum::<u64>() as f64 / waits.len() as f64
+    };
+    let (first, last) = (waited(0), waited(2));
+    assert!(first - last > 3e6, "{first} and {last}");
+}
+
+#[test]
+fn a_server_of_which_nothing_is_known_has_one_stage_between_read_and_write() {
+    let delays = || [0, 100_000, 100_000, 100_000];
+    let Some(profile) = profiled(delays, options(App::unknown()), server::request) else { return };
+    assert_eq!(profile.stages.len(), 5);
+    let median = profile.whole().histograms[3].quantile(0.5).expect("requests");
+    assert!((290_000.0..1_200_000.0).contains(&median), "{median}");
+}
+
+#[test]
+fn stamping_some_slices_only_costs_that_much_less() {
+    let options = Options { sampling: Sampling::OneIn(4), ..options(server::app("live")) };
+    let delays = || [0, 20_000, 20_000, 20_000];
+    let Some(profile) = profiled(delays, options, server::request) else { return };
+    let stamped: u64 = profile.windows.iter().map(|window| window.length_ns).sum();
+    let (first, last) = (&profile.windows[0], &profile.windows[profile.windows.len() - 1]);
+    let elapsed = last.start_ns + last.length_ns - first.start_ns;
+    assert!(stamped * 2 < elapsed, "{stamped} of {elapsed}");
+    assert_eq!(profile.cost.expect("it is calibrated").one_in, 4);
+}
+
+#[test]
+fn what_cannot_be_attached_is_named() {
+    let (address, serving) = server::serve(|| [0; 4], || {});
+    let find = |port| Target::find(std::process::id(), Some(port));
+    let place = |text: &str| {
+        let app = App::parse(&format!("name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\n{text}"))
+            .expect(text);
+        let session = Session::attach(find(address.port()).expect("it listens"), options(app));
+        session.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let _turn = turn();
+    assert!(place("function = 'live::server::parse'").contains("there is live::server::parsed"));
+    assert!(place("tracepoint = 'a:b'").contains("it has none"));
+    assert!(place("function = 'f'\nlibrary = 'libnone.so'").contains("libnone.so"));
+    assert!(
+        matches!(find(1), Err(LiveError::OtherPort { ports, .. }) if ports.contains(&address.port()))
+    );
+    assert!(matches!(Target::find(u32::MAX >> 1, None), Err(LiveError::NoProcess(_))));
+    assert!(matches!(
+        Target::find(1, Some(1)),
+        Err(LiveError::OtherPort { .. } | LiveError::NoProcess(_))
+    ));
+    let stripped = LiveError::Binary { path: "/bin/a".into(), why: BinaryError::Stripped };
+    assert!(stripped.to_string().contains("debug symbols") && stripped.is_bad_input());
+    drop(TcpStream::connect(address).expect("connected"));
+    serving.join().expect("the server ends");
+}
