@@ -169,8 +169,11 @@ pub(super) fn guide(ranking: &Ranking) -> String {
     text
 }
 
+/// A cause in words, and its knobs.
+type Likely = (String, &'static [Knob]);
+
 /// Causes with their knobs, below what they are of.
-pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<(String, &'static [Knob])>)> {
+pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<Likely>)> {
     let mut all = Vec::new();
     for stage in ranking.stages.iter().filter(|stage| stage.variance_share >= SHARE_MIN) {
         let causes = stage.causes.iter().map(|cause| {
