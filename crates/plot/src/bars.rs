@@ -32,7 +32,8 @@ pub fn draw(
     let ends = all.iter().flat_map(|of| of.values.iter().chain(of.interval.iter().flatten()));
     let ends = ends.copied().filter(|end| end.is_finite());
     let (low, high) = ends.fold((0.0_f64, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
-    // Zero is a tick, and those below are as far apart.
+    // Zero is a tick, and those below are as far apart; what is hardly below it needs none.
+    let low = if low > -0.01 * high { 0.0 } else { low };
     let parts = if width < 500.0 { 3.0 } else { 5.0 };
     let right = ticks(0.0, high.max(-low).max(0.01), parts);
     let left: Vec<f64> = right.iter().skip(1).map(|tick| -tick).take_while(|_| low < 0.0).collect();
@@ -63,7 +64,7 @@ pub fn draw(
             let (above, below) = (y - 3.0, y + 3.0);
             let _ = write!(
                 svg,
-                r#"<path class="axis" stroke-width="1.5" d="M{low:.1} {y:.1}H{high:.1}M{low:.1} {above:.1}V{below:.1}M{high:.1} {above:.1}V{below:.1}"/>"#
+                r#"<path fill="none" stroke="var(--ink)" d="M{low:.1} {y:.1}H{high:.1}M{low:.1} {above:.1}V{below:.1}M{high:.1} {above:.1}V{below:.1}"/>"#
             );
         }
     }

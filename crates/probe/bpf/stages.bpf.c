@@ -21,8 +21,8 @@ typedef long long s64;
 #define TYPE(name, value) int(*name)[value]
 #define KERNEL __attribute__((preserve_access_index))
 
-enum { ARRAY = 2, HASH = 1, PERCPU_ARRAY = 6, RINGBUF = 27, TASK_STORAGE = 29 };
-enum { NO_PREALLOC = 1, NOEXIST = 1, STORAGE_CREATE = 1, MSG_PEEK = 2 };
+enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, RINGBUF = 27, TASK_STORAGE = 29 };
+enum { NO_PREALLOC = 1, ANY = 0, NOEXIST = 1, STORAGE_CREATE = 1, MSG_PEEK = 2 };
 
 static void *(*map_lookup)(void *, const void *) = (void *)1;
 static long (*map_update)(void *, const void *, const void *, u64) = (void *)2;
@@ -63,6 +63,7 @@ const volatile u32 marks = 0;        // how many marks the application has
 const volatile u32 ports = 0;        // how many ports the target listens on
 const volatile u16 port[PORTS] = {}; // these
 const volatile u32 namespace = 0;    // the target's network namespace
+const volatile u64 key[MARKS] = {};  // which argument of a mark names the request: 1 + its number; 0: none
 const volatile u64 unread[2] = {};   // where to read how many bytes are unread at the first mark: argument + 1, offset
 
 // Set while running.
@@ -103,6 +104,7 @@ struct { TYPE(type, ARRAY); TYPE(max_entries, 1); u32 *key; struct control *valu
 struct { TYPE(type, HASH); TYPE(max_entries, 4096); u64 *key; struct connection *value; } CONNECTIONS SEC(".maps");
 struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 1); u32 *key; struct connection *value; } BLANK SEC(".maps");
 struct { TYPE(type, TASK_STORAGE); TYPE(map_flags, NO_PREALLOC); u32 *key; struct thread *value; } THREADS SEC(".maps");
+struct { TYPE(type, LRU_HASH); TYPE(max_entries, 8192); u64 *key; u64 *value; } KEYS SEC(".maps");
 struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 2); u32 *key; struct sums *value; } SUMS SEC(".maps");
 struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 2 * (STAGES + 1)); u32 *key; u32 (*value)[BUCKETS]; } BUCKET SEC(".maps");
 struct { TYPE(type, PERCPU_ARRAY); TYPE(max_entries, 1); u32 *key; u64 (*value)[REASONS]; } MISSING SEC(".maps");
@@ -299,13 +301,18 @@ INLINE int mark(const struct pt_regs *regs, u32 which)
 	if (!control)
 		return 0;
 	u64 at = now();
+	u64 name = key[which] ? argument(regs, key[which] - 1) : 0;
 	struct thread *thread = task_storage(&THREADS, current_task(), 0, 0);
-	if (!thread)
-		return 0;
-	struct connection *connection = find(thread->socket, control);
+	u64 socket = thread ? thread->socket : 0;
+	if (which && key[which]) {
+		// Another thread may go on with the request.
+		u64 *begun = map_lookup(&KEYS, &name);
+		socket = begun ? *begun : 0;
+	}
+	struct connection *connection = socket ? find(socket, control) : 0;
 	if (!connection || !connection->read)
 		return 0;
-	if (which == 0) {
+	if (which == 0 && thread) {
 		u32 left = 0;
 		u32 position = connection->read_end - 1;
 		if (unread[0]) {
@@ -313,7 +320,9 @@ INLINE int mark(const struct pt_regs *regs, u32 which)
 			position = connection->read_end - left;
 		}
 		begin(connection, thread, position, at);
-	} else if (connection->request_head != connection->request_tail) {
+		if (key[0])
+			map_update(&KEYS, &name, &socket, ANY);
+	} else if (which && connection->request_head != connection->request_tail) {
 		connection->requests[(connection->request_head - 1) % REQUESTS].stamp[MARK + which] = at;
 	}
 	return 0;

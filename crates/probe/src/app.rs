@@ -32,7 +32,7 @@ pub struct App {
     pub mark: Vec<Mark>,
 }
 
-/// A place that every request passes once, on the thread that read it.
+/// A place that every request passes once.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
@@ -44,6 +44,9 @@ pub struct Mark {
     pub tracepoint: Option<String>,
     /// The shared library that it is in; without, the program itself. Matched with the end of the path.
     pub library: Option<String>,
+    /// Which argument of the function, from 0, names the request: needed where another thread goes on with it. Then
+    /// the first mark, on the thread that has read the request, has a key, too.
+    pub key: Option<u8>,
     /// Only of the first mark: where to read how many bytes the application has read and not parsed, this request
     /// included. Tells pipelined requests apart that came in different packets of one read.
     pub unread: Option<Unread>,
@@ -134,6 +137,10 @@ impl App {
                     "no provider".to_owned(),
                     "write `tracepoint` as provider:name",
                 );
+            }
+            if mark.key.is_some_and(|key| key > 5 || app.mark[0].key.is_none()) {
+                let fix = "count from 0 to 5, and give the first mark a key, too";
+                return wrong(&field, "`key` names no request".to_owned(), fix);
             }
             let Some(unread) = &mark.unread else { continue };
             if at > 0 {

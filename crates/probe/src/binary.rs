@@ -359,8 +359,13 @@ mod tests {
 
     fn look_everywhere(bytes: &[u8]) {
         let Ok(binary) = Binary::parse(bytes) else { return };
-        let _ = (binary.debug_file(), binary.function(&binary, "end"), binary.function(&binary, "none"));
-        let _ = (binary.tracepoint("a:b"), binary.field("connection.read"), binary.is_inlined("find"));
+        let _ = (
+            binary.debug_file(),
+            binary.function(&binary, "end"),
+            binary.function(&binary, "none"),
+        );
+        let _ =
+            (binary.tracepoint("a:b"), binary.field("connection.read"), binary.is_inlined("find"));
     }
 
     fn note(addresses: [u64; 3], texts: &str) -> Vec<u8> {
@@ -402,7 +407,9 @@ mod tests {
         bytes.extend(note([0x1100, 0x2000, 0x3000], "server\0sent\0\0"));
         let (first, rest) = Note::read(&bytes, 0x2010).expect("a note");
         let (second, rest) = Note::read(rest, 0x2010).expect("a note");
-        let read = |note: Option<Note>| note.map(|note| (note.address, note.semaphore, note.provider, note.name));
+        let read = |note: Option<Note>| {
+            note.map(|note| (note.address, note.semaphore, note.provider, note.name))
+        };
         // The file was moved by 16 after it was linked.
         assert_eq!(read(first), Some((0x1010, 0, "server".to_owned(), "parsed".to_owned())));
         assert_eq!(read(second), Some((0x1110, 0x3010, "server".to_owned(), "sent".to_owned())));
@@ -430,12 +437,25 @@ mod tests {
     fn functions_are_found_by_either_name_and_others_are_suggested() {
         let program = std::fs::read("/proc/self/exe").expect("this program");
         let binary = Binary::parse(&program).expect("an ELF file");
-        let site = binary.function(&binary, "curtail_probe::binary::emulated").expect("it is in here");
+        let site =
+            binary.function(&binary, "curtail_probe::binary::emulated").expect("it is in here");
         assert!(site.offset > 0);
-        let missing = binary.function(&binary, "curtail_probe::binary::emulate").expect_err("it is not").to_string();
+        let missing = binary
+            .function(&binary, "curtail_probe::binary::emulate")
+            .expect_err("it is not")
+            .to_string();
         assert!(missing.contains("there is curtail_probe::binary::emulated"), "{missing}");
         let object = Binary::parse(ELF).expect("an ELF file");
-        assert!(object.field("connection.read").is_err_and(|error| error.to_string().contains("build with -g")));
-        assert_eq!(Binary::parse(b"#!/bin/sh").map(drop).map_err(|error| error.to_string().contains("not an ELF")), Err(true));
+        assert!(
+            object
+                .field("connection.read")
+                .is_err_and(|error| error.to_string().contains("build with -g"))
+        );
+        assert_eq!(
+            Binary::parse(b"#!/bin/sh")
+                .map(drop)
+                .map_err(|error| error.to_string().contains("not an ELF")),
+            Err(true)
+        );
     }
 }

@@ -55,9 +55,9 @@ fn stage<'a>(stages: &'a [Stage], name: &str) -> &'a Stage {
 
 #[test]
 fn variance_with_covariance_is_attributed_and_the_mean_points_elsewhere() {
-    // Parsing is long and steady; wake-up and read share a cause: Cov = 8,000², and read has 6,000² of its own.
+    // Parsing is long and steady; socket and read share a cause: Cov = 8,000², and read has 6,000² of its own.
     let of = profile(
-        &["parse", "wake-up", "read"],
+        &["parse", "socket", "read"],
         &[],
         (40, 500),
         |x| {
@@ -72,26 +72,26 @@ fn variance_with_covariance_is_attributed_and_the_mean_points_elsewhere() {
     );
     let ranking = rank(&of, 42);
     let names: Vec<&str> = ranking.stages.iter().map(|stage| &stage.name[..]).collect();
-    assert_eq!(names, ["wake-up", "read", "parse"]);
-    // In thousands: Var T = 20² + 3² + 0.5², Cov(wake-up, T) = 16·20, Cov(read, T) = 4·20 + 3².
+    assert_eq!(names, ["socket", "read", "parse"]);
+    // In thousands: Var T = 20² + 3² + 0.5², Cov(socket, T) = 16·20, Cov(read, T) = 4·20 + 3².
     let variance = 400.0 + 9.0 + 0.25;
-    let [wake_up, read, parse] = [0, 1, 2].map(|at| &ranking.stages[at]);
-    near(wake_up.variance_share, 320.0 / variance, 0.01);
-    near(wake_up.own_share, 256.0 / variance, 0.01);
+    let [socket, read, parse] = [0, 1, 2].map(|at| &ranking.stages[at]);
+    near(socket.variance_share, 320.0 / variance, 0.01);
+    near(socket.own_share, 256.0 / variance, 0.01);
     near(read.variance_share, 89.0 / variance, 0.01);
     near(parse.mean_share, 100.5 / 143.5, 0.01);
     near(ranking.unattributed_share, 0.0, 1e-9);
     near(ranking.stages.iter().map(|stage| stage.variance_share).sum(), 1.0, 1e-9);
     // Those that are slow owe it to the common cause.
     let excess = |of: &Stage| of.excess_share.expect("slow requests");
-    near(excess(wake_up), 0.8, 0.03);
+    near(excess(socket), 0.8, 0.03);
     near(ranking.stages.iter().map(excess).sum(), 1.0, 1e-9);
-    near(wake_up.spread.p50_ns.expect("durations"), 20_000.0 + 16_000.0 * 2_f64.ln(), 700.0);
-    near(wake_up.spread.cv, 16.0 / 36.0, 0.01);
+    near(socket.spread.p50_ns.expect("durations"), 20_000.0 + 16_000.0 * 2_f64.ln(), 700.0);
+    near(socket.spread.cv, 16.0 / 36.0, 0.01);
     let disagree =
-        Guide::Disagree { by_mean: "parse".to_owned(), by_variance: "wake-up".to_owned() };
+        Guide::Disagree { by_mean: "parse".to_owned(), by_variance: "socket".to_owned() };
     assert_eq!((ranking.guide, ranking.first_in), (disagree, Some(1.0)));
-    let [low, high] = wake_up.variance_share_ci95.expect("enough windows");
+    let [low, high] = socket.variance_share_ci95.expect("enough windows");
     assert!(low < 320.0 / variance && 320.0 / variance < high && high - low < 0.03, "{low} {high}");
 }
 

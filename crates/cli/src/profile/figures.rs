@@ -7,9 +7,9 @@ use super::table::Unit;
 use crate::plot::axes::Caption;
 use crate::plot::bars::{self, Bars};
 use crate::plot::curves::{Axis, Curve, Curves, draw};
-use crate::plot::strips;
 use crate::plot::palette::{Look, look};
 use crate::plot::stack::{self, Bar, Length};
+use crate::plot::strips;
 
 /// Stages with the most of the variance; others are one.
 const STAGES_MAX: usize = 7;
@@ -27,8 +27,6 @@ pub(super) struct Figures<'a> {
     profile: &'a Profile,
     ranking: &'a Ranking,
     unit: Unit,
-    /// Fewer and longer windows.
-    columns: Vec<Window>,
 }
 
 /// The shares of a stage, and how they look.
@@ -59,14 +57,26 @@ fn left(size: Size) -> f64 {
 
 impl<'a> Figures<'a> {
     pub(super) fn new(profile: &'a Profile, ranking: &'a Ranking) -> Self {
-        let each = profile.windows.len().div_ceil(COLUMNS_MAX).max(1);
-        let columns = profile.windows.chunks(each).map(|windows| {
-            let mut merged = windows[0].clone();
-            windows[1..].iter().for_each(|later| merged.merge(later));
-            merged
-        });
         let unit = Unit::of(ranking.total.mean_ns);
-        Self { profile, ranking, unit, columns: columns.collect() }
+        Self { profile, ranking, unit }
+    }
+
+    /// Fewer and longer windows, of so many requests at least.
+    fn columns(&self, requests: u64) -> Vec<Window> {
+        let each = self.profile.windows.len().div_ceil(COLUMNS_MAX);
+        let mut columns: Vec<(usize, Window)> = Vec::new();
+        for window in &self.profile.windows {
+            match columns.last_mut() {
+                Some((count, last)) if *count < each || last.moments.requests() < requests => {
+                    last.merge(window);
+                    *count += 1;
+                }
+                _ => columns.push((1, window.clone())),
+            }
+        }
+        // The last one may have too few.
+        columns.retain(|(_, window)| window.moments.requests() >= requests);
+        columns.into_iter().map(|(_, window)| window).collect()
     }
 
     /// The stages with the most of the variance.
@@ -110,8 +120,8 @@ impl<'a> Figures<'a> {
         slow.truncate(SLOW_MAX);
         let mut usual: Vec<&Whole> = self.profile.sampled.iter().collect();
         usual.sort_by_key(|whole| total_ns(whole));
-        let usual = usual.get(usual.len() / 2).map(|whole| ("median".to_owned(), *whole));
-        let slow = slow.into_iter().zip(1..).map(|(whole, nth)| (format!("slow {nth}"), whole));
+        let usual = usual.get(usual.len() / 2).map(|whole| ("p50".to_owned(), *whole));
+        let slow = slow.into_iter().zip(1..).map(|(whole, nth)| (format!("#{nth}"), whole));
         let bars = slow.chain(usual).map(|(name, whole)| self.bar(name, whole));
         let bars: Vec<Bar> = bars.collect();
         if bars.is_empty() {
@@ -136,44 +146,41 @@ impl<'a> Figures<'a> {
         Bar { name, parts: top.iter().map(|&at| of(at)).chain(others).collect() }
     }
 
-    /// When the columns begin, in seconds; and the axis.
-    fn times(&self) -> (Axis, Vec<f64>) {
-        let starts = self.columns.iter().map(|window| window.start_ns as f64 / 1e9);
+    /// The time from the first window's begin to the last one's end.
+    fn times(&self) -> Axis {
         let end = self
-            .columns
+            .profile
+            .windows
             .last()
-            .map_or(1.0, |last| last.start_ns.saturating_add(last.length_ns) as f64 / 1e9);
+            .map_or(0.0, |last| last.start_ns.saturating_add(last.length_ns) as f64 / 1e9);
         let mut axis = Axis::linear("Time since the begin, s", 0.0, end);
-        // A map ends where its last window does.
         axis.ticks.retain(|tick| tick.0 <= end);
         axis.ends.1 = if end > 0.0 { end } else { 1.0 };
-        (axis, starts.collect())
+        axis
     }
 
     /// The standard deviation of each stage over time.
     pub(super) fn strips(&self, size: Size) -> Option<String> {
+        let columns = self.columns(1);
         let sd = |window: &Window, at| window.moments.variance(at).sqrt() / self.unit.ns;
         let row = |of: &Stage| {
-            let values = self.columns.iter().map(|window| Some(sd(window, of.at)));
+            let values = columns.iter().map(|window| Some(sd(window, of.at)));
             (short(&of.name, size), values.collect())
         };
         let rows: Vec<strips::Row> = self.top().iter().map(row).collect();
-        let (axis, starts) = self.times();
-        let caption = caption("strips", size.3, "Standard deviation of each stage over time");
+        let starts: Vec<f64> = columns.iter().map(|of| of.start_ns as f64 / 1e9).collect();
+        let caption = caption("heat", size.3, "Standard deviation of each stage over time");
         let unit = format!(" {}", self.unit.name);
         let place = (size.0, left(size), size.2);
-        (self.columns.len() > 1)
-            .then(|| strips::draw(&caption, (&axis, &starts), &rows, &unit, place))
+        (starts.len() > 1)
+            .then(|| strips::draw(&caption, (&self.times(), &starts), &rows, &unit, place))
     }
 
     /// Percentiles of the total over time.
     pub(super) fn over_time(&self, size: Size) -> Option<String> {
+        let columns = self.columns(P99_REQUESTS);
         let curves = PERCENTILES.map(|(name, color, q)| {
-            let known = self
-                .columns
-                .iter()
-                .filter(|window| q < 0.9 || window.moments.requests() >= P99_REQUESTS);
-            let points = known.filter_map(|window| {
+            let points = columns.iter().filter_map(|window| {
                 let middle = window.start_ns as f64 + window.length_ns as f64 / 2.0;
                 let quantile = window.histograms.last()?.quantile(q)?;
                 Some((middle / 1e9, quantile / self.unit.ns))
@@ -182,17 +189,14 @@ impl<'a> Figures<'a> {
         });
         let highest = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
         let highest = highest.fold(0.0, f64::max);
-        if curves.iter().all(|curve| curve.points.len() < 2) {
-            return None;
-        }
         let chart = Curves {
             caption: caption("time", size.3, "Percentiles of the total over time"),
-            x: self.times().0,
+            x: self.times(),
             y: Axis::linear(&format!("Total, {}", self.unit.name), 0.0, highest),
             right: &[],
             curves: &curves,
             size: (size.0, size.1),
         };
-        Some(draw(&chart, size.2))
+        (columns.len() > 1).then(|| draw(&chart, size.2))
     }
 }

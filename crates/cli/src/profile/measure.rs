@@ -48,10 +48,12 @@ pub(crate) enum Sampling {
 }
 
 fn sampling(text: &str) -> Result<Sampling, String> {
-    let one_in = text.strip_prefix("1/").and_then(|k| k.parse().ok()).filter(|k| (1..=1_000).contains(k));
-    one_in.map(Sampling::OneIn).map_or_else(|| percent(text).map(Sampling::Share), Ok).map_err(|_| {
-        "write a share such as 5%, or 1/k with k from 1 to 1000".to_owned()
-    })
+    let one_in =
+        text.strip_prefix("1/").and_then(|k| k.parse().ok()).filter(|k| (1..=1_000).contains(k));
+    one_in
+        .map(Sampling::OneIn)
+        .map_or_else(|| percent(text).map(Sampling::Share), Ok)
+        .map_err(|_| "write a share such as 5%, or 1/k with k from 1 to 1000".to_owned())
 }
 
 /// What requests pass in the server, and if that is only a guess by its name.
@@ -152,14 +154,16 @@ mod live {
             return Ok(pid);
         }
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or_default()));
-        let leaf = LocalLeaf::find(address).map_err(|error| Stop::BadInput(format!("--port: {error}")))?;
+        let leaf =
+            LocalLeaf::find(address).map_err(|error| Stop::BadInput(format!("--port: {error}")))?;
         Ok(leaf.processes[0].cast_unsigned())
     }
 
     /// Sets `stop` when a signal comes: what there is then is shown.
     fn interrupt(stop: &Arc<AtomicBool>) -> Result<(), Stop> {
         let lacking = |error| Stop::Lacking(format!("no signals: {error}"));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lacking)?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lacking)?;
         let mut signals = runtime.block_on(async { Termination::listen() }).map_err(lacking)?;
         let stop = Arc::clone(stop);
         let wait = move || {
@@ -177,7 +181,12 @@ mod live {
         let p99 = whole.histograms.last().and_then(|all| all.quantile(0.99)).unwrap_or(0.0);
         let mut text = format!("{} requests, p99 {:.0} us", moments.requests(), p99 / 1e3);
         let mut stages: Vec<(f64, &String)> = (0..profile.stages.len())
-            .map(|at| (moments.covariance(at, total) / moments.variance(total).max(1.0), &profile.stages[at]))
+            .map(|at| {
+                (
+                    moments.covariance(at, total) / moments.variance(total).max(1.0),
+                    &profile.stages[at],
+                )
+            })
             .collect();
         stages.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (share, stage) in stages {

@@ -55,8 +55,8 @@ fn requests(figures: &Figures<'_>) -> String {
     figure(
         &figures.parts(),
         FIGURE_SIZES.map(|size| figures.requests(size)),
-        "<b>Figure 2.</b> The slowest requests by stage, and the median of a random sample below them: what is longer \
-         makes the tail.",
+        "<b>Figure 2.</b> The slowest requests by stage, and the median of a random sample (p50) below them: what \
+         is longer makes the tail.",
     )
 }
 
@@ -71,7 +71,7 @@ fn over_time(figures: &Figures<'_>) -> String {
     ) + &figure(
         &named,
         FIGURE_SIZES.map(|size| figures.over_time(size)),
-        "<b>Figure 4.</b> Percentiles of the total over time. A p99 of fewer than 1,000 requests is not drawn.",
+        "<b>Figure 4.</b> Percentiles of the total over time, each of 1,000 requests at least.",
     )
 }
 

@@ -1,11 +1,11 @@
 //! The result for people: the ranking, where it points, likely causes with their knobs, and what measuring cost.
 
-use curtail_probe::causes::{EXPLAINS_MIN, Pressure};
+use curtail_probe::causes::Pressure;
 use curtail_probe::knobs::Knob;
 use curtail_probe::profile::Profile;
 use curtail_probe::rank::{Guide, Ranking, SHARE_MIN, Spread, Stage};
 
-use crate::plot::format::{NONE, and, count, share, three_or_none, whole_percent};
+use crate::plot::format::{NONE, and, count, three_or_none, whole_percent};
 use crate::progress;
 use crate::say;
 use crate::table::Table;
@@ -169,8 +169,11 @@ pub(super) fn guide(ranking: &Ranking) -> String {
     text
 }
 
+/// A cause in words, and its knobs.
+type Likely = (String, &'static [Knob]);
+
 /// Causes with their knobs, below what they are of.
-pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<(String, &'static [Knob])>)> {
+pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<Likely>)> {
     let mut all = Vec::new();
     for stage in ranking.stages.iter().filter(|stage| stage.variance_share >= SHARE_MIN) {
         let causes = stage.causes.iter().map(|cause| {
@@ -179,11 +182,7 @@ pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<(String, &'static [K
         });
         let causes: Vec<_> = causes.collect();
         let heading = match causes.is_empty() {
-            true => format!(
-                "{}: no evidence explains {} of its variance",
-                stage.name,
-                share(EXPLAINS_MIN)
-            ),
+            true => format!("{}: no likely cause was seen", stage.name),
             false => format!("{}, likely causes:", stage.name),
         };
         all.push((heading, causes));

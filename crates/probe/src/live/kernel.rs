@@ -13,6 +13,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, so
 
 use super::places::{Place, Places};
 use super::{LiveError, Target};
+use crate::app::{App, MARKS_MAX};
 use crate::histogram::BUCKETS;
 use crate::moments::pairs;
 
@@ -100,14 +101,17 @@ impl Kernel {
     /// Loads everything and attaches the tracepoints; marks are attached by [`Kernel::attach_marks`].
     pub(super) fn load(
         target: &Target,
-        marks: usize,
+        app: &App,
         places: &Places,
         connections: u32,
     ) -> Result<Kernel, LiveError> {
         let btf = Btf::from_sys_fs().map_err(|_| LiveError::NoBtf)?;
         let mut ports = [0_u16; PORTS];
         ports.iter_mut().zip(&target.ports).for_each(|(to, &port)| *to = port);
-        let (marks, listening) = (marks as u32, target.ports.len() as u32);
+        let mut keys = [0_u64; MARKS_MAX];
+        let named = app.mark.iter().map(|mark| mark.key.map_or(0, |key| 1 + u64::from(key)));
+        keys.iter_mut().zip(named).for_each(|(to, key)| *to = key);
+        let (marks, listening) = (app.mark.len() as u32, target.ports.len() as u32);
         let mut bpf = EbpfLoader::new()
             .btf(Some(&btf))
             .allow_unsupported_maps()
@@ -115,6 +119,7 @@ impl Kernel {
             .override_global("ports", &listening, true)
             .override_global("port", &ports, true)
             .override_global("namespace", &target.namespace, true)
+            .override_global("key", &keys, true)
             .override_global("unread", &places.unread, true)
             .map_max_entries("CONNECTIONS", connections)
             .load(OBJECT)

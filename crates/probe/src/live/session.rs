@@ -76,8 +76,7 @@ impl Session {
     /// If a mark cannot be placed, or the kernel refuses.
     pub fn attach(target: Target, options: Options) -> Result<Session, LiveError> {
         let places = Places::find(&target, &options.app, options.allow_slow)?;
-        let mut kernel =
-            Kernel::load(&target, options.app.mark.len(), &places, options.connections)?;
+        let mut kernel = Kernel::load(&target, &options.app, &places, options.connections)?;
         let trap_ns = if places.places.is_empty() { 0.0 } else { trap_ns(&mut kernel)? };
         let evidence = [
             Evidence::WakeUp,
