@@ -4,3 +4,4 @@
 pub mod histogram;
 pub mod moments;
 pub mod profile;
+pub mod traces;

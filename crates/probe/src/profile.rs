@@ -185,11 +185,15 @@ impl Profile {
         }
         let wholes = self.slow.iter().chain(&self.sampled);
         let fits = |whole: &Whole| {
-            whole.stages_ns.len() == self.stages.len() && whole.evidence.len() == self.evidence.len()
+            whole.stages_ns.len() == self.stages.len()
+                && whole.evidence.len() == self.evidence.len()
         };
         match wholes.clone().all(fits) && self.windows.len() <= WINDOWS_MAX {
             true => Ok(()),
-            false => Err("a whole request has not the profile's stages, or windows are too many".to_owned()),
+            false => {
+                Err("a whole request has not the profile's stages, or windows are too many"
+                    .to_owned())
+            }
         }
     }
 }
