@@ -6,7 +6,7 @@
 //!
 //! - Each nanosecond of the root belongs to exactly one span, so the self times add up to the root's duration.
 //! - Children are clipped to their parents, which also bounds what clocks that disagree can do.
-//! - A child that overlaps the next one by at most [`OVERLAP`] of itself went before it: ends are recorded late.
+//! - A child that overlaps the next one by at most 1 part in [`OVERLAP`] went before it: ends are recorded late.
 //! - The root is the earliest span without a parent; where there is none, the earliest whose parent is not there; where
 //!   all are in cycles, the earliest.
 //!
@@ -15,8 +15,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// 1 part in so many.
-const OVERLAP: u64 = 100;
+/// 1 part in so many of a span's duration is what its end may be recorded late.
+const OVERLAP: u64 = 1_000;
 
 /// A span inside its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Flaws {
     pub backward: u64,
     /// Spans that no chain of parents connects with the root. They are not used.
     pub orphans: u64,
-    /// Children of spans on the path that reach beyond them.
+    /// Children of spans on the path that reach beyond them, by more than 1 part in [`OVERLAP`].
     pub clipped: u64,
 }
 
@@ -109,6 +109,11 @@ fn root(spans: &[Node]) -> Option<Node> {
     spans.iter().min_by_key(rank).copied()
 }
 
+/// How long it took.
+fn length(span: &Node) -> u64 {
+    span.end_ns.saturating_sub(span.start_ns)
+}
+
 /// All spans but the root, sorted by their parents.
 struct Tree<'a> {
     by_parent: &'a [Node],
@@ -143,8 +148,12 @@ impl Tree<'_> {
                 end_ns: child.end_ns.min(span.end_ns),
                 ..*child
             };
+            let is_clipped = |child: &&Node| {
+                let (is, was) = (length(&inside(child)), length(child));
+                is < was - was / OVERLAP
+            };
             let children = self.children(span);
-            *clipped += children.iter().filter(|child| inside(child) != **child).count() as u64;
+            *clipped += children.iter().filter(is_clipped).count() as u64;
             let mut children: Vec<Node> = children.iter().map(inside).collect();
             children.retain(|child| child.start_ns < child.end_ns);
             children
@@ -158,7 +167,7 @@ impl Tree<'_> {
             let mut until = span.end_ns;
             for mut child in children {
                 let late = child.end_ns.saturating_sub(until);
-                if child.start_ns >= until || late > (child.end_ns - child.start_ns) / OVERLAP {
+                if child.start_ns >= until || late > length(&child) / OVERLAP {
                     continue;
                 }
                 child.end_ns = child.end_ns.min(until);

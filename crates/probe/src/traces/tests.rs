@@ -61,7 +61,7 @@ fn what_varies_least_is_summed() {
 
 #[test]
 fn only_traces_of_one_root_are_compared() {
-    let mut mixed = || {
+    let mixed = || {
         let mut traces = traces(10);
         traces.add(&span(90, 1, 0, "front: health", 0, 7));
         traces
@@ -106,4 +106,33 @@ fn beyond_the_bounds_the_oldest_trace_is_closed_and_names_are_shared() {
     assert!(lost.contains(&("spans without a valid id", 1)), "{lost:?}");
     let early = "traces closed early to make room; spans that came later are not in them";
     assert!(lost.iter().any(|of| of.0 == early && of.1 >= 18), "{lost:?}");
+}
+
+#[test]
+fn a_request_of_hotrod_spends_its_time_where_its_delays_are() {
+    // Jaeger's example, version 1.62: six exports of one trace, in JSON, without the attributes of spans.
+    let spans = parse::parse(include_bytes!("hotrod.jsonl")).expect("OTLP");
+    let root = spans.iter().find(|span| span.parent == 0).expect("a root");
+    let duration = root.end_ns - root.start_ns;
+    let mut traces = Traces::default();
+    spans.iter().for_each(|span| traces.add(span));
+    let profile = traces.profile(Some("frontend: /dispatch"), 12).expect("one trace");
+    assert_eq!((spans.len(), lost(&profile)), (40, Vec::new()));
+    let times: Vec<(&str, u64)> = profile
+        .stages
+        .iter()
+        .map(String::as_str)
+        .zip(profile.sampled[0].stages_ns.clone())
+        .collect();
+    assert_eq!(times.iter().map(|of| of.1).sum::<u64>(), duration);
+    let ms = |name: &str| times.iter().find(|of| of.0 == name).map_or(0, |of| of.1 / 1_000_000);
+    // One query of about 300 ms; then 20 ms and 13 times 10 ms in turn, three of which fail after 20 ms more; then ten
+    // times 50 ms by three workers.
+    let seen = [
+        "mysql: SQL SELECT",
+        "redis-manual: FindDriverIDs",
+        "redis-manual: GetDriver",
+        "route: /route",
+    ];
+    assert_eq!(seen.map(ms), [320, 19, 222, 189], "{times:?}");
 }

@@ -40,8 +40,8 @@ fn a_pool_of_workers_is_followed_through_the_one_that_ended_last() {
 
 #[test]
 fn an_end_that_is_recorded_late_does_not_hide_a_span() {
-    let (times, _) = times(&[(1, 0, 0, 2_000), (2, 1, 0, 1_010), (3, 1, 1_000, 2_000)]);
-    assert_eq!(times, [(2, 1_000), (3, 1_000)]);
+    let (times, _) = times(&[(1, 0, 0, 20_000), (2, 1, 0, 10_010), (3, 1, 10_000, 20_000)]);
+    assert_eq!(times, [(2, 10_000), (3, 10_000)]);
 }
 
 #[test]
