@@ -3,10 +3,12 @@
 #![allow(missing_docs, reason = "fields of charts are what their names say")]
 
 pub mod axes;
+pub mod bars;
 pub mod curves;
 pub mod distribution;
 pub mod dots;
 pub mod format;
+pub mod heat;
 pub mod html;
 pub mod lines;
 pub mod palette;

@@ -1,9 +1,9 @@
-//! What figures are made of: a bar for each, in parts.
+//! What figures are made of: a bar for each, in parts; as shares of it, or as long as they are.
 
 use std::fmt::Write as _;
 
-use super::axes::{Caption, Frame, Scale, axes, open, text};
-use super::format::{escape, share, three};
+use super::axes::{Caption, Frame, Scale, axes, open, text, ticks};
+use super::format::{escape, share, three, tick};
 use super::palette::Look;
 
 /// The height of a bar, and the gap to the next, in pixels.
@@ -16,31 +16,53 @@ pub struct Bar {
     pub parts: Vec<f64>,
 }
 
-/// Draws the shares of the parts, a bar per figure; its sum stands behind it, in `unit`.
+/// How long bars are.
+#[derive(Clone, Copy)]
+pub enum Length<'a> {
+    /// All of the same length, which is the figure; the name of the axis.
+    Shares(&'a str),
+    /// As long as their figures; the name of the axis.
+    Sums(&'a str),
+}
+
+/// Draws the parts, a bar per figure; its sum stands behind it, in `unit`.
 pub fn draw(
     caption: &Caption,
     parts: &[(&str, Look)],
     bars: &[Bar],
-    unit: &str,
+    (length, unit): (Length<'_>, &str),
     (width, class): (f64, &str),
 ) -> String {
     let height = 28.0 + (BAR.0 + BAR.1) * bars.len() as f64 + 46.0;
     let frame = Frame { width, height, left: 52.0, right: 84.0, top: 28.0, bottom: 46.0 };
-    let x = Scale { values: (0.0, 1.0), positions: (frame.left, frame.plot_right()) };
-    let ticks: Vec<_> = [0.0, 0.25, 0.5, 0.75, 1.0].map(|at| (x.at(at), share(at))).into();
+    let scale = |end| Scale { values: (0.0, end), positions: (frame.left, frame.plot_right()) };
+    let (x, ticks, name) = match length {
+        Length::Shares(name) => {
+            let x = scale(1.0);
+            let ticks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|at| (x.at(at), share(at)));
+            (x, ticks.to_vec(), name)
+        }
+        Length::Sums(name) => {
+            let longest = bars.iter().map(|bar| bar.parts.iter().sum()).fold(0.0, f64::max);
+            let ticks = ticks(0.0, longest, if width < 500.0 { 3.0 } else { 6.0 });
+            let x = scale(ticks.last().copied().unwrap_or(1.0));
+            (x, ticks.into_iter().map(|at| (x.at(at), tick(at))).collect(), name)
+        }
+    };
     let mut svg = open(&frame, caption, class);
-    svg += &axes(&frame, &ticks, &[], ("Share of the latency", ""));
+    svg += &axes(&frame, &ticks, &[], (name, ""));
     for (row, bar) in bars.iter().enumerate() {
         let top = frame.top + (BAR.0 + BAR.1) * row as f64;
         let middle = top + BAR.0 / 2.0 + 4.0;
         let sum: f64 = bar.parts.iter().sum();
         svg += &text(frame.left - 8.0, middle, "end", "name", &bar.name);
+        let whole = match length {
+            Length::Shares(_) => sum.max(f64::MIN_POSITIVE),
+            Length::Sums(_) => 1.0,
+        };
         let mut done = 0.0;
         for ((name, look), part) in parts.iter().zip(&bar.parts) {
-            let (from, to) = (
-                x.at(done / sum.max(f64::MIN_POSITIVE)),
-                x.at((done + part) / sum.max(f64::MIN_POSITIVE)),
-            );
+            let (from, to) = (x.at(done / whole), x.at((done + part) / whole));
             done += part;
             let tip = format!("{name} of {}: {}{unit}", bar.name, three(*part));
             let _ = write!(
@@ -60,4 +82,25 @@ pub fn draw(
         );
     }
     svg + "</svg>"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::palette::look;
+
+    #[test]
+    fn bars_are_as_long_as_each_other_or_as_their_figures() {
+        let caption = || Caption { id: "x".into(), title: "t".into(), description: "d".into() };
+        let parts = [("read", look(1)), ("write", look(2))];
+        let bar = |name: &str, parts: [f64; 2]| Bar { name: name.to_owned(), parts: parts.into() };
+        let bars = [bar("fast", [1.0, 1.0]), bar("slow", [1.0, 3.0])];
+        let drawn = |length| draw(&caption(), &parts, &bars, (length, " ms"), (236.0, "wide"));
+        // From 52 to 152: 100 pixels.
+        let shares = drawn(Length::Shares("share"));
+        assert!(shares.contains("M102.0 28.0H152.0") && shares.contains("M77.0 64.0H152.0"), "{shares}");
+        let sums = drawn(Length::Sums("time"));
+        assert!(sums.contains("M77.0 28.0H102.0") && sums.contains("M77.0 64.0H152.0"), "{sums}");
+        assert!(sums.contains("write of slow: 3.00 ms"), "{sums}");
+    }
 }

@@ -96,8 +96,9 @@ impl TryFrom<Vec<(u32, u64)>> for Histogram {
     fn try_from(filled: Vec<(u32, u64)>) -> Result<Self, String> {
         let mut histogram = Histogram::default();
         for (bucket, count) in filled {
-            // The bound keeps sums of counts from overflow.
-            if bucket as usize >= BUCKETS || count >> 48 > 0 {
+            // One count per bucket, with a bound: sums of them must not overflow.
+            let again = histogram.counts.get(bucket as usize).is_some_and(|&count| count > 0);
+            if bucket as usize >= BUCKETS || count >> 48 > 0 || again {
                 return Err(format!("no histogram has {count} in bucket {bucket}"));
             }
             histogram.add(bucket as usize, count);
@@ -150,6 +151,8 @@ mod tests {
         [3, 3, 70_000].iter().for_each(|&ns| histogram.record(ns));
         let text = serde_json::to_string(&histogram).expect("json");
         assert_eq!(serde_json::from_str::<Histogram>(&text).expect("ours"), histogram);
-        assert!(serde_json::from_str::<Histogram>("[[896,1]]").is_err());
+        for other in ["[[896,1]]", "[[5,1],[5,1]]", "[[5,281474976710656]]"] {
+            assert!(serde_json::from_str::<Histogram>(other).is_err(), "{other}");
+        }
     }
 }

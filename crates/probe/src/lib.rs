@@ -1,7 +1,12 @@
 //! Which stage of a request varies: the profiler behind `curtail profile`.
 #![forbid(unsafe_code)]
 
+pub mod causes;
+pub mod compare;
 pub mod histogram;
+pub mod knobs;
 pub mod moments;
 pub mod profile;
 pub mod traces;
+pub mod rank;
+pub mod resample;

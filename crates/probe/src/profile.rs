@@ -99,7 +99,7 @@ pub struct Lost {
 impl Window {
     /// Adds a later window.
     pub fn merge(&mut self, later: &Window) {
-        self.length_ns += later.length_ns;
+        self.length_ns = self.length_ns.saturating_add(later.length_ns);
         self.moments.merge(&later.moments);
         let pairs = self.histograms.iter_mut().zip(&later.histograms);
         pairs.for_each(|(to, from)| to.merge(from));
@@ -179,7 +179,10 @@ impl Profile {
         for (at, window) in self.windows.iter().enumerate() {
             let fits = window.moments.is_of(self.values())
                 && window.histograms.len() == self.stages.len() + 1;
-            if !fits || window.moments.requests() == 0 || window.moments.requests() >> 48 > 0 {
+            // The bound keeps sums over windows from overflow.
+            let counts = window.histograms.iter().map(Histogram::count);
+            let large = counts.chain([window.moments.requests()]).any(|count| count >> 48 > 0);
+            if !fits || window.moments.requests() == 0 || large {
                 return Err(format!("windows[{at}] does not fit its {} stages", self.stages.len()));
             }
         }

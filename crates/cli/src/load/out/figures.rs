@@ -9,7 +9,7 @@ use crate::plot::curves::{Axis, Curve, Curves, draw};
 use crate::plot::distribution::{Latencies, Share, chart};
 use crate::plot::format::three;
 use crate::plot::palette::{Look, look};
-use crate::plot::stack::{self, Bar};
+use crate::plot::stack::{self, Bar, Length};
 
 /// The size, class and id suffix of a figure.
 type Size = (f64, f64, &'static str, &'static str);
@@ -142,7 +142,8 @@ impl Figures<'_> {
             title: "What the percentiles of the latency are made of".to_owned(),
             description: "The same figures are in the table, in milliseconds.".to_owned(),
         };
-        Some(stack::draw(&caption, &named, &bars, " ms", (size.0, size.2)))
+        let length = Length::Shares("Share of the latency");
+        Some(stack::draw(&caption, &named, &bars, (length, " ms"), (size.0, size.2)))
     }
 
     fn seconds(&self) -> Axis {

@@ -1,0 +1,184 @@
+//! Did it help? Two profiles side by side, each difference with its interval.
+//!
+//! A ratio's interval is the bootstrap's over the windows of both, which are drawn independently; on the logarithmic
+//! scale, so that neither profile is the special one.
+//!
+//! Cost: two resamples of moments, and two of a histogram per stage that both have.
+
+use serde::Serialize;
+
+use crate::profile::{Profile, Window};
+use crate::rank::spread;
+use crate::resample;
+
+/// Fewer requests have fewer than ten above their p99.
+pub const REQUESTS_MIN: u64 = 1_000;
+/// Offered rates that differ by more are not the same load.
+pub const RATE_TOLERANCE: f64 = 0.05;
+
+/// What changed from A to B.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Of the whole request.
+    pub total: Row,
+    /// Of the stages that both have, in the order of A.
+    pub stages: Vec<Row>,
+    /// Stages that only A has.
+    pub only_a: Vec<String>,
+    /// Stages that only B has.
+    pub only_b: Vec<String>,
+    /// What speaks against comparing them.
+    pub warnings: Vec<Warning>,
+}
+
+/// How a stage changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What it is called.
+    pub name: String,
+    /// Its mean.
+    pub mean_ns: Change,
+    /// Its standard deviation.
+    pub sd_ns: Change,
+    /// Its median.
+    pub p50_ns: Change,
+    /// Its 99th percentile.
+    pub p99_ns: Change,
+}
+
+/// How a figure changed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Change {
+    /// In A.
+    pub a: f64,
+    /// In B.
+    pub b: f64,
+    /// B over A.
+    pub ratio: f64,
+    /// The 95 % interval of the ratio; none where there are too few windows.
+    pub ratio_ci95: Option<[f64; 2]>,
+    /// If B is better.
+    pub verdict: Verdict,
+}
+
+/// If B is better than A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// B is lower, and chance does not explain it.
+    Better,
+    /// B is higher, and chance does not explain it.
+    Worse,
+    /// The difference may be chance.
+    NoDifference,
+    /// Too few windows to say.
+    Unknown,
+}
+
+/// What speaks against a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "fields are what their names say")]
+pub enum Warning {
+    /// A percentile of so few is chance.
+    FewRequests { profile: char, requests: u64 },
+    /// One was slowed down more by measuring, or not at all.
+    SamplingDiffers { a: Option<u32>, b: Option<u32> },
+    /// They did not have the same load, in stamped requests per second.
+    RatesDiffer { a: f64, b: f64 },
+}
+
+/// Compares profiles with the windows that they have; `seed` decides the resamples.
+#[must_use]
+pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Comparison {
+    let find = |name: &String| b.stages.iter().position(|other| other == name);
+    let pairs = a.stages.iter().enumerate().filter_map(|(at, name)| Some((at, find(name)?)));
+    let pairs: Vec<_> = pairs.chain([(a.stages.len(), b.stages.len())]).collect();
+    let windows = a.windows.len().min(b.windows.len());
+    let [of_a, of_b] = [(a, 0), (b, 1)].map(|(profile, side)| {
+        let places: Vec<usize> =
+            pairs.iter().map(|pair| if side == 0 { pair.0 } else { pair.1 }).collect();
+        // The same draws for both would make them depend on each other.
+        parts(profile, &places, seed.wrapping_add(side))
+    });
+    let mut rows = pairs.iter().zip(of_a.iter().zip(&of_b)).map(|(&(at, _), (a_part, b_part))| {
+        let change = |figure: usize| change(a_part, b_part, figure, windows);
+        let name = a.stages.get(at).map_or("total", String::as_str).to_owned();
+        let [mean_ns, sd_ns, p50_ns, p99_ns] = [0, 1, 2, 3].map(change);
+        Row { name, mean_ns, sd_ns, p50_ns, p99_ns }
+    });
+    let stages: Vec<Row> = rows.by_ref().take(pairs.len() - 1).collect();
+    let only = |these: &Profile, others: &Profile| {
+        these.stages.iter().filter(|name| !others.stages.contains(name)).cloned().collect()
+    };
+    Comparison {
+        total: rows.next().expect("the total is the last pair"),
+        stages,
+        only_a: only(a, b),
+        only_b: only(b, a),
+        warnings: warnings(a, b),
+    }
+}
+
+/// Mean, standard deviation, p50 and p99, and those of the resamples.
+struct Part {
+    points: [f64; 4],
+    resampled: Vec<[f64; 4]>,
+}
+
+/// Of stages, or of the total, which comes after the last stage.
+fn parts(profile: &Profile, places: &[usize], seed: u64) -> Vec<Part> {
+    let whole: Window = profile.whole();
+    let value = |at: usize| if at == profile.stages.len() { profile.total() } else { at };
+    let windows = &profile.windows;
+    let moments = resample::moments(windows, seed, |of| {
+        let figures = |&at: &usize| (of.mean(value(at)), of.variance(value(at)).sqrt());
+        places.iter().map(figures).collect::<Vec<_>>()
+    });
+    let of = |(nth, &at): (usize, &usize)| {
+        let spread = spread(&whole, value(at), at);
+        let [p50, p99] = [spread.p50_ns, spread.p99_ns].map(|ns| ns.unwrap_or(f64::NAN));
+        let quantiles = resample::quantiles(windows, at, seed, [0.5, 0.99]);
+        let resampled = moments.iter().zip(quantiles).map(|(of, [p50, p99])| {
+            let (mean, sd) = of[nth];
+            [mean, sd, p50, p99]
+        });
+        Part { points: [spread.mean_ns, spread.sd_ns, p50, p99], resampled: resampled.collect() }
+    };
+    places.iter().enumerate().map(of).collect()
+}
+
+fn change(a: &Part, b: &Part, figure: usize, windows: usize) -> Change {
+    let ratio = b.points[figure] / a.points[figure];
+    let both = a.resampled.iter().zip(&b.resampled);
+    let logs = both.map(|(a, b)| (b[figure] / a[figure]).ln()).collect();
+    let ratio_ci95 = resample::interval(ratio.ln(), logs, windows).map(|ends| ends.map(f64::exp));
+    let verdict = match ratio_ci95 {
+        Some([_, high]) if high < 1.0 => Verdict::Better,
+        Some([low, _]) if low > 1.0 => Verdict::Worse,
+        Some(_) => Verdict::NoDifference,
+        None => Verdict::Unknown,
+    };
+    Change { a: a.points[figure], b: b.points[figure], ratio, ratio_ci95, verdict }
+}
+
+fn warnings(a: &Profile, b: &Profile) -> Vec<Warning> {
+    let few = [('A', a), ('B', b)].map(|(profile, of)| (profile, of.requests()));
+    let few = few.into_iter().filter(|(_, requests)| *requests < REQUESTS_MIN);
+    let mut found: Vec<Warning> =
+        few.map(|(profile, requests)| Warning::FewRequests { profile, requests }).collect();
+    let [sampling_a, sampling_b] = [a, b].map(|of| of.cost.map(|cost| cost.one_in));
+    if sampling_a != sampling_b {
+        found.push(Warning::SamplingDiffers { a: sampling_a, b: sampling_b });
+        return found;
+    }
+    let rate = |of: &Profile| {
+        let length_ns: f64 = of.windows.iter().map(|window| window.length_ns as f64).sum();
+        of.requests() as f64 / length_ns * 1e9
+    };
+    let (a, b) = (rate(a), rate(b));
+    if (a - b).abs() > RATE_TOLERANCE * a.max(b) {
+        found.push(Warning::RatesDiffer { a, b });
+    }
+    found
+}

@@ -1,0 +1,97 @@
+//! What may make a stage vary less: control knobs, by cause.
+//!
+//! Source: document 004, part 2, "Finding A Control Knob" and the case studies, whose gains stand with the knob. A knob
+//! that fits another cause can hurt, so each says how `curtail profile --compare` shows whether it worked.
+
+use curtail_jitter::machine;
+use serde::Serialize;
+
+use crate::profile::Evidence;
+
+/// A control knob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Knob {
+    /// What it is called.
+    pub name: &'static str,
+    /// How to turn it.
+    pub how: &'static str,
+    /// What follows, and at which price.
+    pub expect: &'static str,
+    /// What the comparison of before and after shows if it worked.
+    pub test: &'static str,
+}
+
+const BATCHES: Knob = Knob {
+    name: "bounded batching",
+    how: "bound what is sent or read at once: the client's flush threshold (size and time), or the server's requests \
+          per event (memcached -R)",
+    expect: "on memcached, 24 to 26 % less mean and 34 to 40 % less tail; too small a bound costs packets, too large a \
+             one costs delay",
+    test: "sd and p99 of this stage fall, and p99 of the total; try a few bounds",
+};
+const BUDGETS: Knob = Knob {
+    name: "background work in budgets",
+    how: "do maintenance (eviction, flushes, compaction) on the workers, a little per request, with a budget that \
+          grows with the rate",
+    expect: "on memcached, 20 to 28 % less mean and 4 to 32 % less tail; each request pays a little",
+    test: "sd of this stage falls although its mean may rise, and p99 of the total falls",
+};
+const PINNING: Knob = Knob {
+    name: "pinning",
+    how: "bind each worker to a processor of its own (taskset -cp, or the server's setting), background threads to others",
+    expect: "on httpd, 15 to 50 % less mean and 19 to 52 % less tail; a pinned thread waits even if other processors \
+             are idle, and where batches were the cause it hurt by 12 %",
+    test: "sd of this stage and p99 of the total fall; p50 shows the price",
+};
+const PRIORITY: Knob = Knob {
+    name: "priority",
+    how: "run the workers before others: renice -n -5 -p PID, or SCHED_FIFO (chrt -f -p 1 TID)",
+    expect: "the queue for a processor gets short; what was before them waits, and with SCHED_FIFO may starve",
+    test: "p99 of this stage and of the total fall; look at what else runs there, too",
+};
+const POLLING: Knob = Knob {
+    name: "busy polling",
+    how: "poll before sleeping: sysctl net.core.busy_poll=50 and busy_read=50 (microseconds), or the server's own spin",
+    expect: "no sleep, so no wait for its end; it costs processor time, all of a processor if it never sleeps",
+    test: "mean, sd and p99 of this stage fall; other stages must not grow",
+};
+const INTERRUPTS: Knob = Knob {
+    name: "interrupt placement",
+    how: "take packets where the workers run, or next to them: /proc/irq/N/smp_affinity_list, or receive packet \
+          steering (/sys/class/net/DEV/queues/rx-N/rps_cpus)",
+    expect: "fewer moves between processors; a processor with too many interrupts delays its worker",
+    test: "sd of this stage falls, and p99 of the total",
+};
+const QUOTA: Knob = Knob {
+    name: "quota",
+    how: "raise or remove the limit of the control group (cpu.max), or allow bursts (cpu.max.burst)",
+    expect: "no more pauses of up to a period, 100 ms by default",
+    test: "p99 of all stages of the process falls",
+};
+const MEMORY: Knob = Knob {
+    name: "memory",
+    how: "keep the working set in memory: more of it, memory.low of the control group, or mlock",
+    expect: "no request reads pages from a disk",
+    test: "p99 of the stage that touches data falls",
+};
+
+/// Knobs for an evidence, the likeliest first.
+pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
+    match evidence {
+        Evidence::WakeUp => &[POLLING, PRIORITY, INTERRUPTS],
+        Evidence::RunQueue => &[BUDGETS, PRIORITY, PINNING],
+        Evidence::Blocked => &[BUDGETS],
+        Evidence::Remote => &[PINNING, INTERRUPTS],
+        Evidence::Batch => &[BATCHES],
+    }
+}
+
+/// Knobs for what the machine does; none for what has none.
+pub(crate) fn of_machine(cause: machine::Cause) -> &'static [Knob] {
+    match cause {
+        machine::Cause::Throttled => &[QUOTA],
+        machine::Cause::RunQueue => of(Evidence::RunQueue),
+        machine::Cause::MajorFaults => &[MEMORY],
+        _ => &[],
+    }
+}
