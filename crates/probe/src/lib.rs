@@ -7,6 +7,6 @@ pub mod histogram;
 pub mod knobs;
 pub mod moments;
 pub mod profile;
-pub mod traces;
 pub mod rank;
 pub mod resample;
+pub mod traces;

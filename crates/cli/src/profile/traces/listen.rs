@@ -65,7 +65,8 @@ async fn collect(
     let listener = TcpListener::bind(address).await.map_err(unheard)?;
     let bound = listener.local_addr().map_err(unheard)?;
     say::aside(format!(
-        "collecting traces; send them here: OTEL_EXPORTER_OTLP_ENDPOINT=http://{bound}"
+        "collecting traces; exporters send them here with OTEL_EXPORTER_OTLP_ENDPOINT=http://{bound} and \
+         OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
     ));
     let over = async {
         match duration {
