@@ -18,6 +18,7 @@ mod jitter;
 mod leaf;
 mod load;
 mod model;
+mod profile;
 mod progress;
 mod proxy;
 mod report;
@@ -48,7 +49,7 @@ use tokio::runtime::{Builder, Runtime};
 Exit codes, of every verb:
   0    done; also where the answer is no (advise), or a policy is unstable (sim, sweep)
   1    done, and the verdict is negative: a run of load that is invalid, a proxy that ended before
-       all connections had
+       all connections had, a profile that compares worse
   2    bad input; the message names the value and the fix
   3    the environment lacks something: a place to write, a port, memory, who reads stdout
   130  interrupted; what there was is written (servers end with 0: leaf, agent, proxy and stage,
@@ -74,6 +75,7 @@ enum Verb {
     Agent(agent::Args),
     Report(report::Args),
     Jitter(jitter::Args),
+    Profile(profile::Args),
     Leaf(leaf::Args),
     Completions(completions::Args),
     #[command(hide = true)]
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         Verb::Agent(args) => agent::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Jitter(args) => jitter::run(&args),
+        Verb::Profile(args) => profile::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Advise(args) => advise::run(&args),
         Verb::Sim(args) => sim::run(&args),

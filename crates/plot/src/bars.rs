@@ -83,10 +83,7 @@ mod tests {
             values: values.into(),
             interval,
         };
-        let all = [
-            bars("a<b", [0.75, f64::NAN], Some([0.5, 1.0])),
-            bars("c", [-0.25, 0.5], None),
-        ];
+        let all = [bars("a<b", [0.75, f64::NAN], Some([0.5, 1.0])), bars("c", [-0.25, 0.5], None)];
         let figures = [("variance", look(1)), ("mean", look(6))];
         let svg = draw(&caption, &figures, &all, "Share", (224.0, 100.0, "wide"));
         // From -0.5 at 100 to 1 at 200.

@@ -98,7 +98,10 @@ mod tests {
         let drawn = |length| draw(&caption(), &parts, &bars, (length, " ms"), (236.0, "wide"));
         // From 52 to 152: 100 pixels.
         let shares = drawn(Length::Shares("share"));
-        assert!(shares.contains("M102.0 28.0H152.0") && shares.contains("M77.0 64.0H152.0"), "{shares}");
+        assert!(
+            shares.contains("M102.0 28.0H152.0") && shares.contains("M77.0 64.0H152.0"),
+            "{shares}"
+        );
         let sums = drawn(Length::Sums("time"));
         assert!(sums.contains("M77.0 28.0H102.0") && sums.contains("M77.0 64.0H152.0"), "{sums}");
         assert!(sums.contains("write of slow: 3.00 ms"), "{sums}");

@@ -28,6 +28,7 @@ pub struct Comparison {
     /// Stages that only B has.
     pub only_b: Vec<String>,
     /// What speaks against comparing them.
+    #[serde(skip)]
     pub warnings: Vec<Warning>,
 }
 

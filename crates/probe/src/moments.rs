@@ -126,13 +126,14 @@ impl Moments {
         }
     }
 
-    /// If it could have been written by us: as many means and pairs as `values` needs, all finite.
+    /// If it could have been written by us: as many means and pairs as `values` needs, of 64-bit integers.
     pub(crate) fn is_of(&self, values: usize) -> bool {
-        let finite = |list: &[f64]| list.iter().all(|x| x.is_finite());
+        let most = u64::MAX as f64;
+        let within = |list: &[f64], most: f64| list.iter().all(|x| x.abs() <= most);
         self.mean.len() == values
             && self.comoment.len() == pairs(values)
-            && finite(&self.mean)
-            && finite(&self.comoment)
+            && within(&self.mean, most)
+            && within(&self.comoment, most * most * self.requests as f64)
     }
 
     /// Where the pair is, for `a` at most `b`.

@@ -173,10 +173,9 @@ fn guide(stages: &[Stage], variance: f64) -> Guide {
     let by_mean = top(stages.iter().map(|stage| stage.spread.mean_ns));
     match (stages.first(), by_mean) {
         (Some(first), Some(0)) if variance > 0.0 => Guide::Agree { stage: first.name.clone() },
-        (Some(first), Some(mean)) if variance > 0.0 => Guide::Disagree {
-            by_mean: stages[mean].name.clone(),
-            by_variance: first.name.clone(),
-        },
+        (Some(first), Some(mean)) if variance > 0.0 => {
+            Guide::Disagree { by_mean: stages[mean].name.clone(), by_variance: first.name.clone() }
+        }
         _ => Guide::Steady,
     }
 }

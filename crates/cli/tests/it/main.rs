@@ -14,6 +14,7 @@ mod load_outputs;
 mod lost_places;
 mod model;
 mod outputs;
+mod profile;
 mod sim;
 mod stage;
 mod sweep;

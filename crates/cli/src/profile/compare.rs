@@ -1,0 +1,166 @@
+//! `curtail profile --compare A B`: did the knob help?
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use curtail_probe::compare::{Change, Comparison, Row, Verdict, Warning, compare};
+use serde::Serialize;
+
+use super::args::Args;
+use super::read;
+use super::table::Unit;
+use crate::exit::Stop;
+use crate::plot::format::{NONE, and, count, three, three_or_none, whole_percent};
+use crate::say;
+use crate::table::{Group, Table, Tone};
+use crate::verdict::Typed;
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    a: Side,
+    b: Side,
+    #[serde(flatten)]
+    compared: &'a Comparison,
+    /// Of p99 of the total.
+    verdict: Typed<Kind>,
+    warnings: &'a [Typed<Warning>],
+}
+
+#[derive(Serialize)]
+struct Side {
+    profile: String,
+    target: String,
+    requests: u64,
+    windows: usize,
+}
+
+#[derive(Serialize)]
+struct Kind {
+    kind: Verdict,
+}
+
+pub(super) fn run(a: &Path, b: &Path, args: &Args) -> Result<ExitCode, Stop> {
+    let profiles = [read::profile(a)?, read::profile(b)?];
+    let compared = compare(&profiles[0], &profiles[1], args.seed.seed);
+    let of_warning = |warning: &Warning| Typed::new(*warning, warning_text(warning));
+    let warnings: Vec<_> = compared.warnings.iter().map(of_warning).collect();
+    let kind = compared.total.p99_ns.verdict;
+    let headline = headline(&compared);
+    let [side_a, side_b] = [(a, &profiles[0]), (b, &profiles[1])].map(|(path, of)| Side {
+        profile: path.display().to_string(),
+        target: of.target.clone(),
+        requests: of.requests(),
+        windows: of.windows.len(),
+    });
+    if args.output.json {
+        let verdict = Typed::new(Kind { kind }, headline);
+        let (compared, warnings) = (&compared, &warnings[..]);
+        let document = Document { a: side_a, b: side_b, compared, verdict, warnings };
+        say::result(crate::json(&document)?)?;
+    } else {
+        warnings.iter().for_each(|of| say::aside(format_args!("warning: {}", of.text)));
+        let color = say::colored(&std::io::stdout());
+        let sides = [('A', side_a), ('B', side_b)].map(|(name, of)| {
+            let (requests, profile) = (count(of.requests), say::plain(&of.profile));
+            format!("{name}: {profile}, {requests} requests to {}\n", of.target)
+        });
+        let table = table(&compared).text(color);
+        let good = [(Verdict::Better, true), (Verdict::Worse, false)];
+        let good = good.into_iter().find(|of| of.0 == kind).map(|of| of.1);
+        let verdict = say::verdict(&headline, good);
+        say::result(format_args!("{}\n{table}\n{}{verdict}", sides.concat(), notes(&compared)))?;
+    }
+    Ok(ExitCode::from(u8::from(kind == Verdict::Worse)))
+}
+
+fn words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NoDifference => "no difference beyond chance",
+        Verdict::Unknown => "too few windows to say",
+    }
+}
+
+fn headline(compared: &Comparison) -> String {
+    let Change { a, b, ratio, ratio_ci95, verdict } = compared.total.p99_ns;
+    let unit = Unit::of(compared.total.mean_ns.a);
+    let interval = ratio_ci95.map_or(String::new(), |ends| format!(" ({})", interval(ends)));
+    format!(
+        "p99 of the total: {} in A, {} in B, {} times as long{interval}: {}.",
+        unit.with(a),
+        unit.with(b),
+        three(ratio),
+        words(verdict)
+    )
+}
+
+fn interval(ends: [f64; 2]) -> String {
+    ends.map(three).join(" to ")
+}
+
+/// The total first, then the stages.
+fn table(compared: &Comparison) -> Table {
+    let head =
+        [("", ""), ("A", ""), ("B", ""), ("B over A", ""), ("95 % interval", ""), ("B is", "")];
+    let head = head.map(|(name, unit)| (name.to_owned(), unit.to_owned()));
+    let group = |of: &Row| {
+        let unit = Unit::of(of.mean_ns.a);
+        let figures =
+            [("mean", of.mean_ns), ("sd", of.sd_ns), ("p50", of.p50_ns), ("p99", of.p99_ns)];
+        let row = |(name, change): (&str, Change)| {
+            let tone = match change.verdict {
+                Verdict::Better => Tone::Best,
+                Verdict::Worse => Tone::Heading,
+                _ => Tone::Faint,
+            };
+            vec![
+                (format!("{name}, {}", unit.name), Tone::Plain),
+                (unit.bare(change.a), Tone::Plain),
+                (unit.bare(change.b), Tone::Plain),
+                (three_or_none(Some(change.ratio)), Tone::Plain),
+                (change.ratio_ci95.map_or(NONE.to_owned(), interval), Tone::Plain),
+                (words(change.verdict).to_owned(), tone),
+            ]
+        };
+        Group { heading: of.name.clone(), rows: figures.map(row).to_vec() }
+    };
+    let groups = [&compared.total].into_iter().chain(&compared.stages).map(group);
+    Table { head: head.to_vec(), groups: groups.collect() }
+}
+
+/// Stages that only one has, and how to read so many intervals.
+fn notes(compared: &Comparison) -> String {
+    let only = |name: &str, stages: &[String]| match stages {
+        [] => String::new(),
+        _ => format!("only {name} has {}\n", and(stages.iter().cloned())),
+    };
+    let intervals = 4 * (compared.stages.len() + 1);
+    only("A", &compared.only_a)
+        + &only("B", &compared.only_b)
+        + &format!("of {intervals} such intervals, 1 in 20 leaves out the truth\n\n")
+}
+
+fn warning_text(warning: &Warning) -> String {
+    match *warning {
+        Warning::FewRequests { profile, requests } => format!(
+            "{profile} has {} requests, too few for a p99 to trust: profile for longer",
+            count(requests)
+        ),
+        Warning::SamplingDiffers { a, b } => {
+            let of = |k: Option<u32>| k.map_or("no stamps".to_owned(), |k| format!("1/{k}"));
+            format!(
+                "sampling differs, so measuring slowed them down differently (A: {}, B: {}): profile both alike",
+                of(a),
+                of(b)
+            )
+        }
+        Warning::RatesDiffer { a, b } => format!(
+            "the loads differ by {} (A: {}/s, B: {}/s), and may make the difference: offer the same rate",
+            whole_percent((a - b).abs() / a.max(b)),
+            three(a),
+            three(b)
+        ),
+    }
+}

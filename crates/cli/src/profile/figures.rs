@@ -1,0 +1,198 @@
+//! The figures of the page: shares side by side, whole requests, and what changed over time.
+
+use curtail_probe::profile::{Profile, Whole, Window};
+use curtail_probe::rank::{Ranking, Stage, total_ns};
+
+use super::table::Unit;
+use crate::plot::axes::Caption;
+use crate::plot::bars::{self, Bars};
+use crate::plot::curves::{Axis, Curve, Curves, draw};
+use crate::plot::heat;
+use crate::plot::palette::{Look, look};
+use crate::plot::stack::{self, Bar, Length};
+
+/// Stages with the most of the variance; others are one.
+const STAGES_MAX: usize = 7;
+/// Slow requests that are drawn.
+const SLOW_MAX: usize = 20;
+/// Windows are merged until there are so few, at most.
+const COLUMNS_MAX: usize = 64;
+/// A percentile of fewer requests is chance.
+const P99_REQUESTS: u64 = 1_000;
+/// The size, class and id suffix of a figure, as in [`crate::plot::FIGURE_SIZES`].
+type Size = (f64, f64, &'static str, &'static str);
+
+/// The data to draw.
+pub(super) struct Figures<'a> {
+    profile: &'a Profile,
+    ranking: &'a Ranking,
+    unit: Unit,
+    /// Fewer and longer windows.
+    columns: Vec<Window>,
+}
+
+/// The shares of a stage, and how they look.
+pub(super) const SHARES: [(&str, usize); 2] =
+    [("share of the variance", 1), ("share of the mean", 6)];
+
+/// The percentiles over time.
+pub(super) const PERCENTILES: [(&str, usize, f64); 2] = [("p99", 1, 0.99), ("p50", 6, 0.5)];
+
+fn caption(id: &str, end: &str, title: &str) -> Caption {
+    let description = "The figures are in the table, and in profile.json.".to_owned();
+    Caption { id: format!("{id}{end}"), title: title.to_owned(), description }
+}
+
+/// A name as far as it fits.
+fn short(name: &str, size: Size) -> String {
+    let most = if size.2 == "narrow" { 13 } else { 22 };
+    match name.chars().count() > most {
+        true => name.chars().take(most - 1).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
+}
+
+/// Pixels for names.
+fn left(size: Size) -> f64 {
+    if size.2 == "narrow" { 108.0 } else { 176.0 }
+}
+
+impl<'a> Figures<'a> {
+    pub(super) fn new(profile: &'a Profile, ranking: &'a Ranking) -> Self {
+        let each = profile.windows.len().div_ceil(COLUMNS_MAX).max(1);
+        let columns = profile.windows.chunks(each).map(|windows| {
+            let mut merged = windows[0].clone();
+            windows[1..].iter().for_each(|later| merged.merge(later));
+            merged
+        });
+        let unit = Unit::of(ranking.total.mean_ns);
+        Self { profile, ranking, unit, columns: columns.collect() }
+    }
+
+    /// The stages with the most of the variance.
+    fn top(&self) -> &'a [Stage] {
+        &self.ranking.stages[..self.ranking.stages.len().min(STAGES_MAX)]
+    }
+
+    /// The share of the variance beside that of the mean.
+    pub(super) fn shares(&self, size: Size) -> Option<String> {
+        let all = self.top().iter().map(|of| Bars {
+            name: short(&of.name, size),
+            values: vec![of.variance_share, of.mean_share],
+            interval: of.variance_share_ci95,
+        });
+        let caption = caption("shares", size.3, "Shares of the stages in variance and mean");
+        let figures = SHARES.map(|(name, color)| (name, look(color)));
+        let all: Vec<Bars> = all.collect();
+        Some(bars::draw(
+            &caption,
+            &figures,
+            &all,
+            "Share of the total",
+            (size.0, left(size), size.2),
+        ))
+    }
+
+    /// The stages of whole requests in their order, with their colors; the last one is all others.
+    pub(super) fn parts(&self) -> Vec<(String, Look)> {
+        let mut top: Vec<&Stage> = self.top().iter().collect();
+        top.sort_by_key(|stage| stage.at);
+        let others = self.ranking.stages.len() > top.len();
+        let names = top.iter().map(|stage| stage.name.clone());
+        let names = names.chain(others.then(|| "all others".to_owned()));
+        names.zip(1..).map(|(name, color)| (name, look(color))).collect()
+    }
+
+    /// The slowest requests, and below them a usual one.
+    pub(super) fn requests(&self, size: Size) -> Option<String> {
+        let mut slow: Vec<&Whole> = self.profile.slow.iter().collect();
+        slow.sort_by_key(|whole| std::cmp::Reverse(total_ns(whole)));
+        slow.truncate(SLOW_MAX);
+        let mut usual: Vec<&Whole> = self.profile.sampled.iter().collect();
+        usual.sort_by_key(|whole| total_ns(whole));
+        let usual = usual.get(usual.len() / 2).map(|whole| ("median".to_owned(), *whole));
+        let slow = slow.into_iter().zip(1..).map(|(whole, nth)| (format!("slow {nth}"), whole));
+        let bars = slow.chain(usual).map(|(name, whole)| self.bar(name, whole));
+        let bars: Vec<Bar> = bars.collect();
+        if bars.is_empty() {
+            return None;
+        }
+        let parts = self.parts();
+        let parts: Vec<(&str, Look)> =
+            parts.iter().map(|(name, look)| (&name[..], *look)).collect();
+        let caption = caption("requests", size.3, "What the slowest requests took, by stage");
+        let name = format!("Time since the request came in, {}", self.unit.name);
+        let unit = format!(" {}", self.unit.name);
+        let length = (Length::Sums(&name), &unit[..]);
+        Some(stack::draw(&caption, &parts, &bars, length, (size.0, size.2)))
+    }
+
+    fn bar(&self, name: String, whole: &Whole) -> Bar {
+        let mut top: Vec<usize> = self.top().iter().map(|stage| stage.at).collect();
+        top.sort_unstable();
+        let of = |at: usize| whole.stages_ns[at] as f64 / self.unit.ns;
+        let others = (0..whole.stages_ns.len()).filter(|at| !top.contains(at)).map(of).sum();
+        let others = (whole.stages_ns.len() > top.len()).then_some(others);
+        Bar { name, parts: top.iter().map(|&at| of(at)).chain(others).collect() }
+    }
+
+    /// When the columns begin, in seconds; and the axis.
+    fn times(&self) -> (Axis, Vec<f64>) {
+        let starts = self.columns.iter().map(|window| window.start_ns as f64 / 1e9);
+        let end = self
+            .columns
+            .last()
+            .map_or(1.0, |last| last.start_ns.saturating_add(last.length_ns) as f64 / 1e9);
+        let mut axis = Axis::linear("Time since the begin, s", 0.0, end);
+        // A map ends where its last window does.
+        axis.ticks.retain(|tick| tick.0 <= end);
+        axis.ends.1 = if end > 0.0 { end } else { 1.0 };
+        (axis, starts.collect())
+    }
+
+    /// The standard deviation of each stage over time.
+    pub(super) fn heat(&self, size: Size) -> Option<String> {
+        let sd = |window: &Window, at| window.moments.variance(at).sqrt() / self.unit.ns;
+        let row = |of: &Stage| {
+            let values = self.columns.iter().map(|window| Some(sd(window, of.at)));
+            (short(&of.name, size), values.collect())
+        };
+        let rows: Vec<heat::Row> = self.top().iter().map(row).collect();
+        let (axis, starts) = self.times();
+        let caption = caption("heat", size.3, "Standard deviation of each stage over time");
+        let unit = format!(" {}", self.unit.name);
+        let place = (size.0, left(size), size.2);
+        (self.columns.len() > 1)
+            .then(|| heat::draw(&caption, (&axis, &starts), &rows, &unit, place))
+    }
+
+    /// Percentiles of the total over time.
+    pub(super) fn over_time(&self, size: Size) -> Option<String> {
+        let curves = PERCENTILES.map(|(name, color, q)| {
+            let known = self
+                .columns
+                .iter()
+                .filter(|window| q < 0.9 || window.moments.requests() >= P99_REQUESTS);
+            let points = known.filter_map(|window| {
+                let middle = window.start_ns as f64 + window.length_ns as f64 / 2.0;
+                let quantile = window.histograms.last()?.quantile(q)?;
+                Some((middle / 1e9, quantile / self.unit.ns))
+            });
+            Curve { name: name.to_owned(), look: look(color), points: points.collect() }
+        });
+        let highest = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
+        let highest = highest.fold(0.0, f64::max);
+        if curves.iter().all(|curve| curve.points.len() < 2) {
+            return None;
+        }
+        let chart = Curves {
+            caption: caption("time", size.3, "Percentiles of the total over time"),
+            x: self.times().0,
+            y: Axis::linear(&format!("Total, {}", self.unit.name), 0.0, highest),
+            right: &[],
+            curves: &curves,
+            size: (size.0, size.1),
+        };
+        Some(draw(&chart, size.2))
+    }
+}

@@ -1,0 +1,61 @@
+//! `curtail profile`: which stage varies, why, and whether a knob helped.
+
+mod args;
+mod compare;
+mod document;
+mod figures;
+mod files;
+mod page;
+mod read;
+mod table;
+
+use std::process::ExitCode;
+
+pub(crate) use args::Args;
+
+use curtail_probe::profile::Profile;
+use curtail_probe::rank::rank;
+
+use crate::exit::Stop;
+use crate::say;
+
+/// What to give, where nothing is.
+const WAYS: &str =
+    "say what to profile: --show PROFILE shows a saved one again, --compare A B compares two";
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    if let Some([a, b]) = args.compare.as_deref() {
+        return compare::run(a, b, args);
+    }
+    if let Some(path) = &args.show {
+        let profile = read::profile(path)?;
+        files::prepare(args, Some(path))?;
+        return conclude(&profile, args);
+    }
+    // Each other way begins with `files::prepare(args, None)`, so that nothing is measured in vain, and ends
+    // with `conclude`.
+    Err(Stop::BadInput(WAYS.to_owned()))
+}
+
+/// Ranks a finished profile, prints it, and writes the files of `--out`.
+pub(crate) fn conclude(profile: &Profile, args: &Args) -> Result<ExitCode, Stop> {
+    let profile = &read::plain(profile.clone());
+    profile.check().map_err(|why| Stop::Lacking(format!("{}: {why}", profile.target)))?;
+    if profile.windows.is_empty() {
+        let lost = table::lost(profile).map_or(String::new(), |lost| format!("; {lost}"));
+        return Err(Stop::Lacking(format!(
+            "{}: no request was seen from its first stage to its last{lost}; profile while there is load, or \
+             for longer",
+            profile.target
+        )));
+    }
+    let ranking = rank(profile, args.seed.seed);
+    // The result is printed even if the files cannot be written.
+    let written = files::write(profile, &ranking, args);
+    if args.output.json {
+        say::result(crate::json(&document::Document::new(profile, &ranking))?)?;
+    } else {
+        say::result(table::text(profile, &ranking))?;
+    }
+    written.map(|()| ExitCode::SUCCESS)
+}

@@ -1,0 +1,227 @@
+//! The result for people: the ranking, where it points, likely causes with their knobs, and what measuring cost.
+
+use curtail_probe::causes::{EXPLAINS_MIN, Pressure};
+use curtail_probe::knobs::Knob;
+use curtail_probe::profile::Profile;
+use curtail_probe::rank::{Guide, Ranking, SHARE_MIN, Spread, Stage};
+
+use crate::plot::format::{NONE, and, count, share, three_or_none, whole_percent};
+use crate::progress;
+use crate::say;
+use crate::table::Table;
+
+/// The unit of a report's times, by the mean of its total.
+#[derive(Clone, Copy)]
+pub(super) struct Unit {
+    pub(super) name: &'static str,
+    pub(super) ns: f64,
+}
+
+impl Unit {
+    pub(super) fn of(mean_ns: f64) -> Unit {
+        match mean_ns >= 1e6 {
+            true => Unit { name: "ms", ns: 1e6 },
+            false => Unit { name: "µs", ns: 1e3 },
+        }
+    }
+
+    /// A time without its unit.
+    pub(super) fn bare(self, ns: impl Into<Option<f64>>) -> String {
+        three_or_none(ns.into().map(|ns| ns / self.ns))
+    }
+
+    /// A time with its unit.
+    pub(super) fn with(self, ns: impl Into<Option<f64>>) -> String {
+        format!("{} {}", self.bare(ns), self.name)
+    }
+}
+
+pub(super) fn text(profile: &Profile, ranking: &Ranking) -> String {
+    let (color, width) = (say::colored(&std::io::stdout()), progress::width().clamp(40, 100));
+    let fill = |text: &str, indent: &str, first: &str| {
+        let options = textwrap::Options::new(width).subsequent_indent(indent);
+        textwrap::fill(&format!("{first}{text}"), options) + "\n"
+    };
+    let plain = |text: &str| fill(text, "", "");
+    let mut text =
+        format!("{}\n{}\n", plain(&summary(profile, ranking)), table(ranking).text(color));
+    text += &say::verdict(&plain(&guide(ranking)), None);
+    let mut seen = Vec::new();
+    for (heading, causes) in causes(ranking) {
+        text += &format!("\n{}", plain(&heading));
+        for (cause, knobs) in causes {
+            text += &fill(&cause, "    ", "  - ");
+            for knob in knobs {
+                let Knob { name, how, expect, test } = knob;
+                if seen.contains(name) {
+                    text += &format!("    * {name}, as above\n");
+                    continue;
+                }
+                seen.push(name);
+                text += &fill(&format!("{name}: {how}"), "      ", "    * ");
+                text += &fill(expect, "        ", "      expect: ");
+                text += &fill(test, "        ", "      compare: ");
+            }
+        }
+    }
+    let notes = cost(profile).into_iter().chain(lost(profile)).map(|note| plain(&note));
+    text += &format!("\n{}\n{}", plain(&next(ranking)), notes.collect::<String>());
+    text.trim_end().replace('\u{a0}', " ")
+}
+
+/// What was profiled.
+pub(super) fn summary(profile: &Profile, ranking: &Ranking) -> String {
+    let unit = Unit::of(ranking.total.mean_ns);
+    let Spread { mean_ns, p99_ns, .. } = ranking.total;
+    format!(
+        "{}: {} requests, {} on average, 99 % within {}",
+        profile.target,
+        count(ranking.requests),
+        unit.with(mean_ns),
+        unit.with(p99_ns)
+    )
+}
+
+/// A row per stage, and the total.
+pub(super) fn table(ranking: &Ranking) -> Table {
+    let unit = Unit::of(ranking.total.mean_ns);
+    let ns = |ns: f64| unit.bare(ns);
+    let interval = |of: &Stage| match of.variance_share_ci95 {
+        Some(ends) => ends.map(whole_percent).join(" to "),
+        None => NONE.to_owned(),
+    };
+    let row = |of: &Stage| {
+        let Spread { mean_ns, sd_ns, cv, p50_ns, p99_ns } = of.spread;
+        [
+            of.name.clone(),
+            whole_percent(of.variance_share),
+            interval(of),
+            whole_percent(of.own_share),
+            of.excess_share.map_or(NONE.to_owned(), whole_percent),
+            whole_percent(of.mean_share),
+            ns(mean_ns),
+            ns(sd_ns),
+            three_or_none(Some(cv)),
+            unit.bare(p50_ns),
+            unit.bare(p99_ns),
+        ]
+    };
+    let mut rows: Vec<_> = ranking.stages.iter().map(row).collect();
+    let Spread { mean_ns, sd_ns, cv, p50_ns, p99_ns } = ranking.total;
+    let [empty, also_empty, last] = [const { String::new() }; 3];
+    let whole = whole_percent(1.0 - ranking.unattributed_share);
+    let mean: f64 = ranking.stages.iter().map(|of| of.mean_share).sum();
+    let end =
+        [ns(mean_ns), ns(sd_ns), three_or_none(Some(cv)), unit.bare(p50_ns), unit.bare(p99_ns)];
+    let [mean_ns, sd_ns, cv, p50, p99] = end;
+    let mean = whole_percent(mean);
+    let total = "total".to_owned();
+    rows.push([total, whole, empty, also_empty, last, mean, mean_ns, sd_ns, cv, p50, p99]);
+    let head = [
+        ("stage", ""),
+        ("variance", "share"),
+        ("95 % interval", ""),
+        ("alone", "share"),
+        ("slowest", "share"),
+        ("mean", "share"),
+        ("mean", unit.name),
+        ("sd", unit.name),
+        ("cv", ""),
+        ("p50", unit.name),
+        ("p99", unit.name),
+    ];
+    Table::plain(head, rows)
+}
+
+/// Where mean and variance point.
+pub(super) fn guide(ranking: &Ranking) -> String {
+    let percent = |name: &str, of: fn(&Stage) -> f64| {
+        let stage = ranking.stages.iter().find(|stage| stage.name == name);
+        stage.map_or(NONE.to_owned(), |stage| whole_percent(of(stage)))
+    };
+    let mean = |name: &str| percent(name, |of| of.mean_share);
+    let variance = |name: &str| percent(name, |of| of.variance_share);
+    let mut text = match &ranking.guide {
+        Guide::Steady => return "All requests took equally long: nothing varies.".to_owned(),
+        Guide::Agree { stage } => format!(
+            "Mean and variance both point at {stage}: {} of the mean, {} of the variance.",
+            mean(stage),
+            variance(stage)
+        ),
+        Guide::Disagree { by_mean, by_variance } => format!(
+            "The mean points at {by_mean} ({} of it), the variance at {by_variance} ({} of it): begin with \
+             {by_variance}.",
+            mean(by_mean),
+            variance(by_variance)
+        ),
+    };
+    match ranking.first_in {
+        Some(first) if first < 0.95 => {
+            text += &format!(
+                " Which stage comes first may be chance: this one does in {} of the resamples; profile for \
+                 longer.",
+                whole_percent(first)
+            );
+        }
+        Some(_) => {}
+        None => text += " Too few windows of time to say how sure that is: profile for longer.",
+    }
+    text
+}
+
+/// Causes with their knobs, below what they are of.
+pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<(String, &'static [Knob])>)> {
+    let mut all = Vec::new();
+    for stage in ranking.stages.iter().filter(|stage| stage.variance_share >= SHARE_MIN) {
+        let causes = stage.causes.iter().map(|cause| {
+            let part = whole_percent(cause.explains);
+            (format!("{part} of its variance: {}", cause.text), cause.knobs)
+        });
+        let causes: Vec<_> = causes.collect();
+        let heading = match causes.is_empty() {
+            true => format!(
+                "{}: no evidence explains {} of its variance",
+                stage.name,
+                share(EXPLAINS_MIN)
+            ),
+            false => format!("{}, likely causes:", stage.name),
+        };
+        all.push((heading, causes));
+    }
+    let machine = |of: &Pressure| (of.text.clone(), of.knobs);
+    if !ranking.machine.is_empty() {
+        all.push(("the machine:".to_owned(), ranking.machine.iter().map(machine).collect()));
+    }
+    all
+}
+
+/// How to go on.
+pub(super) fn next(ranking: &Ranking) -> String {
+    let knobs = causes(ranking).into_iter().any(|(_, of)| of.iter().any(|of| !of.1.is_empty()));
+    let turn = if knobs { "turn one knob" } else { "change one thing" };
+    format!(
+        "What goes together need not be the cause: profile with --out before, {turn}, profile with --out after, \
+         then curtail profile --compare before after."
+    )
+}
+
+/// What measuring cost the target.
+pub(super) fn cost(profile: &Profile) -> Option<String> {
+    let of = profile.cost?;
+    let slices = match of.one_in {
+        0 | 1 => "every request was stamped".to_owned(),
+        k => format!("1 slice of time in {k} was stamped"),
+    };
+    Some(format!(
+        "stamping cost {:.0} ns per stamped request, {:.1} % of the mean time over all ({slices})",
+        of.ns_per_request,
+        of.share * 100.0
+    ))
+}
+
+/// What was not seen.
+pub(super) fn lost(profile: &Profile) -> Option<String> {
+    let lost = profile.lost.iter().filter(|of| of.count > 0);
+    let lost = and(lost.map(|of| format!("{} ({})", count(of.count), of.reason)));
+    (!lost.is_empty()).then(|| format!("not seen: {lost}"))
+}
