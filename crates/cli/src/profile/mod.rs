@@ -8,6 +8,7 @@ mod files;
 mod page;
 mod read;
 mod table;
+mod traces;
 
 use std::process::ExitCode;
 
@@ -20,8 +21,8 @@ use crate::exit::Stop;
 use crate::say;
 
 /// What to give, where nothing is.
-const WAYS: &str =
-    "say what to profile: --show PROFILE shows a saved one again, --compare A B compares two";
+const WAYS: &str = "say what to profile: --traces FILE… and --otlp IP:PORT traces; --show PROFILE shows a saved one again, \
+                    --compare A B compares two";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if let Some([a, b]) = args.compare.as_deref() {
@@ -31,6 +32,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         let profile = read::profile(path)?;
         files::prepare(args, Some(path))?;
         return conclude(&profile, args);
+    }
+    if args.traces.is_given() {
+        files::prepare(args, None)?;
+        let (profile, is_interrupted) = traces::profile(&args.traces, args.duration)?;
+        let code = conclude(&profile, args)?;
+        return Ok(if is_interrupted { ExitCode::from(130) } else { code });
     }
     // Each other way begins with `files::prepare(args, None)`, so that nothing is measured in vain, and ends
     // with `conclude`.

@@ -24,13 +24,13 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 #[command(next_help_heading = "Traces")]
 pub(super) struct TraceArgs {
     /// Files of traces, OTLP (JSON or protobuf) or Jaeger JSON, also gzipped; - is stdin
-    #[arg(long, value_name = "FILE", num_args = 1.., group = "target")]
+    #[arg(long, value_name = "FILE", num_args = 1.., group = "target", conflicts_with_all = ["show", "compare"])]
     pub(super) traces: Vec<PathBuf>,
     /// Listen here for OTLP over HTTP, until --duration has passed or Ctrl-C
-    #[arg(long, value_name = "IP:PORT", group = "target")]
+    #[arg(long, value_name = "IP:PORT", group = "target", conflicts_with_all = ["show", "compare"])]
     pub(super) otlp: Option<SocketAddr>,
     /// Traces that begin with this "service: operation" [default: the most frequent]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "target")]
     root: Option<String>,
     /// Operations that are stages of their own, those that vary most; the others are summed
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = within(&(1..=100)))]
@@ -45,17 +45,15 @@ impl TraceArgs {
 }
 
 /// The profile of the traces, and if a signal ended a wait that had an end.
-pub(super) fn profile(
-    args: &TraceArgs,
-    duration: Option<Duration>,
-) -> Result<(Profile, bool), Stop> {
+pub(super) fn profile(args: &TraceArgs, duration_ns: Option<u64>) -> Result<(Profile, bool), Stop> {
     let mut traces = Traces::new(Limits::default());
     for path in &args.traces {
         read(path, &mut traces)?;
     }
     let mut is_interrupted = false;
     if let Some(address) = args.otlp {
-        (traces, is_interrupted) = listen::listen(address, duration, traces)?;
+        (traces, is_interrupted) =
+            listen::listen(address, duration_ns.map(Duration::from_nanos), traces)?;
     }
     let (spans, _) = traces.counts();
     let profile = traces.profile(args.root.as_deref(), args.operations as usize);
