@@ -8,7 +8,7 @@ fn span(trace: u128, id: u64, parent: u64, name: &str, start_ns: u64, end_ns: u6
 
 /// A front that calls a store for 10 and a cache for 20 or 30.
 fn request(trace: u128, begin: u64) -> [Span; 3] {
-    let slow = if trace % 2 == 0 { 10 } else { 0 };
+    let slow = if trace.is_multiple_of(2) { 10 } else { 0 };
     [
         span(trace, 1, 0, "front: get", begin, begin + 40 + slow),
         span(trace, 2, 1, "store: find", begin + 5, begin + 15),
