@@ -109,12 +109,15 @@ impl<'d> Binary<'d> {
             return ": the compiler inlined it; mark one of its callers, or build it `noinline`"
                 .to_owned();
         }
-        let near = |other: &&String| {
-            let parts = [".isra", ".part", ".constprop", ".cold"];
+        let parts = [".isra", ".part", ".constprop", ".cold"];
+        let near = |other: &String| {
             let cut = parts.iter().filter_map(|part| other.find(part)).min().unwrap_or(other.len());
-            other[..cut] == *name || strsim::normalized_levenshtein(other, name) > 0.8
+            strsim::normalized_levenshtein(&other[..cut], name)
         };
-        let near: Vec<&str> = known.iter().filter(near).map(String::as_str).take(4).collect();
+        let near = known.iter().map(|other| (near(other), other.as_str()));
+        let mut near: Vec<(f64, &str)> = near.filter(|(near, _)| *near > 0.8).collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let near: Vec<&str> = near.into_iter().map(|(_, other)| other).take(4).collect();
         match near.is_empty() {
             true => "; see `nm` for those that there are".to_owned(),
             false => format!("; there is {}", near.join(", ")),

@@ -13,3 +13,4 @@ pub mod moments;
 pub mod profile;
 pub mod rank;
 pub mod resample;
+pub mod traces;

@@ -29,7 +29,11 @@ use crate::child::{self, Child};
 const MODULE: &str = "github.com/jaegertracing/jaeger";
 const VERSION: &str = "v1.62.0";
 /// Where Redis fails, and what is built in place of that.
-const FAILS: (&str, &str) = ("es.countTillError = 5", "es.countTillError = 1 << 62");
+const FAILS: (&str, &str) = ("es.countTillError = 5", "es.countTillError = config.RedisFails");
+/// What is built in addition.
+const KNOBS: &str = include_str!("../hotrod/knobs.go");
+/// So many calls of Redis are never made.
+const NEVER: &str = "1000000000000";
 /// Its services with the ports that they listen at and call, as the configurations have them.
 const SERVICES: [(&str, &[&str], u16); 4] = [
     ("frontend", &["-f", "18180", "-c", "18081", "-d", "18182", "-r", "18083"], 18180),
@@ -95,13 +99,13 @@ struct Outcome {
 #[error("SKIPPED: {0}")]
 pub(crate) struct Lacking(String);
 
-fn start(program: &Path) -> Command {
+pub(crate) fn start(program: &Path) -> Command {
     let mut command = child::command(program);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-fn spawn(command: &mut Command, port: u16) -> Result<Child> {
+pub(crate) fn spawn(command: &mut Command, port: u16) -> Result<Child> {
     let mut process = Child::spawn(command)?;
     let since = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -115,19 +119,20 @@ fn spawn(command: &mut Command, port: u16) -> Result<Child> {
 }
 
 /// The program, built where it is not there yet.
-fn hotrod(args: &Args) -> Result<PathBuf> {
-    if let Some(given) = &args.hotrod {
+pub(crate) fn build(given: Option<&Path>, dir: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(dir)?;
+    if let Some(given) = given {
         ensure!(given.is_file(), Lacking(format!("{} is no file", given.display())));
-        return Ok(given.clone());
+        return Ok(given.canonicalize()?);
     }
-    let built = args.dir.join("hotrod");
+    let built = dir.join("hotrod-knobs");
     if built.is_file() {
-        return Ok(built);
+        return Ok(built.canonicalize()?);
     }
     let from = format!("{MODULE}@{VERSION}");
-    let said: Value = serde_json::from_str(&go(&args.dir, &["mod", "download", "-json", &from])?)?;
+    let said: Value = serde_json::from_str(&go(dir, &["mod", "download", "-json", &from])?)?;
     let cached = said["Dir"].as_str().context("go does not say where the module is")?;
-    let copy = args.dir.join("jaeger");
+    let copy = dir.join("jaeger");
     // What go downloads cannot be written.
     let words = ["-rT", "--no-preserve=mode", cached];
     let copied = Command::new("cp").args(words).arg(&copy).status();
@@ -136,8 +141,9 @@ fn hotrod(args: &Args) -> Result<PathBuf> {
     let text = fs::read_to_string(&redis)?;
     ensure!(text.contains(FAILS.0), "{} is not that of {VERSION}", redis.display());
     fs::write(&redis, text.replace(FAILS.0, FAILS.1))?;
-    go(&copy, &["build", "-o", "../hotrod", "./examples/hotrod"])?;
-    Ok(built)
+    fs::write(copy.join("examples/hotrod/services/config/knobs.go"), KNOBS)?;
+    go(&copy, &["build", "-o", "../hotrod-knobs", "./examples/hotrod"])?;
+    Ok(built.canonicalize()?)
 }
 
 /// What go prints.
@@ -168,7 +174,7 @@ fn processes(args: &Args, hotrod: &Path, of: impl Fn(&str) -> String) -> Result<
         let mut command = start(hotrod);
         command.arg(name).args(ports).args(["-D", &args.query, "-W", "200"]);
         // There is no collector to send spans to.
-        command.env("OTEL_TRACES_SAMPLER", "always_off");
+        command.env("OTEL_TRACES_SAMPLER", "always_off").env("HOTROD_REDIS_FAILS", NEVER);
         all.push(spawn(&mut command, port)?);
     }
     for (name, text, port) in SIDECARS {
@@ -221,8 +227,7 @@ fn turn(args: &Args, floods: bool) -> Result<BTreeMap<&'static str, Tenants>> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    fs::create_dir_all(&args.dir)?;
-    let hotrod = hotrod(args)?.canonicalize()?;
+    let hotrod = build(args.hotrod.as_deref(), &args.dir)?;
     let mut outcomes = Vec::new();
     for sidecars in ["flow", "plain"] {
         let has_flow = sidecars == "flow";

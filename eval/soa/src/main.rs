@@ -3,6 +3,7 @@
 //! - `hotrod`: services in Go behind sidecars, live;
 //! - `layers`: what the layers of `curtail-flow` cost per hop;
 //! - `live`: the same files as real processes, over gRPC;
+//! - `traces`: which of the same services owns the variance, found by `curtail profile`;
 //! - `settle`: how fast the rates settle after a step in capacity or demand, by the depth and width of the graph.
 
 mod child;
@@ -10,6 +11,7 @@ mod hotrod;
 mod layers;
 mod live;
 mod settle;
+mod traces;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,8 @@ enum What {
     Live(live::Args),
     /// HotROD behind sidecars: three tenants beside one that floods
     Hotrod(hotrod::Args),
+    /// HotROD's traces: which service owns the variance, and after another one was made to vary
+    Traces(traces::Args),
     /// How fast rates settle after a step
     Settle(settle::Args),
 }
@@ -39,6 +43,7 @@ fn main() -> anyhow::Result<ExitCode> {
         What::Layers(args) => layers::run(&args),
         What::Live(args) => live::run(&args),
         What::Hotrod(args) => hotrod::run(&args),
+        What::Traces(args) => traces::run(&args),
         What::Settle(args) => settle::run(&args),
     };
     match done {

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::traces::TraceArgs;
 use crate::args::{Json, Seed};
+use crate::load::span;
 
 /// Find the stage that makes the tail: what varies, what likely causes that, and which knob to turn.
 ///
@@ -14,6 +16,8 @@ use crate::args::{Json, Seed};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
+  curtail profile --traces spans.jsonl --out before
+  curtail profile --otlp 127.0.0.1:4318 --duration 60s
   curtail profile --show before
   curtail profile --compare before after
   curtail sim --shards 5 --utilization 0.3 --service-time file:before/total.txt
@@ -23,6 +27,11 @@ it is worse.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) measure: super::measure::Args,
+    #[command(flatten)]
+    pub(super) traces: TraceArgs,
+    /// Profile for so long [default: a server 10s, after calibration; traces that arrive until Ctrl-C]
+    #[arg(short, long, value_name = "SPAN", value_parser = span, conflicts_with = "traces")]
+    pub(super) duration: Option<u64>,
     /// Show a profile again: profile.json of --out, or its directory
     #[arg(long, value_name = "PROFILE", conflicts_with = "compare", help_heading = SAVED)]
     pub(super) show: Option<PathBuf>,

@@ -12,18 +12,15 @@ use crate::load::{percent, span};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Profile the server that is this process, with its children (as root)
-    #[arg(long, value_name = "PID", help_heading = SERVER)]
+    #[arg(long, value_name = "PID", conflicts_with = "target", help_heading = SERVER)]
     pub(super) pid: Option<u32>,
     /// Only connections to this port; without --pid, of the server that listens on it
-    #[arg(long, value_name = "PORT", help_heading = SERVER)]
+    #[arg(long, value_name = "PORT", conflicts_with = "target", help_heading = SERVER)]
     pub(super) port: Option<u16>,
     /// What a request passes in the server: memcached, httpd, nginx, redis, a TOML file, or none (only what the kernel
     /// sees); without, what fits the process's name
     #[arg(long, value_name = "NAME|FILE", help_heading = SERVER)]
     pub(super) app: Option<String>,
-    /// How long, after a calibration of up to a second
-    #[arg(short, long, value_name = "SPAN", value_parser = span, default_value = "10s", help_heading = SERVER)]
-    pub(super) duration: u64,
     /// Stamp so many slices of time that the cost stays below a share of the requests' time, or one slice in k
     #[arg(long, value_name = "SHARE|1/K", value_parser = sampling, default_value = "5%", help_heading = SERVER)]
     pub(super) sampling: Sampling,
@@ -36,6 +33,13 @@ pub(crate) struct Args {
     /// Attach a probe even where the kernel must execute a copy of the instruction, at some microseconds a call
     #[arg(long, help_heading = SERVER)]
     pub(super) allow_slow_probes: bool,
+}
+
+impl Args {
+    /// Is it a running server that is to be profiled?
+    pub(super) fn is_given(&self) -> bool {
+        self.pid.is_some() || self.port.is_some()
+    }
 }
 
 const SERVER: &str = "A running server";
@@ -83,9 +87,9 @@ fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
     read.map_err(|error| Stop::BadInput(format!("{}: {error}", path.display())))
 }
 
-/// Profiles the server that the arguments name.
+/// Profiles the server that the arguments name; true if a signal ended it.
 #[cfg(not(all(feature = "ebpf", target_os = "linux")))]
-pub(super) fn measure(_: &Args) -> Result<Profile, Stop> {
+pub(super) fn measure(_: &Args, _: u64) -> Result<(Profile, bool), Stop> {
     let why = "this curtail stamps no requests of running servers: it is built without eBPF; build it on Linux by \
                `cargo build --release --features ebpf`";
     Err(Stop::Lacking(why.to_owned()))
@@ -109,7 +113,10 @@ mod live {
     use crate::say;
     use crate::signals::Termination;
 
-    pub(in super::super) fn measure(args: &Args) -> Result<Profile, Stop> {
+    pub(in super::super) fn measure(
+        args: &Args,
+        duration_ns: u64,
+    ) -> Result<(Profile, bool), Stop> {
         let target = Target::find(pid(args)?, args.port).map_err(refused)?;
         let (app, is_guess) = app(args.app.as_deref(), &target.name)?;
         let options = |app| Options {
@@ -119,7 +126,7 @@ mod live {
                 Sampling::Share(share) => curtail_probe::live::Sampling::Share(share),
             },
             slice: Duration::from_nanos(args.slice),
-            duration: Duration::from_nanos(args.duration),
+            duration: Duration::from_nanos(duration_ns),
             connections: args.connections,
             allow_slow: args.allow_slow_probes,
         };
@@ -138,7 +145,7 @@ mod live {
         bar.set_message("calibrating");
         let profile = session.run(&stop, |so_far| bar.set_message(summary(so_far)));
         bar.finish_and_clear();
-        profile.map_err(refused)
+        Ok((profile.map_err(refused)?, stop.load(Ordering::Relaxed)))
     }
 
     fn refused(error: LiveError) -> Stop {

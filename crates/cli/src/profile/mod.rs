@@ -9,6 +9,7 @@ mod measure;
 mod page;
 mod read;
 mod table;
+mod traces;
 
 use std::process::ExitCode;
 
@@ -21,8 +22,11 @@ use crate::exit::Stop;
 use crate::say;
 
 /// What to give, where nothing is.
-const WAYS: &str = "say what to profile: --pid PID or --port PORT a running server; --show PROFILE shows a saved \
-                    one again, --compare A B compares two";
+const WAYS: &str = "say what to profile: --pid PID or --port PORT a running server; --traces FILE… and --otlp IP:PORT \
+                    traces; --show PROFILE shows a saved one again, --compare A B compares two";
+
+/// How long a server is profiled.
+const SERVER_NS: u64 = 10_000_000_000;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if let Some([a, b]) = args.compare.as_deref() {
@@ -33,12 +37,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         files::prepare(args, Some(path))?;
         return conclude(&profile, args);
     }
-    if args.measure.pid.is_none() && args.measure.port.is_none() {
+    let is_server = args.measure.is_given();
+    if !is_server && !args.traces.is_given() {
         return Err(Stop::BadInput(WAYS.to_owned()));
     }
     // First, so that nothing is measured in vain.
     files::prepare(args, None)?;
-    conclude(&measure::measure(&args.measure)?, args)
+    let (profile, is_interrupted) = match is_server {
+        true => measure::measure(&args.measure, args.duration.unwrap_or(SERVER_NS))?,
+        false => traces::profile(&args.traces, args.duration)?,
+    };
+    let code = conclude(&profile, args)?;
+    Ok(if is_interrupted { ExitCode::from(130) } else { code })
 }
 
 /// Ranks a finished profile, prints it, and writes the files of `--out`.

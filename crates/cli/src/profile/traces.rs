@@ -1,0 +1,106 @@
+//! Profiles of traces: from files, or from what exporters send.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use curtail_probe::profile::Profile;
+use curtail_probe::traces::parse::parse;
+use curtail_probe::traces::{Limits, Traces, TracesError};
+use flate2::read::MultiGzDecoder;
+
+use crate::args::within;
+use crate::exit::Stop;
+
+mod listen;
+
+/// The largest file, unpacked.
+const FILE_BYTES_MAX: u64 = 512 << 20;
+
+/// Where traces come from, and which of them count.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Traces")]
+pub(super) struct TraceArgs {
+    /// Files of traces, OTLP (JSON or protobuf) or Jaeger JSON, also gzipped; - is stdin
+    #[arg(long, value_name = "FILE", num_args = 1.., group = "target", conflicts_with_all = ["show", "compare"])]
+    pub(super) traces: Vec<PathBuf>,
+    /// Listen here for OTLP over HTTP, until --duration has passed or Ctrl-C
+    #[arg(long, value_name = "IP:PORT", group = "target", conflicts_with_all = ["show", "compare"])]
+    pub(super) otlp: Option<SocketAddr>,
+    /// Traces that begin with this "service: operation" [default: the most frequent]
+    #[arg(long, value_name = "NAME", requires = "target")]
+    root: Option<String>,
+    /// Operations that are stages of their own, those that vary most; the others are summed
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = within(&(1..=100)))]
+    operations: u32,
+}
+
+impl TraceArgs {
+    /// Is it traces that are to be profiled?
+    pub(super) fn is_given(&self) -> bool {
+        !self.traces.is_empty() || self.otlp.is_some()
+    }
+}
+
+/// The profile of the traces, and if a signal ended a wait that had an end.
+pub(super) fn profile(args: &TraceArgs, duration_ns: Option<u64>) -> Result<(Profile, bool), Stop> {
+    let mut traces = Traces::new(Limits::default());
+    for path in &args.traces {
+        read(path, &mut traces)?;
+    }
+    let mut is_interrupted = false;
+    if let Some(address) = args.otlp {
+        (traces, is_interrupted) =
+            listen::listen(address, duration_ns.map(Duration::from_nanos), traces)?;
+    }
+    let (spans, _) = traces.counts();
+    let profile = traces.profile(args.root.as_deref(), args.operations as usize);
+    let profile = profile.map_err(|error| match error {
+        TracesError::Empty if args.otlp.is_some() => Stop::Lacking(format!(
+            "no span arrived ({spans}); point exporters at it, with OTEL_EXPORTER_OTLP_ENDPOINT"
+        )),
+        TracesError::Empty => Stop::BadInput(format!("--traces: {error}; export some first")),
+        error => Stop::BadInput(format!("--root: {error}")),
+    })?;
+    Ok((profile, is_interrupted))
+}
+
+/// Adds the spans of a file.
+fn read(path: &Path, traces: &mut Traces) -> Result<(), Stop> {
+    let refused =
+        |why: &dyn std::fmt::Display| Stop::BadInput(format!("{}: {why}", path.display()));
+    let source: Box<dyn Read> = match path.to_str() {
+        Some("-") => Box::new(io::stdin()),
+        _ => Box::new(
+            File::open(path).map_err(|error| refused(&format!("{error}; check the path")))?,
+        ),
+    };
+    let bytes = bounded(source, FILE_BYTES_MAX).map_err(|error| refused(&error))?;
+    let bytes = match bytes[..] {
+        [0x1f, 0x8b, ..] => unzip(&bytes, FILE_BYTES_MAX).map_err(|error| refused(&error))?,
+        _ => bytes,
+    };
+    let spans = parse(&bytes).map_err(|error| refused(&error))?;
+    spans.iter().for_each(|span| traces.add(span));
+    Ok(())
+}
+
+/// What gzip packed.
+fn unzip(bytes: &[u8], max: u64) -> io::Result<Vec<u8>> {
+    bounded(MultiGzDecoder::new(bytes), max)
+}
+
+/// All bytes, unless they are more.
+fn bounded(source: impl Read, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        return Err(io::Error::other(format!("it has more than {max} bytes; split it")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

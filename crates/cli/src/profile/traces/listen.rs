@@ -1,0 +1,168 @@
+//! An endpoint for OTLP over HTTP: `POST /v1/traces`, in protobuf or JSON, also gzipped.
+//!
+//! Bounds: [`CONNECTIONS_MAX`] connections, others wait in the backlog; [`BODY_BYTES_MAX`] per export, packed and
+//! unpacked; one export is parsed at a time; spans are bounded by [`Traces`].
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use curtail_http1::server::{Connection, Request, ServerError};
+use curtail_http1::{Limits, Timeouts};
+use curtail_probe::traces::Traces;
+use curtail_probe::traces::parse::{json, protobuf};
+use indicatif::ProgressBar;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::unzip;
+use crate::exit::Stop;
+use crate::signals::Termination;
+use crate::{progress, say};
+
+const CONNECTIONS_MAX: usize = 256;
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// After an accept that failed, for lack of file descriptors say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+const PROTOBUF: &str = "application/x-protobuf";
+const JSON: &str = "application/json";
+
+#[derive(Clone)]
+struct Collector {
+    traces: Arc<Mutex<Traces>>,
+    shown: ProgressBar,
+}
+
+/// A status, a content type, and a body.
+type Reply = (u16, &'static str, String);
+
+/// Collects what arrives until the time is over or a signal comes, and says if that came too early.
+pub(super) fn listen(
+    address: SocketAddr,
+    duration: Option<Duration>,
+    traces: Traces,
+) -> Result<(Traces, bool), Stop> {
+    let runtime = crate::runtime()?;
+    let collector = Collector { traces: Arc::new(Mutex::new(traces)), shown: progress::spinner() };
+    let is_interrupted = runtime.block_on(collect(address, duration, &collector));
+    // Ends the connections, also while one is in an export.
+    drop(runtime);
+    collector.shown.finish_and_clear();
+    let mut traces = collector.traces.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok((std::mem::take(&mut traces), is_interrupted?))
+}
+
+async fn collect(
+    address: SocketAddr,
+    duration: Option<Duration>,
+    collector: &Collector,
+) -> Result<bool, Stop> {
+    let unheard = |error| Stop::Lacking(format!("--otlp: cannot listen at {address}: {error}"));
+    // Before the address is announced: a signal must not find us unprepared.
+    let mut ending = Termination::listen_at_terminal().map_err(unheard)?;
+    let listener = TcpListener::bind(address).await.map_err(unheard)?;
+    let bound = listener.local_addr().map_err(unheard)?;
+    say::aside(format!(
+        "collecting traces; exporters send them here with OTEL_EXPORTER_OTLP_ENDPOINT=http://{bound} and \
+         OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+    ));
+    let over = async {
+        match duration {
+            Some(duration) => sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut over = std::pin::pin!(over);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = &mut over => return Ok(false),
+            () = ending.next() => return Ok(duration.is_some()),
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(converse(stream, collector.clone()));
+                }
+                Err(_) => sleep(ACCEPT_PAUSE).await,
+            }
+        }
+    }
+}
+
+/// One exporter's requests, one after the other.
+async fn converse(stream: TcpStream, collector: Collector) {
+    let limits = Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() };
+    let mut client = Connection::new(stream, limits, Timeouts::default());
+    loop {
+        match client.next_request().await {
+            Ok(Some(request)) => {
+                let (status, kind, body) = collector.export(&request);
+                let headers = [("content-type", kind)];
+                if client.respond(status, headers, body.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => break,
+            Err(ServerError::Reject(reject)) => {
+                collector.refused();
+                if client.reject(&reject).await.is_err() {
+                    return;
+                }
+                break;
+            }
+            Err(_) => return,
+        }
+    }
+    client.close().await;
+}
+
+impl Collector {
+    fn export(&self, request: &Request) -> Reply {
+        let done = self.take(request);
+        done.unwrap_or_else(|(status, why)| {
+            self.refused();
+            (status, "text/plain; charset=utf-8", format!("{why}\n"))
+        })
+    }
+
+    fn take(&self, request: &Request) -> Result<Reply, (u16, String)> {
+        let head = &request.head;
+        if head.path_and_query() != "/v1/traces" {
+            return Err((404, "there is /v1/traces only".to_owned()));
+        }
+        if head.method() != "POST" {
+            return Err((405, "POST traces".to_owned()));
+        }
+        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let unpacked = match head.header("content-encoding") {
+            None | Some(b"identity") => None,
+            Some(b"gzip") => {
+                let unpacked = unzip(&request.body, BODY_BYTES_MAX as u64);
+                Some(unpacked.map_err(|error| (400, format!("gzip: {error}")))?)
+            }
+            Some(_) => return Err((415, "send gzip, or bytes as they are".to_owned())),
+        };
+        let bytes = unpacked.as_deref().unwrap_or(&request.body);
+        let kind = head.header("content-type").unwrap_or_default();
+        let (spans, kind, body) = match kind {
+            kind if kind.starts_with(JSON.as_bytes()) => (json(bytes), JSON, "{}"),
+            kind if kind.starts_with(PROTOBUF.as_bytes()) => (protobuf(bytes), PROTOBUF, ""),
+            _ => return Err((415, format!("send {PROTOBUF} or {JSON}"))),
+        };
+        let spans = spans.map_err(|error| (400, error.to_string()))?;
+        spans.iter().for_each(|span| traces.add(span));
+        let (held, seen) = traces.counts();
+        self.shown.set_message(format!("{seen} traces, {held} spans held; Ctrl-C concludes"));
+        Ok((200, kind, body.to_owned()))
+    }
+
+    fn refused(&self) {
+        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        traces.lose("requests that were refused", 1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

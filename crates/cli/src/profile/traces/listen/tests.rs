@@ -1,0 +1,102 @@
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::*;
+
+/// An export of one span, of which there are only ids.
+fn export() -> Vec<u8> {
+    let span = [&[0x0a, 16][..], &[1; 16], &[0x12, 8], &[2; 8]].concat();
+    [&[0x0a, 32, 0x12, 30, 0x12, 28][..], &span].concat()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(bytes).expect("memory");
+    gzip.finish().expect("memory")
+}
+
+/// What the collector responds to these requests, and what it has then.
+async fn responses(requests: &[(&str, Vec<u8>)]) -> (String, Traces) {
+    let traces = Arc::new(Mutex::new(Traces::new(curtail_probe::traces::Limits::default())));
+    let collector = Collector { traces: Arc::clone(&traces), shown: ProgressBar::hidden() };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("up");
+    let (stream, _) = listener.accept().await.expect("a client");
+    let serving = tokio::spawn(converse(stream, collector));
+    for (head, body) in requests {
+        let head = format!("{head}\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+        client.write_all(&[head.as_bytes(), body].concat()).await.expect("sent");
+    }
+    client.shutdown().await.expect("sent");
+    let mut said = String::new();
+    client.read_to_string(&mut said).await.expect("text");
+    serving.await.expect("no panic");
+    let mut traces = traces.lock().expect("no panic");
+    (said, std::mem::take(&mut traces))
+}
+
+#[tokio::test]
+async fn exports_are_taken_in_every_encoding() {
+    let json = br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"7","spanId":"8"}]}]}]}"#;
+    let post = "POST /v1/traces HTTP/1.1\r\ncontent-type:";
+    let (said, traces) = responses(&[
+        (&format!("{post} application/x-protobuf"), export()),
+        (&format!("{post} application/json; charset=utf-8"), json.to_vec()),
+        (
+            &format!(
+                "{post} application/x-protobuf\r\ncontent-encoding: gzip\r\nconnection: close"
+            ),
+            gzip(&export()),
+        ),
+    ])
+    .await;
+    assert_eq!(said.matches("HTTP/1.1 200").count(), 3, "{said}");
+    assert!(said.contains("content-type: application/json") && said.contains("{}"), "{said}");
+    assert_eq!(traces.counts(), (3, 2));
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_is_refused_and_counted() {
+    let post = "POST /v1/traces HTTP/1.1\r\ncontent-type:";
+    let kind = format!("{post} application/x-protobuf");
+    let refused = [
+        ("POST /v1/metrics HTTP/1.1", export(), "404"),
+        ("GET /v1/traces HTTP/1.1", Vec::new(), "405"),
+        ("POST /v1/traces HTTP/1.1", export(), "415"),
+        (&format!("{kind}\r\ncontent-encoding: zstd"), export(), "415"),
+        (&format!("{kind}\r\ncontent-encoding: gzip"), export(), "400"),
+        (&format!("{kind}\r\ncontent-encoding: gzip"), gzip(&vec![0; BODY_BYTES_MAX + 1]), "400"),
+        (&format!("{post} application/json"), b"{}".to_vec(), "400"),
+        (&kind, b"{}".to_vec(), "400"),
+    ];
+    for (head, body, status) in refused {
+        let head = format!("{head}\r\nconnection: close");
+        let (said, mut traces) = responses(&[(&head, body)]).await;
+        assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{head}: {said}");
+        assert_eq!(traces.counts(), (0, 0), "{head}");
+        // Only with a trace is there a profile to say it.
+        let mut span = curtail_probe::traces::Span::default();
+        (span.trace, span.id) = (1, 1);
+        traces.add(&span);
+        let profile = traces.profile(None, 1).expect("a trace");
+        assert_eq!(profile.lost[0].reason, "requests that were refused", "{head}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_that_is_too_long_is_refused_unread() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("up");
+    let (stream, _) = listener.accept().await.expect("a client");
+    let traces = Arc::default();
+    tokio::spawn(converse(stream, Collector { traces, shown: ProgressBar::hidden() }));
+    let head = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-length: 16777217\r\n\r\n";
+    client.write_all(head.as_bytes()).await.expect("sent");
+    client.shutdown().await.expect("sent");
+    let mut said = String::new();
+    client.read_to_string(&mut said).await.expect("text");
+    assert!(said.starts_with("HTTP/1.1 413"), "{said}");
+}

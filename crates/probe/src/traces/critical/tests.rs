@@ -1,0 +1,119 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Spans by id, parent, begin and end; the stage is the id.
+fn nodes(of: &[(u64, u64, u64, u64)]) -> Vec<Node> {
+    let node =
+        |&(id, parent, start_ns, end_ns)| Node { id, parent, stage: id as u32, start_ns, end_ns };
+    of.iter().map(node).collect()
+}
+
+/// The self times by stage, in the order of the path.
+fn times(of: &[(u64, u64, u64, u64)]) -> (Vec<(u32, u64)>, Flaws) {
+    let (path, flaws) = path(nodes(of)).expect("spans");
+    (path.parts.iter().map(|part| (part.stage, part.self_ns)).collect(), flaws)
+}
+
+#[test]
+fn children_in_sequence_are_all_on_the_path() {
+    let (times, flaws) =
+        times(&[(1, 0, 100, 200), (2, 1, 110, 130), (3, 1, 140, 190), (4, 3, 150, 160)]);
+    assert_eq!(times, [(1, 10 + 10 + 10), (2, 20), (3, 40), (4, 10)]);
+    assert_eq!(flaws, Flaws::default());
+}
+
+#[test]
+fn of_parallel_children_the_path_is_in_the_one_that_ends_last() {
+    // 3 was waited for; 2 ran beside it, and 4 before both.
+    let (times, _) = times(&[(1, 0, 0, 100), (2, 1, 25, 80), (3, 1, 30, 90), (4, 1, 0, 20)]);
+    assert_eq!(times, [(4, 20), (1, 10 + 10), (3, 60)]);
+}
+
+#[test]
+fn a_pool_of_workers_is_followed_through_the_one_that_ended_last() {
+    // Two workers: 2 then 4, 3 then 5. The last to end is 5, which began when 3 had ended.
+    let (times, _) =
+        times(&[(1, 0, 0, 100), (2, 1, 0, 40), (3, 1, 0, 50), (4, 1, 40, 90), (5, 1, 50, 100)]);
+    assert_eq!(times, [(3, 50), (5, 50)]);
+}
+
+#[test]
+fn an_end_that_is_recorded_late_does_not_hide_a_span() {
+    let (times, _) = times(&[(1, 0, 0, 20_000), (2, 1, 0, 10_010), (3, 1, 10_000, 20_000)]);
+    assert_eq!(times, [(2, 10_000), (3, 10_000)]);
+}
+
+#[test]
+fn clocks_that_disagree_are_clipped_and_counted() {
+    // 2 began before its parent and 3 ends after it; 4 is outside altogether.
+    let (times, flaws) =
+        times(&[(1, 0, 100, 200), (2, 1, 90, 150), (3, 1, 150, 230), (4, 1, 300, 400)]);
+    assert_eq!(times, [(2, 50), (3, 50)]);
+    assert_eq!(flaws, Flaws { clipped: 3, ..Flaws::default() });
+    let (backward, flaws) = self::times(&[(1, 0, 100, 200), (2, 1, 150, 120)]);
+    assert_eq!((backward, flaws.backward), (vec![(1, 100)], 1));
+}
+
+#[test]
+fn orphans_are_counted_and_the_root_is_the_span_without_a_parent() {
+    // 7 is missing, so 2 and its child 3 hang in the air. They began earlier, by a clock that is ahead.
+    let spans = [(1, 0, 100, 200), (2, 7, 50, 90), (3, 2, 60, 70), (4, 1, 120, 140)];
+    let (seen, flaws) = times(&spans);
+    assert_eq!((seen, flaws.orphans), (vec![(1, 80), (4, 20)], 2));
+    // Where all have parents, one whose parent is elsewhere is the root.
+    let (path, flaws) = path(nodes(&spans[1..3])).expect("spans");
+    assert_eq!((path.root, path.start_ns, flaws.orphans), (2, 50, 0));
+}
+
+#[test]
+fn cycles_of_parents_end() {
+    let (seen, flaws) = times(&[(1, 2, 0, 100), (2, 1, 10, 20)]);
+    assert_eq!((seen, flaws.orphans), (vec![(1, 90), (2, 10)], 0));
+    let (seen, flaws) = times(&[(1, 1, 0, 100)]);
+    assert_eq!((seen, flaws.orphans), (vec![(1, 100)], 0));
+    // Beside a root, a cycle is unreachable.
+    let (seen, flaws) = times(&[(1, 0, 0, 100), (2, 3, 10, 20), (3, 2, 10, 20)]);
+    assert_eq!((seen, flaws.orphans), (vec![(1, 100)], 2));
+}
+
+#[test]
+fn a_span_that_arrives_twice_counts_once() {
+    let (seen, flaws) = times(&[(1, 0, 0, 100), (2, 1, 10, 20), (2, 1, 10, 20), (1, 0, 0, 100)]);
+    assert_eq!((seen, flaws.duplicates), (vec![(1, 90), (2, 10)], 2));
+}
+
+#[test]
+fn times_may_be_as_large_as_they_can() {
+    let max = u64::MAX;
+    let (seen, _) = times(&[(1, 0, 0, max), (2, 1, 1, max - 1), (3, 2, max, max)]);
+    assert_eq!(seen, [(1, 2), (2, max - 2)]);
+}
+
+#[test]
+fn a_chain_may_be_long() {
+    let chain: Vec<_> = (1..=100_000).map(|id| (id, id - 1, id, 1_000_000 - id)).collect();
+    let (seen, _) = times(&chain);
+    assert_eq!(seen.len(), 100_000);
+}
+
+proptest! {
+    #[test]
+    fn self_times_add_up_to_the_duration_of_the_root(
+        spans in prop::collection::vec((1_u64..12, 0_u64..14, 0_u64..50, 0_u64..50, 0_u32..4), 1..14),
+        far in prop::bool::ANY,
+    ) {
+        let at = |ns: u64| if far { u64::MAX - ns } else { ns };
+        let node = |&(id, parent, a, b, stage)| Node { id, parent, stage, start_ns: at(a), end_ns: at(b) };
+        let spans: Vec<Node> = spans.iter().map(node).collect();
+        let (path, flaws) = path(spans.clone()).expect("spans");
+        let roots = spans.iter().filter(|span| span.stage == path.root && span.start_ns == path.start_ns);
+        let sum = path.parts.iter().map(|part| part.self_ns).sum::<u64>();
+        let mut lengths = roots.map(|root| root.end_ns.saturating_sub(root.start_ns));
+        prop_assert!(lengths.any(|length| length == sum));
+        prop_assert!(flaws.orphans + flaws.duplicates < spans.len() as u64);
+        let mut reversed = spans;
+        reversed.reverse();
+        prop_assert_eq!(super::path(reversed), Some((path, flaws)));
+    }
+}

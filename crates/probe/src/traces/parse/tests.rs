@@ -1,0 +1,147 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const OTLP: &str = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"n","value":{"intValue":"3"}},
+ {"key":"service.name","value":{"stringValue":"cart"}}]},"scopeSpans":[{"scope":{"name":"x"},"spans":[
+ {"traceId":"5B8EFFF798038103D269B633813FC60C","spanId":"EEE19B7EC3C1B174","parentSpanId":"EEE19B7EC3C1B173",
+  "name":"add","kind":2,"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":1544712661000000000,
+  "attributes":[{"key":"a","value":{"arrayValue":{"values":[{"stringValue":"b"}]}}}]},
+ {"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b173","parentSpanId":null}]}]}]}"#;
+
+const JAEGER: &str = r#"{"data":[{"traceID":"7f","spans":[
+ {"traceID":"7f","spanID":"a","operationName":"get","references":[],"startTime":1000,"duration":50,"processID":"p1",
+  "tags":[{"key":"k","type":"bool","value":true}],"logs":[]},
+ {"traceID":"7f","spanID":"b","operationName":"find","startTime":1010,"duration":20,"processID":"p2","references":[
+  {"refType":"CHILD_OF","traceID":"99","spanID":"1"},{"refType":"FOLLOWS_FROM","traceID":"7f","spanID":"c"},
+  {"refType":"CHILD_OF","traceID":"7f","spanID":"a"}]}],
+ "processes":{"p1":{"serviceName":"front","tags":[]},"p2":{"serviceName":"store"}}}],"total":0,"errors":null}"#;
+
+fn span(trace: u128, id: u64, parent: u64, name: (&str, &str), times: (u64, u64)) -> Span {
+    let (service, operation) = (name.0.to_owned(), name.1.to_owned());
+    Span { trace, id, parent, service, operation, start_ns: times.0, end_ns: times.1 }
+}
+
+/// The same as in `OTLP`, in protobuf, by hand: tags, lengths, and fields that are not ours.
+fn protobuf_of_otlp() -> Vec<u8> {
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        assert!(bytes.len() < 0x4000);
+        let length = [bytes.len() as u8 | 0x80, (bytes.len() >> 7) as u8];
+        [&[number << 3 | 2][..], &length, bytes].concat()
+    }
+    fn fixed(number: u8, value: u64) -> Vec<u8> {
+        [&[number << 3 | 1][..], &value.to_le_bytes()].concat()
+    }
+    let trace = field(1, &0x5B8E_FFF7_9803_8103_D269_B633_813F_C60C_u128.to_be_bytes());
+    let (parent, child) =
+        (0xEEE1_9B7E_C3C1_B173_u64.to_be_bytes(), 0xEEE1_9B7E_C3C1_B174_u64.to_be_bytes());
+    let times = [fixed(7, 1_544_712_660_000_000_000), fixed(8, 1_544_712_661_000_000_000)].concat();
+    let first = [trace.clone(), field(2, &child), field(3, b"state"), field(4, &parent)].concat();
+    let first =
+        [first, field(5, b"add"), vec![6 << 3, 2], times, field(9, &field(1, b"a"))].concat();
+    let second = [trace, field(2, &parent)].concat();
+    let spans = [field(1, &field(1, b"x")), field(2, &first), field(2, &second)].concat();
+    let number = [field(1, b"n"), field(2, &[3 << 3, 3])].concat();
+    let service = [field(1, b"service.name"), field(2, &field(1, b"cart"))].concat();
+    let resource = [field(1, &number), field(1, &service)].concat();
+    field(1, &[field(1, &resource), field(2, &spans)].concat())
+}
+
+fn expected() -> Vec<Span> {
+    let trace = 0x5B8E_FFF7_9803_8103_D269_B633_813F_C60C;
+    let (parent, child) = (0xEEE1_9B7E_C3C1_B173, 0xEEE1_9B7E_C3C1_B174);
+    let times = (1_544_712_660_000_000_000, 1_544_712_661_000_000_000);
+    vec![
+        span(trace, child, parent, ("cart", "add"), times),
+        span(trace, parent, 0, ("cart", ""), (0, 0)),
+    ]
+}
+
+#[test]
+fn otlp_is_the_same_in_json_and_in_protobuf() {
+    assert_eq!(parse(OTLP.as_bytes()).expect("json"), expected());
+    assert_eq!(parse(&protobuf_of_otlp()).expect("protobuf"), expected());
+}
+
+#[test]
+fn documents_may_follow_each_other() {
+    let lines = format!("{}\n{}\n", OTLP.replace('\n', ""), OTLP.replace('\n', ""));
+    assert_eq!(parse(lines.as_bytes()).expect("lines").len(), 4);
+    let after_a_line = format!("\n{OTLP}");
+    assert_eq!(parse(after_a_line.as_bytes()).expect("json"), expected());
+    let twice = protobuf_of_otlp().repeat(2);
+    assert_eq!(parse(&twice).expect("protobuf").len(), 4);
+}
+
+#[test]
+fn jaeger_has_microseconds_and_names_services_by_process() {
+    let spans = parse(JAEGER.as_bytes()).expect("jaeger");
+    let first = span(0x7f, 0xa, 0, ("front", "get"), (1_000_000, 1_050_000));
+    assert_eq!(spans, [first, span(0x7f, 0xb, 0xa, ("store", "find"), (1_010_000, 1_030_000))]);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let refused = |text: &str| parse(text.as_bytes()).expect_err(text).to_string();
+    let ids = refused(&OTLP.replace("EEE19B7EC3C1B174", "7uGbfsPBsXQ="));
+    assert!(
+        ids.contains("7uGbfsPBsXQ=") && ids.contains("32 hexadecimal digits, ")
+            || ids.contains("line 3"),
+        "{ids}"
+    );
+    let time = refused(&OTLP.replace("\"1544712660000000000\"", "\"yesterday\""));
+    assert!(time.contains("yesterday") && time.contains("line 4"), "{time}");
+    assert!(refused(&JAEGER.replace("1010", "-5")).contains("line 4"));
+    let metrics = refused(r#"{"resourceMetrics":[]}"#);
+    assert!(metrics.contains("document 1") && metrics.contains("not metrics"), "{metrics}");
+    assert!(refused(r#"{"data":null,"errors":[{"code":404}]}"#).contains("document 1"));
+    assert!(refused("traces").contains("neither JSON nor"));
+    assert!(refused(&JAEGER[..JAEGER.len() - 1]).contains("EOF"));
+}
+
+#[test]
+fn ids_that_cannot_be_are_none() {
+    let mut spans = Vec::new();
+    otlp::spans(protobuf_with_trace(&[1; 17]), &mut spans);
+    assert_eq!(spans[0].trace, 0);
+    let jaeger =
+        parse(JAEGER.replace("\"spanID\":\"a\"", "\"spanID\":\"xyz\"").as_bytes()).expect("jaeger");
+    assert_eq!((jaeger[0].id, jaeger[1].parent), (0, 0));
+}
+
+fn protobuf_with_trace(id: &[u8]) -> Vec<otlp::ResourceSpans> {
+    let span = [&[1 << 3 | 2, id.len() as u8][..], id].concat();
+    let span = [&[2 << 3 | 2, span.len() as u8][..], &span].concat();
+    let scope = [&[2 << 3 | 2, span.len() as u8][..], &span].concat();
+    let request = [&[1 << 3 | 2, scope.len() as u8][..], &scope].concat();
+    otlp::Request::decode(&request[..]).expect("protobuf").resource_spans
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = parse(&bytes);
+        let _ = json(&bytes);
+        let _ = protobuf(&bytes);
+    }
+
+    #[test]
+    fn damaged_documents_do_not_panic(
+        which in 0_usize..3,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+        is_cut in any::<bool>(),
+    ) {
+        let documents = [OTLP.as_bytes().to_vec(), JAEGER.as_bytes().to_vec(), protobuf_of_otlp()];
+        let mut bytes = documents[which].clone();
+        edits.into_iter().for_each(|(at, byte)| { let at = at.index(bytes.len()); bytes[at] = byte; });
+        if is_cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if let Ok(spans) = parse(&bytes) {
+            let mut traces = crate::traces::Traces::default();
+            spans.iter().for_each(|span| traces.add(span));
+            let _ = traces.profile(None, 3);
+        }
+    }
+}

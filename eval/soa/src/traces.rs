@@ -1,0 +1,148 @@
+//! HotROD's traces, as `curtail profile --otlp` ranks them, before and after another service was made to vary.
+//!
+//! Two HotRODs beside each other, all services of one in one process, get the same modest load. One is as it is: its
+//! database serves one query at a time, in 300 ms with a deviation of 30 ms; a call of Redis takes 10 ms with one of
+//! 2.5 ms, and a request makes ten in turn, of which every fifth fails after 20 ms more and is repeated: 12.5 calls and
+//! 175 ms. In the other, a call is drawn from a normal distribution whose part above zero has a mean of 14 ms, and fails
+//! without delay: 4 % of the calls take 326 ms, the others nothing, which is 175 ms per request again.
+//!
+//! Cost: seconds + 10, and two mostly idle processes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::child::Child;
+use crate::hotrod::{build, spawn, start};
+
+/// Until exporters have sent their last spans: they do so every second.
+const FLUSH_S: u32 = 4;
+/// From the profile's begin to the load's.
+const LEAD_S: u32 = 2;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The program; built with go where none is given
+    #[arg(long, value_name = "FILE")]
+    hotrod: Option<PathBuf>,
+    /// Where it is built
+    #[arg(long, value_name = "DIR", default_value = "out/hotrod")]
+    dir: PathBuf,
+    #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
+    curtail: PathBuf,
+    /// Requests per second: the database bears 3.3
+    #[arg(long, default_value_t = 0.8)]
+    rate: f64,
+    #[arg(long, default_value_t = 240)]
+    seconds: u32,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// One HotROD.
+struct Run {
+    name: &'static str,
+    /// The first of the ports that it and the profile listen at.
+    port: u16,
+    environment: &'static [(&'static str, &'static str)],
+}
+
+const RUNS: [Run; 2] = [
+    Run { name: "unmodified", port: 18480, environment: &[] },
+    Run {
+        name: "redis-varies",
+        port: 18490,
+        environment: &[
+            ("HOTROD_REDIS_GET_DELAY", "-1374.4ms"),
+            ("HOTROD_REDIS_GET_STD_DEV", "800ms"),
+        ],
+    },
+];
+
+#[derive(Serialize)]
+struct Outcome {
+    hotrod: &'static str,
+    requests: Value,
+    /// What owns most of the variance.
+    first: String,
+    /// What has the largest mean.
+    longest: String,
+    /// The profile's, by their names with a hyphen for each space.
+    stages: BTreeMap<String, Value>,
+    lost: Value,
+}
+
+/// What must live while it runs: HotROD. And what gives the result: the profile.
+fn begin(args: &Args, program: &Path, run: &Run) -> Result<(Child, Child)> {
+    let at = |offset: u16| (run.port + offset).to_string();
+    let collector = format!("127.0.0.1:{}", at(9));
+    let all = LEAD_S + args.seconds + FLUSH_S;
+    let mut profile = start(&args.curtail);
+    profile.args(["profile", "--json", "--otlp", &collector, "--duration", &format!("{all}s")]);
+    let profile = spawn(profile.stdout(Stdio::piped()), run.port + 9)?;
+    let mut hotrod = start(program);
+    hotrod.args(["all", "-f", &at(0), "-c", &at(1), "-d", &at(2), "-r", &at(3)]);
+    hotrod.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{collector}"));
+    hotrod.envs(run.environment.iter().copied());
+    Ok((spawn(&mut hotrod, run.port)?, profile))
+}
+
+fn load(args: &Args, run: &Run) -> Command {
+    let url = format!("http://127.0.0.1:{}/dispatch?customer=123", run.port);
+    let mut load = start(&args.curtail);
+    load.args(["load", &url, "--warmup", "0s", "--rate", &args.rate.to_string()]);
+    load.args(["--duration", &format!("{}s", args.seconds)]);
+    load
+}
+
+fn outcome(run: &Run, profile: &mut Child) -> Result<Outcome> {
+    let stdout = profile.stdout.take().context("no output of the profile")?;
+    let said: Value = serde_json::from_reader(stdout).context("the profile said no JSON")?;
+    ensure!(profile.wait()?.success(), "the profile failed");
+    let stages = said["stages"].as_array().context("the profile has no stages")?;
+    let name = |stage: &Value| stage["name"].as_str().unwrap_or_default().to_owned();
+    let most = |field: &str| {
+        let of = |stage: &&Value| stage[field].as_f64().unwrap_or(f64::NEG_INFINITY);
+        stages.iter().max_by(|a, b| of(a).total_cmp(&of(b))).map(name).unwrap_or_default()
+    };
+    Ok(Outcome {
+        hotrod: run.name,
+        requests: said["requests"].clone(),
+        first: most("variance_share"),
+        longest: most("mean_ns"),
+        stages: stages.iter().map(|of| (name(of).replace(' ', "-"), of.clone())).collect(),
+        lost: said["lost_by"].clone(),
+    })
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let program = build(args.hotrod.as_deref(), &args.dir)?;
+    let begun: Result<Vec<_>> = RUNS.iter().map(|run| begin(args, &program, run)).collect();
+    let mut begun = begun?;
+    thread::sleep(Duration::from_secs(LEAD_S.into()));
+    let loads: Result<Vec<_>> = RUNS.iter().map(|run| Child::spawn(&mut load(args, run))).collect();
+    loads?.iter_mut().try_for_each(|load| load.wait().map(drop))?;
+    let outcomes: Result<Vec<Outcome>> =
+        RUNS.iter().zip(&mut begun).map(|(run, (_, profile))| outcome(run, profile)).collect();
+    let outcomes = outcomes?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcomes)?);
+        return Ok(());
+    }
+    for Outcome { hotrod, requests, first, longest, stages, .. } in &outcomes {
+        println!("{hotrod}: {requests} traces; most variance: {first}; largest mean: {longest}");
+        for (name, stage) in stages {
+            let number = |field: &str| stage[field].as_f64().unwrap_or(f64::NAN);
+            let (ms, share) = (number("mean_ns") / 1e6, number("variance_share"));
+            println!("{name:>52}{ms:>9.1} ms{share:>8.3} of the variance");
+        }
+    }
+    Ok(())
+}
