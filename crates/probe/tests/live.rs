@@ -17,7 +17,7 @@ use curtail_probe::app::App;
 use curtail_probe::binary::BinaryError;
 use curtail_probe::live::{LiveError, Options, Sampling, Session, Target};
 use curtail_probe::profile::{Evidence, Profile};
-use server::{Delays, REQUEST};
+use server::{Delays, On, REQUEST};
 
 /// One profile at a time: each has the statistics of the whole system to itself.
 static TURN: Mutex<()> = Mutex::new(());
@@ -58,12 +58,13 @@ fn attach(address: SocketAddr, options: Options) -> Option<Session> {
 
 /// Profiles a server with these delays, while a client keeps it busy.
 fn profiled(
+    search: On,
     delays: impl FnMut() -> Delays + Send + 'static,
     options: Options,
     client: impl FnOnce(SocketAddr, Box<dyn Fn() -> bool>) + Send + 'static,
 ) -> Option<Profile> {
     let _turn = turn();
-    let (address, serving) = server::serve(delays, || {});
+    let (address, serving) = server::serve(search, delays, || {});
     let session = attach(address, options);
     let stop = Arc::new(AtomicBool::new(session.is_none()));
     let goes_on = Arc::clone(&stop);
@@ -80,7 +81,9 @@ fn profiled(
 #[test]
 fn every_stage_has_at_least_what_was_injected_and_the_total_is_their_sum() {
     let delays = || [30_000, 60_000, 90_000, 120_000];
-    let Some(profile) = profiled(delays, options(server::app("live")), server::request) else {
+    let Some(profile) =
+        profiled(On::Same, delays, options(server::app("live", On::Same)), server::request)
+    else {
         return;
     };
     let whole = profile.whole();
@@ -120,7 +123,10 @@ fn pipelined_requests_are_joined_with_their_own_packets() {
         }
     };
     let delays = || [8_000_000, 0, 0, 0];
-    let Some(profile) = profiled(delays, options(server::app("live")), client) else { return };
+    let Some(profile) = profiled(On::Same, delays, options(server::app("live", On::Same)), client)
+    else {
+        return;
+    };
     let batch =
         profile.evidence.iter().position(|&of| of == Evidence::Batch).expect("it is evidence");
     let waited = |place: u64| {
@@ -134,9 +140,24 @@ fn pipelined_requests_are_joined_with_their_own_packets() {
 }
 
 #[test]
+fn requests_that_go_on_on_another_thread_are_known_by_their_keys() {
+    let delays = || [0, 50_000, 300_000, 0];
+    let options = options(server::app("live", On::Other));
+    let Some(profile) = profiled(On::Other, delays, options, server::request) else { return };
+    let whole = profile.whole();
+    for (stage, least) in [(3, 50_000.0), (4, 300_000.0)] {
+        let median = whole.histograms[stage].quantile(0.5).expect("requests");
+        // Starting a thread takes its time.
+        assert!((least * 0.97..least + 600_000.0).contains(&median), "stage {stage}: {median}");
+    }
+}
+
+#[test]
 fn a_server_of_which_nothing_is_known_has_one_stage_between_read_and_write() {
     let delays = || [0, 100_000, 100_000, 100_000];
-    let Some(profile) = profiled(delays, options(App::unknown()), server::request) else { return };
+    let Some(profile) = profiled(On::Same, delays, options(App::unknown()), server::request) else {
+        return;
+    };
     assert_eq!(profile.stages.len(), 5);
     let median = profile.whole().histograms[3].quantile(0.5).expect("requests");
     assert!((290_000.0..1_200_000.0).contains(&median), "{median}");
@@ -144,9 +165,10 @@ fn a_server_of_which_nothing_is_known_has_one_stage_between_read_and_write() {
 
 #[test]
 fn stamping_some_slices_only_costs_that_much_less() {
-    let options = Options { sampling: Sampling::OneIn(4), ..options(server::app("live")) };
+    let options =
+        Options { sampling: Sampling::OneIn(4), ..options(server::app("live", On::Same)) };
     let delays = || [0, 20_000, 20_000, 20_000];
-    let Some(profile) = profiled(delays, options, server::request) else { return };
+    let Some(profile) = profiled(On::Same, delays, options, server::request) else { return };
     let stamped: u64 = profile.windows.iter().map(|window| window.length_ns).sum();
     let (first, last) = (&profile.windows[0], &profile.windows[profile.windows.len() - 1]);
     let elapsed = last.start_ns + last.length_ns - first.start_ns;
@@ -156,7 +178,7 @@ fn stamping_some_slices_only_costs_that_much_less() {
 
 #[test]
 fn what_cannot_be_attached_is_named() {
-    let (address, serving) = server::serve(|| [0; 4], || {});
+    let (address, serving) = server::serve(On::Same, || [0; 4], || {});
     let find = |port| Target::find(std::process::id(), Some(port));
     let place = |text: &str| {
         let app = App::parse(&format!("name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\n{text}"))

@@ -11,7 +11,7 @@ use curtail_probe::moments::Moments;
 use curtail_probe::profile::Profile;
 use serde::Serialize;
 
-use crate::server::{self, Delays, Served};
+use crate::server::{self, Delays, On, Served};
 
 /// A case, as the server measured it and as the profiler did.
 #[derive(Debug, Serialize)]
@@ -70,12 +70,12 @@ fn drawn(seed: u64) -> impl FnMut() -> Delays + Send + 'static {
     let mut random = curtail_dist::seed::rng(seed);
     let mut unit = move || curtail_dist::seed::unit(&mut random);
     let spreads: [f64; 4] =
-        std::array::from_fn(|stage| 2_000.0 + 18_000.0 * 2_f64.powi(-(stage as i32)));
+        std::array::from_fn(|stage| 8_000.0 + 52_000.0 * 2_f64.powi(-(stage as i32)));
     let first = (unit() * 4.0) as usize;
     let wrong = (first + 1) % 4;
     let common = unit() * 0.6;
     let constants: [f64; 4] = std::array::from_fn(|stage| {
-        let more = if seed % 2 == 0 && stage == wrong { 60_000.0 } else { 0.0 };
+        let more = if seed % 2 == 0 && stage == wrong { 150_000.0 } else { 0.0 };
         more + 1_000.0 + 9_000.0 * unit()
     });
     move || {
@@ -96,10 +96,10 @@ fn case(seed: u64, seconds: u64) -> Result<Case, LiveError> {
         drop(std::process::Command::new("chrt").args(["--fifo", "--pid", "1", &thread]).status());
     };
     drop(keep_to(&[0]));
-    let (address, serving) = server::serve(drawn(seed), set_up);
+    let (address, serving) = server::serve(On::Same, drawn(seed), set_up);
     let target = Target::find(std::process::id(), Some(address.port()))?;
     let options = Options {
-        app: server::app("injected"),
+        app: server::app("injected", On::Same),
         sampling: Sampling::OneIn(1),
         slice: Duration::from_millis(250),
         duration: Duration::from_secs(seconds),

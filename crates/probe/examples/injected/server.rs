@@ -14,14 +14,24 @@ use curtail_probe::app::App;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where the requests pass; `parsed` and `searched` are below.
-pub(crate) fn app(program: &str) -> App {
+/// Where the requests pass; `parsed` and `searched` are below. Where another thread searches, marks need keys.
+pub(crate) fn app(program: &str, search: On) -> App {
+    let [first, second] = if search == On::Other { ["key = 1", "key = 0"] } else { [""; 2] };
     let text = format!(
-        "name = 'injected'\nresponse = 'respond'\n\
-         [[mark]]\nstage = 'parse'\nfunction = '{program}::server::parsed'\nunread = {{ argument = 0, offset = 0 }}\n\
-         [[mark]]\nstage = 'search'\nfunction = '{program}::server::searched'\n"
+        "name = 'injected'\nresponse = 'respond'\n[[mark]]\nstage = 'parse'\n\
+         function = '{program}::server::parsed'\nunread = {{ argument = 0, offset = 0 }}\n{first}\n\
+         [[mark]]\nstage = 'search'\nfunction = '{program}::server::searched'\n{second}\n"
     );
     App::parse(&text).expect("a description")
+}
+
+/// On which thread requests are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum On {
+    /// That which reads them.
+    Same,
+    /// A new one for each.
+    Other,
 }
 
 /// All requests have this many bytes.
@@ -38,19 +48,19 @@ pub(crate) struct Served {
 }
 
 #[inline(never)]
-pub(crate) fn parsed(unread: &u32) -> u32 {
-    keep(*unread) ^ 1
+pub(crate) fn parsed(unread: &u32, request: u64) -> u64 {
+    keep(request) ^ u64::from(*unread)
 }
 
 #[inline(never)]
-pub(crate) fn searched(value: u32) -> u32 {
-    keep(value) ^ 2
+pub(crate) fn searched(request: u64) -> u64 {
+    keep(request) ^ 2
 }
 
 /// A call, so that the marks have an instruction that is cheap to probe.
 #[inline(never)]
-fn keep(value: u32) -> u32 {
-    black_box(value)
+fn keep(request: u64) -> u64 {
+    black_box(request)
 }
 
 pub(crate) fn monotonic_ns() -> u64 {
@@ -75,6 +85,7 @@ fn spin(from_ns: u64, nanos: u64) -> u64 {
 /// Serves the first client until it leaves. `delays` gives those of the requests in turn; only a read's first has one
 /// before the read.
 pub(crate) fn serve(
+    search: On,
     mut delays: impl FnMut() -> Delays + Send + 'static,
     set_up: impl FnOnce() + Send + 'static,
 ) -> (SocketAddr, JoinHandle<Vec<Served>>) {
@@ -96,9 +107,14 @@ pub(crate) fn serve(
             for request in 0..requests {
                 let before = if request == 0 { read_ns } else { monotonic_ns() };
                 let second = spin(before, next[1]);
-                black_box(parsed(&(((requests - request) * REQUEST) as u32)));
+                let id = served.len() as u64;
+                black_box(parsed(&(((requests - request) * REQUEST) as u32), id));
                 let third = spin(second, next[2]);
-                black_box(searched(request as u32));
+                let search_it = move || drop(black_box(searched(id)));
+                match search {
+                    On::Same => search_it(),
+                    On::Other => std::thread::spawn(search_it).join().expect("it ends"),
+                }
                 let fourth = spin(third, next[3]);
                 let response = [b'r'; REQUEST];
                 connection.write_all(&response).expect("the client reads");

@@ -136,7 +136,7 @@ impl Kernel {
                     return Err(LiveError::NoTracepoint(tracepoint));
                 }
                 done => {
-                    done.map_err(|error| LiveError::kernel(format!("program {name}"), &error))?
+                    done.map_err(|error| LiveError::kernel(format!("program {name}"), &error))?;
                 }
             }
             let attached = program.attach();

@@ -54,7 +54,7 @@ impl Places {
                     Some(false) if !allow_slow => return Err(LiveError::Slow { place }),
                     Some(false) => found.warnings.push(format!("probes of {place} are slow")),
                     None => {
-                        found.warnings.push(format!("the cost of probes of {place} is unknown"))
+                        found.warnings.push(format!("the cost of probes of {place} is unknown"));
                     }
                 }
             }

@@ -38,6 +38,7 @@
 
 mod config;
 mod draw;
+mod marks;
 mod service;
 mod slow;
 mod stats;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::config::{Cancel, LeafConfig};
 use super::draw::{Drawn, Draws};
+use super::marks;
 use super::slow::Speed;
 use super::stats::{Counters, Took};
 use crate::leaf::{Leaf, SearchError};
@@ -73,7 +74,10 @@ impl LeafService {
         let key = key.unwrap_or(request.head.path_and_query().as_bytes());
         let drawn = self.shared.draws.draw(key);
         let priority = priority(request.head.values(PRIORITY));
-        let work = Arc::clone(&self.shared).serve(ask, drawn, priority);
+        // No two requests are at one place at the same time.
+        let id = std::ptr::from_ref(request).addr() as u64;
+        marks::parsed(id);
+        let work = Arc::clone(&self.shared).serve(id, ask, drawn, priority);
         match self.cancel {
             Cancel::Honor => work.await,
             // In a task of its own, it goes on when it is not awaited. The slots and the queue bound
@@ -107,13 +111,14 @@ impl Service for LeafService {
 
 impl Shared {
     /// Serves a query. Dropping the future gives it up.
-    async fn serve(self: Arc<Self>, ask: Ask, drawn: Drawn, priority: Priority) -> Reply {
+    async fn serve(self: Arc<Self>, id: u64, ask: Ask, drawn: Drawn, priority: Priority) -> Reply {
         let pending = self.counters.arrived();
         let arrived = Instant::now();
         let Ok(slot) = self.stage.enter_as(priority).await else {
             pending.refused();
             return self.refusal();
         };
+        marks::admitted(id);
         let started = Instant::now();
         let hiccup = !drawn.hiccup.is_zero();
         if hiccup {
@@ -130,6 +135,7 @@ impl Shared {
                 return Reply::error(500, &text);
             }
         };
+        marks::searched(id);
         let done = Instant::now();
         let real = done - started;
         let own = self.speed.stretch(drawn.own.unwrap_or(real), started);
