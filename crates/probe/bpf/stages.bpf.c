@@ -97,7 +97,15 @@ struct thread {
 	u64 sleeping;
 };
 
-struct sums { u64 requests; u64 sum[VALUES]; u64 low[PAIRS]; u64 high[PAIRS]; };
+struct sums {
+	u64 requests;
+	u64 sum[VALUES];
+	u64 low[PAIRS], high[PAIRS];
+	// Of the request that ends. Not on the stack: what is read from a map is any number to the verifier, so that it
+	// need not follow each way on which it may have come about.
+	u64 stamp[STAMPS];
+	u64 value[VALUES];
+};
 struct report { u64 by_chance; u64 stamp[STAMPS]; u64 evidence[EVIDENCE]; };
 
 struct { TYPE(type, ARRAY); TYPE(max_entries, 1); u32 *key; struct control *value; } CONTROL SEC(".maps");
@@ -382,13 +390,10 @@ INLINE void count(u32 which, u32 value)
 		buckets[bucket]++;
 }
 
+// Products of two values have to fit in 64 bits.
 INLINE u64 clamped(u64 ns)
 {
-	if (ns >> 32) {
-		missing(CLAMPED);
-		return 0xffffffff;
-	}
-	return ns;
+	return ns >> 32 ? 0xffffffff : ns;
 }
 
 // Marks that the application does not have end no stage. Known when this is loaded, so the verifier drops what is
@@ -409,41 +414,40 @@ static long end(u32 index, struct ending *ending)
 {
 	struct connection *connection = ending->connection;
 	struct request *request = &connection->requests[connection->request_tail % REQUESTS];
-	u64 values[VALUES];
-	u64 stamp[STAMPS];
 	u32 bank = ending->control->bank & 1;
 	struct sums *sums = map_lookup(&SUMS, &bank);
 	if (!sums)
 		return 1;
 	connection->request_tail++;
-	u64 last = request->stamp[DEVICE];
-	stamp[DEVICE] = last;
+	u64 first = request->stamp[DEVICE];
+	sums->stamp[DEVICE] = first;
 #pragma unroll
 	for (u32 i = 1; i < STAMPS; i++) {
 		u64 at = i < WRITE ? request->stamp[i] : i == WRITE ? ending->write : ending->out;
+		u64 last = sums->stamp[i - 1];
 		// A mark that was not passed takes no time.
-		at = at < last ? last : at;
-		stamp[i] = at;
-		values[i - 1] = clamped(at - last);
-		last = at;
+		sums->stamp[i] = at < last ? last : at;
+		sums->value[i - 1] = clamped(sums->stamp[i] - last);
 	}
-	request->evidence[RUN_QUEUE] = clamped(ending->run_delay - request->run_delay);
-	request->evidence[BLOCKED] = clamped(ending->blocked - request->blocked);
+	request->evidence[RUN_QUEUE] = ending->run_delay - request->run_delay;
+	request->evidence[BLOCKED] = ending->blocked - request->blocked;
 #pragma unroll
 	for (u32 i = 0; i < EVIDENCE; i++)
-		values[STAGES + i] = clamped(request->evidence[i]);
-	u64 total = clamped(last - stamp[DEVICE]);
+		sums->value[STAGES + i] = clamped(request->evidence[i]);
+	u64 total = sums->stamp[OUT] - first;
+	if (total >> 32)
+		missing(CLAMPED);
 	sums->requests++;
 	u32 pair = 0;
 #pragma unroll
 	for (u32 i = 0; i < VALUES; i++) {
 		if (!is_absent(i))
-			sums->sum[i] += values[i];
+			sums->sum[i] += sums->value[i];
 #pragma unroll
 		for (u32 j = i; j < VALUES; j++, pair++) {
 			if (is_absent(i) || is_absent(j))
 				continue;
-			u64 product = values[i] * values[j];
+			u64 product = sums->value[i] * sums->value[j];
 			u64 low = sums->low[pair] + product;
 			sums->high[pair] += low < product;
 			sums->low[pair] = low;
@@ -452,8 +456,8 @@ static long end(u32 index, struct ending *ending)
 #pragma unroll
 	for (u32 i = 0; i < STAGES; i++)
 		if (!is_absent(i))
-			count(bank * (STAGES + 1) + i, values[i]);
-	count(bank * (STAGES + 1) + STAGES, total);
+			count(bank * (STAGES + 1) + i, sums->value[i]);
+	count(bank * (STAGES + 1) + STAGES, clamped(total));
 	u64 one_in = ending->control->one_in;
 	u64 by_chance = one_in && random() % one_in == 0;
 	if (total < ending->control->slow_ns && !by_chance)
@@ -465,9 +469,9 @@ static long end(u32 index, struct ending *ending)
 	}
 	report->by_chance = by_chance;
 	for (u32 i = 0; i < STAMPS; i++)
-		report->stamp[i] = stamp[i];
+		report->stamp[i] = sums->stamp[i];
 	for (u32 i = 0; i < EVIDENCE; i++)
-		report->evidence[i] = values[STAGES + i];
+		report->evidence[i] = sums->value[STAGES + i];
 	ring_submit(report, 0);
 	return 0;
 }

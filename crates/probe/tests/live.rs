@@ -177,6 +177,23 @@ fn stamping_some_slices_only_costs_that_much_less() {
 }
 
 #[test]
+fn as_many_marks_as_there_may_be_pass_the_verifier() {
+    let mark = |at: usize, more: &str| {
+        format!("[[mark]]\nstage = 's{at}'\nfunction = 'live::server::searched'\n{more}\n")
+    };
+    let first = mark(0, "key = 5\nunread = { argument = 3, offset = 9 }");
+    let others: String = (1..4).map(|at| mark(at, "key = 2")).collect();
+    let app = App::parse(&format!("name = 'a'\nresponse = 'r'\n{first}{others}"))
+        .expect("an application");
+    assert_eq!(app.mark.len(), 4);
+    let _turn = turn();
+    let (address, serving) = server::serve(On::Same, || [0; 4], || {});
+    drop(attach(address, options(app)));
+    drop(TcpStream::connect(address).expect("connected"));
+    serving.join().expect("the server ends");
+}
+
+#[test]
 fn what_cannot_be_attached_is_named() {
     let (address, serving) = server::serve(On::Same, || [0; 4], || {});
     let find = |port| Target::find(std::process::id(), Some(port));

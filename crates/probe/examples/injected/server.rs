@@ -110,7 +110,9 @@ pub(crate) fn serve(
                 let id = served.len() as u64;
                 black_box(parsed(&(((requests - request) * REQUEST) as u32), id));
                 let third = spin(second, next[2]);
-                let search_it = move || drop(black_box(searched(id)));
+                let search_it = move || {
+                    black_box(searched(id));
+                };
                 match search {
                     On::Same => search_it(),
                     On::Other => std::thread::spawn(search_it).join().expect("it ends"),

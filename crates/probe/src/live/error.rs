@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use crate::binary::BinaryError;
 
+/// How much of a message of the kernel's is shown, in bytes.
+const LONGEST: usize = 400;
+
 /// Why a server cannot be profiled.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
@@ -109,6 +112,12 @@ impl LiveError {
                 why = format!("{why}: {text}");
             }
             source = cause.source();
+        }
+        // Verifiers explain themselves at length, and say at the end what it was.
+        if why.len() > LONGEST {
+            let cut = why.len() - LONGEST;
+            let cut = (cut..why.len()).find(|&at| why.is_char_boundary(at)).unwrap_or(cut);
+            why = format!("... {}", &why[cut..]);
         }
         match denied {
             true => lockdown().map_or(LiveError::NoPermission, LiveError::Lockdown),

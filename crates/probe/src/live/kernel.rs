@@ -28,6 +28,8 @@ pub(super) const STAGES: usize = STAMPS - 1;
 pub(super) const EVIDENCE: usize = 5;
 pub(super) const VALUES: usize = STAGES + EVIDENCE;
 const PAIRS: usize = pairs(VALUES);
+/// After the sums, what the kernel's side computes with.
+const SUMS_WORDS: usize = 1 + VALUES + 2 * PAIRS + STAMPS + VALUES;
 pub(super) const REPORT_WORDS: usize = 1 + STAMPS + EVIDENCE;
 
 /// Where the marks are among the stamps.
@@ -40,7 +42,7 @@ const REASONS: [&str; 7] = [
     "packets beyond 64 unread ones of a connection",
     "requests beyond 64 unfinished ones of a connection",
     "whole requests that could not be reported in time",
-    "durations cut to 4.29 s",
+    "requests of more than 4.29 s, which are cut to that",
     "packets without a timestamp of the network device",
 ];
 
@@ -85,7 +87,7 @@ pub(super) struct Sums {
 pub(super) struct Kernel {
     bpf: Ebpf,
     control: Array<MapData, [u64; 5]>,
-    sums: PerCpuArray<MapData, [u64; 1 + VALUES + 2 * PAIRS]>,
+    sums: PerCpuArray<MapData, [u64; SUMS_WORDS]>,
     buckets: PerCpuArray<MapData, [u32; BUCKETS]>,
     missing: PerCpuArray<MapData, [u64; 7]>,
     reports: RingBuf<MapData>,
@@ -205,7 +207,7 @@ impl Kernel {
         for words in self.sums.get(&(bank as u32), 0).map_err(refused)?.iter() {
             all.requests += words[0];
             all.sums.iter_mut().zip(&words[1..]).for_each(|(to, from)| *to += from);
-            let (low, high) = words[1 + VALUES..].split_at(PAIRS);
+            let (low, high) = words[1 + VALUES..1 + VALUES + 2 * PAIRS].split_at(PAIRS);
             for ((to, &low), &high) in all.products.iter_mut().zip(low).zip(high) {
                 *to += u128::from(low) | u128::from(high) << 64;
             }
