@@ -18,7 +18,7 @@ DEBIAN_FRONTEND=noninteractive apt-get "$@" -y --no-install-recommends install g
 cd "$folder"
 apt-get "$@" source memcached
 for build in plain budget; do
-    cp -r memcached-1.6.18 "$build"
+    cp -a memcached-1.6.18 "$build"
     cd "$build"
     if [ "$build" = budget ]; then patch -p1 < "$patch"; fi
     ./configure CFLAGS='-O2 -g'

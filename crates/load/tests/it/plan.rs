@@ -128,7 +128,7 @@ fn values_out_of_range_are_refused() {
         ("http://h/{key}", |plan| plan.protocol.data = None, "say how many with --keys"),
         ("http://h", |plan| plan.protocol.streams = 5, "add --http2"),
         ("http://h", |plan| plan.protocol.pipeline = 2, "use memcached://"),
-        ("redis://h", |plan| plan.protocol.pipeline = 0, "use 1 to 65536"),
+        ("http://h", |plan| plan.protocol.pipeline = 0, "use 1 to 65536"),
         ("http://h", |plan| plan.protocol.trust = Trust::Anyone, "use https://"),
         ("http://h", |plan| plan.protocol.method = Some("A B".into()), "method `A B`"),
         ("http://h", |plan| plan.protocol.method = Some("CONNECT".into()), "a tunnel"),
