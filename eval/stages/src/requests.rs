@@ -46,6 +46,9 @@ pub(crate) struct Traffic {
     pub(crate) updates: f64,
     /// The bytes of a value, for constant traffic.
     pub(crate) value: usize,
+    /// Values expire after so many seconds, at most; each key has its own time. 0: never.
+    #[serde(default)]
+    pub(crate) expire: usize,
 }
 
 impl Traffic {
@@ -97,15 +100,20 @@ impl Traffic {
 
     /// What fills a cache.
     pub(crate) fn fill(&self) -> Vec<String> {
-        self.items().iter().map(|(key, size)| update(key, *size)).collect()
+        self.items().iter().enumerate().map(|(at, item)| self.update(at, item)).collect()
+    }
+
+    fn update(&self, at: usize, (key, bytes): &(String, usize)) -> String {
+        let expires = if self.expire == 0 { 0 } else { 1 + at % self.expire };
+        format!("set {key} {} {expires}", "v".repeat(*bytes))
     }
 
     /// Commands of memcached, by popularity.
     pub(crate) fn commands(&self, seed: u64) -> Vec<String> {
         let (items, updates) = (self.items(), self.updates());
         let command = |(at, share): (usize, f64)| {
-            let (key, size) = &items[at];
-            if share < updates { update(key, *size) } else { format!("get {key}") }
+            let item = &items[at];
+            if share < updates { self.update(at, item) } else { format!("get {}", item.0) }
         };
         self.drawn(seed).map(command).collect()
     }
@@ -130,10 +138,6 @@ impl Traffic {
     }
 }
 
-fn update(key: &str, bytes: usize) -> String {
-    format!("set {key} {}", "v".repeat(bytes))
-}
-
 /// The generalized Pareto distribution from 0, at this share.
 fn pareto(share: f64, scale: f64, shape: f64) -> f64 {
     scale / shape * ((1.0 - share).powf(-shape) - 1.0)
@@ -149,7 +153,7 @@ mod tests {
     use super::*;
 
     fn traffic(pool: Pool) -> Traffic {
-        Traffic { pool, keys: 5_000, updates: 0.25, value: 100 }
+        Traffic { pool, keys: 5_000, updates: 0.25, value: 100, expire: 0 }
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub(crate) struct Client {
     pub(crate) pipeline: usize,
     /// Its processor; none: wherever the system places it.
     pub(crate) processor: Option<String>,
+    /// It never sleeps.
+    #[serde(default)]
+    pub(crate) spin: bool,
 }
 
 fn one() -> usize {
@@ -155,8 +158,8 @@ impl<'a> Side<'a> {
         }
         if let Some(processor) = &client.processor {
             plan.processors = processor.parse().map_err(|why| anyhow!("client.processor: {why}"))?;
-            plan.spin = true;
         }
+        plan.spin = client.spin;
         Ok(plan)
     }
 
@@ -189,8 +192,9 @@ impl<'a> Side<'a> {
 /// A load that could not be sent, or whose requests failed, says nothing about a knob. What else speaks against a
 /// report is its percentiles' precision, and the rounds show that.
 fn good(report: &Report) -> Result<()> {
-    let errors = report.errors.total();
-    ensure!(errors == 0, "{errors} of {} requests failed: {:?}", report.requests, report.errors);
+    // memcached refuses an update now and then, where all items that it could evict are in use.
+    let errors = report.errors.total() - report.errors.refused;
+    ensure!(errors == 0 && report.errors.refused * 100 <= report.requests, "of {} requests some failed: {:?}", report.requests, report.errors);
     let slow = report.offered_rate.is_some_and(|offered| report.achieved_rate < 0.97 * offered);
     ensure!(!slow, "{:.0} requests/s served, fewer than offered: lower the rate", report.achieved_rate);
     Ok(())
