@@ -114,7 +114,14 @@ fn print(outcome: &Outcome) {
         println!(
             "  {side:<7} mean {:.0} µs, p50 {:.0}, p99 {:.0}; client late {:.0} at p99; per request {:.1} µs CPU, {:.1} \
              queued, {:.2} slices, {:.3} migrations",
-            turn.mean_us, turn.p50_us, turn.p99_us, turn.lag_p99_us, work.cpu_us, work.queued_us, work.slices, work.migrations
+            turn.mean_us,
+            turn.p50_us,
+            turn.p99_us,
+            turn.lag_p99_us,
+            work.cpu_us,
+            work.queued_us,
+            work.slices,
+            work.migrations
         );
     }
 }

@@ -31,9 +31,17 @@ pub(crate) fn both(
     let mut profiles = [Value::Null, Value::Null];
     for (at, pid) in pids.into_iter().enumerate() {
         let mut command = Command::new(curtail);
-        command.args(["profile", "--json", "--pid", &pid.to_string(), "--app", case.server.app.name()]);
+        command.args([
+            "profile",
+            "--json",
+            "--pid",
+            &pid.to_string(),
+            "--app",
+            case.server.app.name(),
+        ]);
         command.args(["--duration", &format!("{SECONDS}s"), "--out"]).arg(out(at));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.with_context(|| format!("cannot run {}", curtail.display()))?;
         // Longer, so that there are requests until it ends.
         load(at, SECONDS + 3.0)?;

@@ -63,7 +63,9 @@ impl Traffic {
 
     fn key_bytes(&self, random: &mut Pcg64Mcg) -> usize {
         match self.pool {
-            Pool::Etc => extreme(unit(random), 30.7984, 8.20449, 0.078688).clamp(8.0, 250.0) as usize,
+            Pool::Etc => {
+                extreme(unit(random), 30.7984, 8.20449, 0.078688).clamp(8.0, 250.0) as usize
+            }
             _ => 31,
         }
     }
@@ -131,7 +133,8 @@ impl Traffic {
             return Arrivals::Poisson;
         }
         let mut random = rng(seed);
-        let gaps: Vec<f64> = (0..GAPS).map(|_| pareto(unit(&mut random), 16.0292, 0.154971)).collect();
+        let gaps: Vec<f64> =
+            (0..GAPS).map(|_| pareto(unit(&mut random), 16.0292, 0.154971)).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let gaps: Arc<[f64]> = gaps.iter().map(|gap| gap / mean).collect();
         Arrivals::Trace { path: "etc".into(), gaps: gaps.into(), mean_ns: None }
@@ -158,9 +161,12 @@ mod tests {
 
     #[test]
     fn sizes_and_shares_are_those_of_the_pool() {
-        for (pool, updates, mean) in
-            [(Pool::Constant, 0.25, 100.0), (Pool::Etc, 0.032, 320.0), (Pool::Var, 0.8, 100.0), (Pool::App, 0.1, 300.0)]
-        {
+        for (pool, updates, mean) in [
+            (Pool::Constant, 0.25, 100.0),
+            (Pool::Etc, 0.032, 320.0),
+            (Pool::Var, 0.8, 100.0),
+            (Pool::App, 0.1, 300.0),
+        ] {
             let traffic = traffic(pool);
             let commands = traffic.commands(7);
             let sets = commands.iter().filter(|command| command.starts_with("set ")).count();
@@ -173,7 +179,9 @@ mod tests {
 
     #[test]
     fn gaps_are_scaled_to_a_mean_of_one_and_vary_more_than_poisson() {
-        let Arrivals::Trace { gaps, .. } = traffic(Pool::Etc).arrivals(3) else { panic!("a trace") };
+        let Arrivals::Trace { gaps, .. } = traffic(Pool::Etc).arrivals(3) else {
+            panic!("a trace")
+        };
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let square = gaps.iter().map(|gap| gap * gap).sum::<f64>() / gaps.len() as f64;
         assert!((mean - 1.0).abs() < 1e-9 && square > 2.2, "{square}");

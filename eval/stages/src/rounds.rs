@@ -104,7 +104,12 @@ pub(crate) struct Outcome {
 }
 
 /// Runs a case.
-pub(crate) fn take(case: &Case, effort: Effort, target: &Path, curtail: Option<&Path>) -> Result<Outcome> {
+pub(crate) fn take(
+    case: &Case,
+    effort: Effort,
+    target: &Path,
+    curtail: Option<&Path>,
+) -> Result<Outcome> {
     let builds = prepare(case.server.app, target)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let start = |change| Side::start(case, change, &builds, &runtime);
@@ -118,9 +123,7 @@ pub(crate) fn take(case: &Case, effort: Effort, target: &Path, curtail: Option<&
         }
         rounds.push(turn.map(|turn| turn.expect("each side had its turn")));
     }
-    let under_load = |at: usize, seconds: f64| {
-        sides[at].turn(case, 1, seconds, &runtime).map(drop)
-    };
+    let under_load = |at: usize, seconds: f64| sides[at].turn(case, 1, seconds, &runtime).map(drop);
     let profiles = curtail.map(|curtail| {
         profile::both(curtail, case, [sides[0].server.pid(), sides[1].server.pid()], under_load)
     });
@@ -157,7 +160,8 @@ impl<'a> Side<'a> {
             plan.protocol.batch = batch.parse()?;
         }
         if let Some(processor) = &client.processor {
-            plan.processors = processor.parse().map_err(|why| anyhow!("client.processor: {why}"))?;
+            plan.processors =
+                processor.parse().map_err(|why| anyhow!("client.processor: {why}"))?;
         }
         plan.spin = client.spin;
         Ok(plan)
@@ -194,9 +198,18 @@ impl<'a> Side<'a> {
 fn good(report: &Report) -> Result<()> {
     // memcached refuses an update now and then, where all items that it could evict are in use.
     let errors = report.errors.total() - report.errors.refused;
-    ensure!(errors == 0 && report.errors.refused * 100 <= report.requests, "of {} requests some failed: {:?}", report.requests, report.errors);
+    ensure!(
+        errors == 0 && report.errors.refused * 100 <= report.requests,
+        "of {} requests some failed: {:?}",
+        report.requests,
+        report.errors
+    );
     let slow = report.offered_rate.is_some_and(|offered| report.achieved_rate < 0.97 * offered);
-    ensure!(!slow, "{:.0} requests/s served, fewer than offered: lower the rate", report.achieved_rate);
+    ensure!(
+        !slow,
+        "{:.0} requests/s served, fewer than offered: lower the rate",
+        report.achieved_rate
+    );
     Ok(())
 }
 

@@ -107,7 +107,12 @@ pub(crate) fn prepare(app: App, target: &Path) -> Result<PathBuf> {
 
 impl Server {
     /// Starts one, whose files have these sizes if it is httpd.
-    pub(crate) fn start(setup: &Setup, change: &Change, builds: &Path, files: &[usize]) -> Result<Self> {
+    pub(crate) fn start(
+        setup: &Setup,
+        change: &Change,
+        builds: &Path,
+        files: &[usize],
+    ) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let folder = tempfile::tempdir()?;
         let mut command = child::command(Path::new("taskset"));
@@ -144,7 +149,11 @@ impl Server {
     fn ready(&self) -> Result<()> {
         let start = Instant::now();
         while let Err(error) = TcpStream::connect(self.address) {
-            ensure!(start.elapsed() < READY, "the server does not listen at {}: {error}", self.address);
+            ensure!(
+                start.elapsed() < READY,
+                "the server does not listen at {}: {error}",
+                self.address
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
@@ -160,14 +169,17 @@ impl Server {
             let mut only = CpuSet::new();
             only.set(*processor);
             let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok());
-            let Some(number) = number.and_then(Pid::from_raw) else { bail!("{}", thread.display()) };
+            let Some(number) = number.and_then(Pid::from_raw) else {
+                bail!("{}", thread.display())
+            };
             sched_setaffinity(Some(number), &only).context("cannot pin a worker")?;
         }
         Ok(())
     }
 
     fn threads(&self) -> Result<impl Iterator<Item = PathBuf>> {
-        let all = fs::read_dir(format!("/proc/{}/task", self.pid())).context("the server has ended")?;
+        let all =
+            fs::read_dir(format!("/proc/{}/task", self.pid())).context("the server has ended")?;
         Ok(all.flatten().map(|entry| entry.path()))
     }
 

@@ -55,7 +55,11 @@ fn pipelined_responses_are_those_of_the_requests_in_order() {
     let input = b"VALUE a 0 3\r\nabc\r\nEND\r\nEND\r\nVALUE a 0 1\r\nx\r\nEND\r\n";
     for sizes in [&[][..], &[1], &[30, 2]] {
         let got = drive(memcached("get a\r\n"), &[7, 8, 9], input, sizes);
-        let wanted = [("token: 7", "body_bytes: 3"), ("token: 8", "body_bytes: 0"), ("token: 9", "body_bytes: 1")];
+        let wanted = [
+            ("token: 7", "body_bytes: 3"),
+            ("token: 8", "body_bytes: 0"),
+            ("token: 9", "body_bytes: 1"),
+        ];
         for (got, (token, bytes)) in got.iter().zip(wanted) {
             assert!(got.contains(token) && got.contains(bytes), "{got}");
         }
