@@ -45,15 +45,15 @@ pub(crate) fn both(
         let child = child.with_context(|| format!("cannot run {}", curtail.display()))?;
         // Longer, so that there are requests until it ends.
         load(at, SECONDS + 3.0)?;
-        profiles[at] = document(child.wait_with_output()?)?;
+        profiles[at] = document(&child.wait_with_output()?)?;
     }
     let mut command = Command::new(curtail);
     command.args(["profile", "--json", "--compare"]).arg(out(0)).arg(out(1));
     let [before, after] = profiles;
-    Ok(Profiles { before, after, compared: document(command.output()?)? })
+    Ok(Profiles { before, after, compared: document(&command.output()?)? })
 }
 
-fn document(out: std::process::Output) -> Result<Value> {
+fn document(out: &std::process::Output) -> Result<Value> {
     let said = String::from_utf8_lossy(&out.stderr);
     ensure!(out.status.success(), "curtail profile: {}", said.trim());
     serde_json::from_slice(&out.stdout).context("what curtail profile printed")

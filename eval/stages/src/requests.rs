@@ -137,7 +137,7 @@ impl Traffic {
             (0..GAPS).map(|_| pareto(unit(&mut random), 16.0292, 0.154971)).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let gaps: Arc<[f64]> = gaps.iter().map(|gap| gap / mean).collect();
-        Arrivals::Trace { path: "etc".into(), gaps: gaps.into(), mean_ns: None }
+        Arrivals::Trace { path: "etc".into(), gaps, mean_ns: None }
     }
 }
 
