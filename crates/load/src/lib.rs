@@ -48,7 +48,7 @@ pub use hdrhistogram::Histogram;
 pub use plan::error::{LoadError, PlanError};
 pub use plan::keys::{KeyDistribution, Keys, RENDERED_MAX};
 pub use plan::profile::{Profile, RATE_MAX, STEPS_MAX, Step};
-pub use plan::protocol::{AnswerEnd, Protocol, Trust};
+pub use plan::protocol::{AnswerEnd, Batch, Protocol, Trust};
 pub use plan::queries::{QueryOrder, read_queries_for};
 pub use plan::schedule::{Schedule, Slot};
 pub use plan::target::{Scheme, Target};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use curtail_dist::read_text;
-use curtail_load::{AnswerEnd, KeyDistribution, Keys, Protocol, Trust};
+use curtail_load::{AnswerEnd, Batch, KeyDistribution, Keys, Protocol, Trust};
 
 use crate::say;
 
@@ -34,6 +34,12 @@ pub(crate) struct ProtocolArgs {
     /// Requests at once on a connection of HTTP/2 or gRPC [default: 100]
     #[arg(long, value_name = "N")]
     streams: Option<usize>,
+    /// Requests under way at once on a connection of memcached, Redis or TCP
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pipeline: usize,
+    /// When a connection of these writes requests: nagle, or in batches, WAIT or WAIT:REQUESTS after the first of each
+    #[arg(long, value_name = "B")]
+    batch: Option<Batch>,
     /// Trust the authorities in this file (PEM) rather than the system's
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
@@ -104,6 +110,8 @@ impl ProtocolArgs {
         Protocol {
             http2: self.http2,
             streams: self.streams.unwrap_or(default.streams),
+            pipeline: self.pipeline,
+            batch: self.batch.unwrap_or_default(),
             trust,
             schema: self.proto.clone(),
             answer_end,

@@ -20,7 +20,7 @@ pub mod stamp;
 pub(crate) mod threads;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -92,6 +92,8 @@ struct Context {
     stamps: Option<Realtime>,
     outcomes: Vec<Outcome>,
     resends: Vec<Flight>,
+    /// When batches must be written, in this order, and the connections. Some have been.
+    batches: VecDeque<(u64, usize)>,
     record: Box<Record>,
 }
 
@@ -130,6 +132,7 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
         engine.end_backoffs();
         engine.send_due(engine.context.task.clock.now_ns());
         engine.send_waiting();
+        engine.end_batches();
         engine.expire();
         let Some(until_ns) = engine.next_timeout_ns() else { break };
         let now_ns = engine.context.task.clock.now_ns();
@@ -159,6 +162,7 @@ impl Context {
             stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
             outcomes: Vec::new(),
             resends: Vec::new(),
+            batches: VecDeque::new(),
             record: Box::new(Record::with_room(0, task.warmup_ns)),
             task,
         })
@@ -200,8 +204,9 @@ impl Engine {
         let in_flight = self.in_flight.first_key_value().map(|(_, (at_ns, ..))| *at_ns);
         let oldest = in_flight.into_iter().chain(self.pool.oldest_ns()).min();
         let deadline = oldest.map(|at_ns| at(at_ns.saturating_add(self.context.task.timeout_ns)));
+        let batch = self.context.batches.front().map(|(until_ns, _)| at(*until_ns));
         let retry = self.backoff.first_ns().filter(|_| self.source.wants_room()).map(at);
-        self.due_ns().into_iter().chain(deadline).chain(retry).min()
+        self.due_ns().into_iter().chain(deadline).chain(batch).chain(retry).min()
     }
 
     fn send_due(&mut self, mut now_ns: i64) {
@@ -280,6 +285,17 @@ impl Engine {
     fn send_waiting(&mut self) {
         while let Some((id, due)) = self.pool.next() {
             self.send(id, due, self.context.task.clock.elapsed_ns());
+        }
+    }
+
+    fn end_batches(&mut self) {
+        let now_ns = self.context.task.clock.elapsed_ns();
+        while let Some(&(until_ns, id)) = self.context.batches.front()
+            && until_ns <= now_ns
+        {
+            self.context.batches.pop_front();
+            self.connections[id].end_batch(until_ns, &mut self.context);
+            self.settle(id);
         }
     }
 

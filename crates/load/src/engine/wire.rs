@@ -62,7 +62,7 @@ pub(super) enum Found {
 
 impl Wire {
     /// Begins to connect. The socket becomes writable when it is done.
-    pub(super) fn connect(address: SocketAddr, datagrams: bool) -> io::Result<Wire> {
+    pub(super) fn connect(address: SocketAddr, datagrams: bool, nagle: bool) -> io::Result<Wire> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (kind, protocol) = if datagrams {
@@ -71,7 +71,7 @@ impl Wire {
             (SocketType::STREAM, ipproto::TCP)
         };
         let socket = socket_with(family, kind, flags, Some(protocol))?;
-        if !datagrams {
+        if !(datagrams || nagle) {
             // A request is one write, and must not wait for the acknowledgment of the previous one.
             sockopt::set_tcp_nodelay(&socket, true)?;
         }

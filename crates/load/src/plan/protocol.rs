@@ -1,7 +1,9 @@
 //! Protocol settings beyond the target.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
+use curtail_kernel::duration;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::error::PlanError;
@@ -16,6 +18,40 @@ const DATAGRAM_BYTES_MAX: usize = 65_507;
 const DELIMITER_BYTES_MAX: usize = 1 << 10;
 const OVER_TLS: &str = "use https:// or grpcs://";
 
+/// When a connection writes its requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Batch {
+    /// Each at once.
+    #[default]
+    Off,
+    /// By Nagle's algorithm (RFC 896): what comes while the server has yet to acknowledge goes with that.
+    Nagle,
+    /// The first of a batch waits so long, unless so many come before.
+    Within {
+        /// In nanoseconds.
+        wait_ns: u64,
+        /// Requests, at least 1.
+        most: usize,
+    },
+}
+
+impl FromStr for Batch {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Batch, PlanError> {
+        if text == "nagle" {
+            return Ok(Batch::Nagle);
+        }
+        let (wait, most) = text.split_once(':').unwrap_or((text, "65536"));
+        let batch = duration::parse(wait).ok().zip(most.parse().ok().filter(|most| *most > 0));
+        batch.map(|(wait_ns, most)| Batch::Within { wait_ns, most }).ok_or_else(|| {
+            PlanError::Value(format!(
+                "batches `{text}` are not known; use nagle, or WAIT or WAIT:REQUESTS such as 50us:16"
+            ))
+        })
+    }
+}
+
 /// Protocol settings. A setting that does not apply to the target's scheme is rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
@@ -23,6 +59,11 @@ pub struct Protocol {
     pub http2: bool,
     /// Maximum concurrent streams per HTTP/2 connection, 1 to 65,536. The server may allow fewer.
     pub streams: usize,
+    /// Maximum requests under way at once on a connection of memcached, Redis or raw TCP, 1 to 65,536; the server must
+    /// respond in order.
+    pub pipeline: usize,
+    /// When a connection of these writes them.
+    pub batch: Batch,
     /// Which server certificates are trusted.
     pub trust: Trust,
     /// Describes gRPC messages, which are then JSON: a `.proto` file, or a descriptor set from
@@ -42,12 +83,14 @@ pub struct Protocol {
 }
 
 impl Default for Protocol {
-    /// HTTP/1.1, 100 streams, the system's certificate authorities, responses that end with a
+    /// HTTP/1.1, 100 streams, no pipelining, no batches, the system's certificate authorities, responses that end with a
     /// newline, datagrams of 64 bytes.
     fn default() -> Protocol {
         Protocol {
             http2: false,
             streams: 100,
+            pipeline: 1,
+            batch: Batch::Off,
             trust: Trust::System,
             schema: None,
             answer_end: AnswerEnd::default(),
@@ -94,6 +137,9 @@ impl Protocol {
         if !(1..=STREAMS_MAX).contains(&self.streams) {
             return refuse(format!("{} streams; use 1 to 65536", self.streams));
         }
+        if !(1..=STREAMS_MAX).contains(&self.pipeline) {
+            return refuse(format!("{} requests at once; use 1 to 65536", self.pipeline));
+        }
         if !(DATAGRAM_BYTES_MIN..=DATAGRAM_BYTES_MAX).contains(&self.datagram_bytes) {
             let bytes = self.datagram_bytes;
             return refuse(format!("datagrams of {bytes} bytes; use 8 to 65507"));
@@ -113,6 +159,11 @@ impl Protocol {
                 self.streams != default.streams && !is_http2,
                 "streams",
                 "add --http2, or leave it out",
+            ),
+            (
+                (self.pipeline, self.batch) != (1, Batch::Off) && !scheme.is_pipelined(),
+                "pipelining or batches",
+                "use memcached://, redis:// or tcp://",
             ),
             (self.trust == Trust::Anyone && !scheme.is_tls(), "--insecure", OVER_TLS),
             (matches!(self.trust, Trust::File(_)) && !scheme.is_tls(), "--cacert", OVER_TLS),

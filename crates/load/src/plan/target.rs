@@ -57,6 +57,11 @@ impl Scheme {
         matches!(self, Scheme::Grpc | Scheme::Grpcs)
     }
 
+    /// Many requests may be under way on a connection, with responses in their order.
+    pub(crate) fn is_pipelined(self) -> bool {
+        matches!(self, Scheme::Memcached | Scheme::Redis | Scheme::Tcp)
+    }
+
     /// Over TLS.
     pub fn is_tls(self) -> bool {
         matches!(self, Scheme::Https | Scheme::Grpcs)

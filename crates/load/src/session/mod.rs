@@ -2,7 +2,7 @@
 //!
 //! | protocol | file | requests at once on a connection |
 //! |---|---|---|
-//! | HTTP/1.1, memcached, Redis, TCP | `turns.rs`, and where a response ends in `http1.rs`, `memcached.rs`, `redis.rs` | 1 |
+//! | HTTP/1.1, memcached, Redis, TCP | `turns.rs`, and where a response ends in `http1.rs`, `memcached.rs`, `redis.rs` | 1, or with pipelining as many as the plan allows |
 //! | HTTP/2, gRPC | `http2/` | as many as the plan and the server allow |
 //! | UDP | `udp.rs` | 65,536 |
 //!
@@ -50,7 +50,7 @@ pub(crate) use tls::Tls;
 pub(crate) use udp::LENGTH_BYTES;
 
 use crate::plan::error::PlanError;
-use crate::plan::protocol::AnswerEnd;
+use crate::plan::protocol::{AnswerEnd, Batch};
 use crate::plan::{Pace, Plan};
 use crate::session::fault::Fault;
 use crate::session::tls_client::TlsClient;
@@ -207,6 +207,8 @@ pub(crate) struct Sessions {
     pub(crate) heads: bool,
     pub(crate) body_bytes_max: u64,
     pub(crate) streams: usize,
+    pub(crate) pipeline: usize,
+    pub(crate) batch: Batch,
     pub(crate) datagrams_max: usize,
     /// Counts the datagram sessions opened.
     pub(crate) begun: AtomicU64,
@@ -240,6 +242,8 @@ impl Sessions {
             heads,
             body_bytes_max,
             streams,
+            pipeline: plan.protocol.pipeline,
+            batch: plan.protocol.batch,
             datagrams_max,
             begun: AtomicU64::new(0),
             answer_end,

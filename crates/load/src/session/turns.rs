@@ -1,6 +1,7 @@
-//! Protocols with one request at a time, which differ only in the end of a response: HTTP/1.1,
-//! memcached, Redis and raw TCP. A [`Scan`] finds that end.
+//! Protocols whose responses come in the order of the requests, and which differ only in the end of a response:
+//! HTTP/1.1, memcached, Redis and raw TCP. A [`Scan`] finds that end.
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -32,52 +33,61 @@ pub(crate) trait Scan: Debug + Send {
 pub(crate) struct Turns<S> {
     sessions: Arc<Sessions>,
     scan: S,
-    waiting: Option<Token>,
+    /// Requests and their queries.
+    waiting: VecDeque<(Token, usize)>,
     begun: bool,
 }
 
 impl<S: Scan> Turns<S> {
     pub(crate) fn new(sessions: Arc<Sessions>, scan: S) -> Turns<S> {
-        Turns { sessions, scan, waiting: None, begun: false }
+        Turns { sessions, scan, waiting: VecDeque::new(), begun: false }
     }
 }
 
 impl<S: Scan> Session for Turns<S> {
     fn capacity(&self) -> usize {
-        usize::from(self.waiting.is_none() && self.scan.reusable())
+        let room = self.sessions.pipeline.saturating_sub(self.waiting.len());
+        if self.scan.reusable() { room } else { 0 }
     }
 
     fn send(&mut self, query: usize, token: Token, out: &mut Out) {
-        assert!(self.capacity() > 0, "one request at a time");
+        assert!(self.capacity() > 0, "no more requests than the plan allows");
         let request = self.sessions.rendered(query);
         out.bytes.extend_from_slice(request);
-        self.scan.begin(request);
-        (self.waiting, self.begun) = (Some(token), false);
+        if self.waiting.is_empty() {
+            self.scan.begin(request);
+            self.begun = false;
+        }
+        self.waiting.push_back((token, query));
     }
 
     fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
-        if let Some(token) = self.waiting {
+        while let Some(&(token, _)) = self.waiting.front() {
             self.begun |= !input.is_empty();
             let Some(whole) = self.scan.scan(input)? else { return Ok(()) };
             out.reply(token, Ok(whole));
-            self.waiting = None;
+            self.waiting.pop_front();
+            self.begun = false;
+            if let Some(&(_, query)) = self.waiting.front() {
+                self.scan.begin(self.sessions.rendered(query));
+            }
         }
         // Extraneous data would be taken for the response to the next request.
         if input.is_empty() { Ok(()) } else { Err(Fault::Surplus) }
     }
 
     fn end(&mut self, out: &mut Out) -> Fault {
-        if let Some(token) = self.waiting
+        if let Some(&(token, _)) = self.waiting.front()
             && let Some(whole) = self.scan.end()
         {
             out.reply(token, Ok(whole));
-            self.waiting = None;
+            self.waiting.pop_front();
         }
         self.cut(Fault::Closed)
     }
 
     fn cut(&self, fault: Fault) -> Fault {
-        let incomplete = self.waiting.is_some() && self.begun && matches!(fault, Fault::Closed);
+        let incomplete = !self.waiting.is_empty() && self.begun && matches!(fault, Fault::Closed);
         if incomplete { Fault::IncompleteMessage } else { fault }
     }
 

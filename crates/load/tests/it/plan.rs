@@ -87,7 +87,7 @@ fn precision(relative: f64, per_mille: u32) -> Option<Precision> {
 #[test]
 fn values_out_of_range_are_refused() {
     type Change = fn(&mut Plan);
-    let cases: [(&str, Change, &str); 35] = [
+    let cases: [(&str, Change, &str); 37] = [
         ("http://h", |plan| plan.pace = Pace::poisson(0.0), "rate 0 "),
         ("http://h", |plan| plan.pace = Pace::poisson(1e300), "rate 1e300 "),
         (
@@ -127,6 +127,8 @@ fn values_out_of_range_are_refused() {
         ("http://h", |plan| plan.queries = vec!["/{key}".into()], "say how many with --keys"),
         ("http://h/{key}", |plan| plan.protocol.data = None, "say how many with --keys"),
         ("http://h", |plan| plan.protocol.streams = 5, "add --http2"),
+        ("http://h", |plan| plan.protocol.pipeline = 2, "use memcached://"),
+        ("http://h", |plan| plan.protocol.pipeline = 0, "use 1 to 65536"),
         ("http://h", |plan| plan.protocol.trust = Trust::Anyone, "use https://"),
         ("http://h", |plan| plan.protocol.method = Some("A B".into()), "method `A B`"),
         ("http://h", |plan| plan.protocol.method = Some("CONNECT".into()), "a tunnel"),

@@ -4,8 +4,8 @@
 use std::fs;
 
 use crate::common::{MS, Server, measure, observe, plan_of, say, serve_http2, udp_echo, unused};
-use curtail_load::{AnswerEnd, Errors, Pace, Plan};
-use tokio::io::AsyncReadExt as _;
+use curtail_load::{AnswerEnd, Batch, Errors, Pace, Plan, Report};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::TcpStream;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -164,5 +164,38 @@ async fn messages_are_json_where_there_is_a_schema() {
         plan.protocol.schema = file.cloned();
         let error = plan.check().unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
+    }
+}
+
+/// What `requests` take over one connection, at 1,000 per second.
+async fn piped(batch: &str, requests: u64) -> Report {
+    let server = Server::start(|stream| async move {
+        let mut lines = BufReader::new(stream);
+        while lines.read_line(&mut String::new()).await.is_ok_and(|count| count > 0) {
+            say(lines.get_mut(), "END\r\n").await;
+        }
+    })
+    .await;
+    let mut plan = plan_of("memcached", server.address, 1_000.0, requests);
+    plan.queries = vec!["get a".to_owned()];
+    (plan.connections, plan.protocol.pipeline) = (1, 100);
+    plan.protocol.batch = batch.parse().unwrap();
+    let report = measure(&plan).await;
+    assert_eq!((report.errors.total(), report.connections_opened), (0, 1), "{:?}", report.failures);
+    report
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_is_sent_when_it_is_full_or_its_time_is_over() {
+    // What waits for the connection goes with it, so the last batch may be short of requests.
+    let full = piped("500ms:4", 100).await;
+    assert!(full.histogram.count_between(0, 400 * MS) >= 96, "{:?}", full.latency_ns);
+    let late = piped("200ms", 100).await.latency_ns;
+    assert!((200 * MS..900 * MS).contains(&late.max.unwrap()), "{late:?}");
+    let nagle = piped("nagle", 100).await.latency_ns;
+    assert!(nagle.max.unwrap() < 900 * MS, "{nagle:?}");
+    for text in ["", "5", "1ms:0", "1ms:x"] {
+        let error = text.parse::<Batch>().unwrap_err().to_string();
+        assert!(error.contains("50us:16"), "{error}");
     }
 }

@@ -10,6 +10,7 @@ use super::Context;
 use super::flight::{Due, Flight};
 use super::poller::Poller;
 use super::wire::{Found, Wire};
+use crate::plan::protocol::Batch;
 use crate::results::outcome::Outcome;
 use crate::session::fault::{Fault, Wait};
 use crate::session::{Out, Session, Token};
@@ -31,6 +32,9 @@ pub(super) struct Connection {
     out: Out,
     flights: Slab<Flight>,
     written: u64,
+    /// Requests of a batch that is not written yet, and when it must be.
+    batched: usize,
+    batch_until_ns: u64,
     /// Requests not yet written as a whole, with the offsets of their ends.
     unsent: VecDeque<(Token, u64)>,
     /// Written requests, by the number that the kernel's send timestamp will have.
@@ -68,6 +72,8 @@ impl Connection {
             out: Out::default(),
             flights: Slab::new(),
             written: 0,
+            batched: 0,
+            batch_until_ns: 0,
             unsent: VecDeque::new(),
             tx_pending: VecDeque::new(),
             datagrams: 0,
@@ -133,9 +139,30 @@ impl Connection {
         };
         session.send(query, token as Token, &mut self.out);
         self.unsent.push_back((token as Token, self.written + self.out.bytes.len() as u64));
-        self.flush(context);
-        self.settle_at_once(context);
+        if !self.batches(now_ns, context) {
+            self.flush(context);
+            self.settle_at_once(context);
+        }
         Some(token as Token)
+    }
+
+    /// True if the latest request waits for further ones.
+    fn batches(&mut self, now_ns: u64, context: &mut Context) -> bool {
+        let Batch::Within { wait_ns, most } = context.task.sessions.batch else { return false };
+        self.batched += 1;
+        if self.batched == 1 {
+            self.batch_until_ns = now_ns.saturating_add(wait_ns);
+            context.batches.push_back((self.batch_until_ns, self.id));
+        }
+        self.batched < most
+    }
+
+    /// Writes the batch that must be written at this time, if it has not been.
+    pub(super) fn end_batch(&mut self, until_ns: u64, context: &mut Context) {
+        if self.batched > 0 && self.batch_until_ns == until_ns {
+            self.flush(context);
+            self.settle_at_once(context);
+        }
     }
 
     /// Opens a connection to one of the addresses from `first` on. If none accepts, all requests fail.
@@ -147,7 +174,10 @@ impl Connection {
             let watched = kept.is_some();
             let wire = match &context.task.bypass {
                 Some(bypass) => kept.map_or_else(|| Wire::past_stack(bypass), Ok),
-                None => Wire::connect(context.task.addresses[address], datagrams),
+                None => {
+                    let nagle = context.task.sessions.batch == Batch::Nagle;
+                    Wire::connect(context.task.addresses[address], datagrams, nagle)
+                }
             };
             let connecting = wire.and_then(|mut wire| {
                 // Datagrams now; a stream must be connected first.
@@ -219,6 +249,7 @@ impl Connection {
     /// Writes pending output. What the system does not take now is written when it does.
     fn flush(&mut self, context: &mut Context) {
         let Link::Open { wire, .. } = &mut self.link else { return };
+        self.batched = 0;
         match wire.write(&mut self.out.bytes) {
             Ok(count) => self.written += count as u64,
             Err(error) => return self.close(&Fault::of(error), context),
@@ -318,7 +349,7 @@ impl Connection {
             if !reusable && self.flights.is_empty() {
                 return self.close(&Fault::Closed, context);
             }
-            if !self.out.bytes.is_empty() {
+            if !self.out.bytes.is_empty() && self.batched == 0 {
                 self.flush(context);
             }
         }
@@ -432,7 +463,7 @@ impl Connection {
         self.out.replies.clear();
         self.unsent.clear();
         self.tx_pending.clear();
-        (self.written, self.datagrams, self.watched) = (0, 0, false);
+        (self.written, self.batched, self.datagrams, self.watched) = (0, 0, 0, false);
         let now_ns = context.task.clock.elapsed_ns();
         for flight in self.flights.drain() {
             context.outcomes.push(flight.complete(now_ns, Err(fault.clone())));

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use super::{Out, Requests, Session, Sessions, Token};
-use crate::plan::protocol::AnswerEnd;
+use crate::plan::protocol::{AnswerEnd, Batch};
 
 pub(super) const LIMIT: u64 = 1_000;
 
@@ -22,6 +22,8 @@ pub(super) fn sessions(requests: Requests) -> Arc<Sessions> {
         heads: false,
         body_bytes_max: LIMIT,
         streams: 100,
+        pipeline: 3,
+        batch: Batch::Off,
         datagrams_max: 1 << 16,
         begun: AtomicU64::new(0),
         answer_end,

@@ -51,6 +51,25 @@ fn memcached_responses_are_good_unless_they_are_errors() {
 }
 
 #[test]
+fn pipelined_responses_are_those_of_the_requests_in_order() {
+    let input = b"VALUE a 0 3\r\nabc\r\nEND\r\nEND\r\nVALUE a 0 1\r\nx\r\nEND\r\n";
+    for sizes in [&[][..], &[1], &[30, 2]] {
+        let got = drive(memcached("get a\r\n"), &[7, 8, 9], input, sizes);
+        let wanted = [
+            ("token: 7", "body_bytes: 3"),
+            ("token: 8", "body_bytes: 0"),
+            ("token: 9", "body_bytes: 1"),
+        ];
+        for (got, (token, bytes)) in got.iter().zip(wanted) {
+            assert!(got.contains(token) && got.contains(bytes), "{got}");
+        }
+        assert_eq!(got.len(), 4, "{got:?}");
+    }
+    let got = drive(memcached("get a\r\n"), &[7, 8], b"END\r\nVALUE", &[]);
+    assert!(got.len() == 2 && got[1].contains("IncompleteMessage"), "{got:?}");
+}
+
+#[test]
 fn malformed_memcached_responses_are_faults() {
     for (response, fault) in [
         ("HTTP/1.1 400 Bad Request\r\n", "is no answer of memcached"),

@@ -1,0 +1,127 @@
+//! Document 004, part 2: knobs of memcached and Apache httpd that variability points at, and wrong knobs, before and
+//! after in turn.
+//!
+//! `cases.toml` has the cases: server, load, and what differs between the sides. One runner serves both servers, because
+//! nothing but their start differs. Latencies are the client's (`curtail-load`, open loop). The published figures come
+//! from 6 cores and up to 300,000 requests per second; here, only signs and intervals carry over.
+
+#[path = "../../soa/src/child.rs"]
+mod child;
+mod profile;
+mod requests;
+mod rounds;
+mod server;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+
+use requests::Pool;
+use rounds::{Case, Effort, Outcome, Ratio, read, take};
+
+/// Knobs of memcached and httpd, before and after in turn: published, ours, verdict.
+#[derive(Parser)]
+#[command(name = "curtail-stages")]
+struct Args {
+    /// Which cases; all unless given
+    cases: Vec<String>,
+    /// The file of cases
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/cases.toml"), value_name = "FILE")]
+    file: PathBuf,
+    /// Sizes and gaps of one of Facebook's pools
+    #[arg(long)]
+    pool: Option<Pool>,
+    /// Requests per second, rather than the case's
+    #[arg(long)]
+    rate: Option<f64>,
+    /// Rounds of two turns
+    #[arg(long, default_value_t = 10)]
+    rounds: u64,
+    /// How long a turn is, in seconds
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Four short rounds
+    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
+    quick: bool,
+    /// Profile both sides with this program, too
+    #[arg(long, value_name = "CURTAIL")]
+    curtail: Option<PathBuf>,
+    /// Where memcached is built
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/stages"), value_name = "DIR")]
+    target: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let effort = match args.quick {
+        true => Effort { rounds: 4, seconds: 2.0 },
+        false => Effort { rounds: args.rounds, seconds: args.seconds },
+    };
+    let mut outcomes = Vec::new();
+    for mut case in chosen(args)? {
+        case.traffic.pool = args.pool.unwrap_or(case.traffic.pool);
+        case.client.rate = args.rate.unwrap_or(case.client.rate);
+        outcomes.push(take(&case, effort, &args.target, args.curtail.as_deref())?);
+        if !args.json {
+            print(outcomes.last().expect("one was pushed"));
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&outcomes)?);
+    }
+    Ok(())
+}
+
+fn chosen(args: &Args) -> Result<Vec<Case>> {
+    let mut cases = read(&args.file)?;
+    let known: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
+    for name in &args.cases {
+        ensure!(known.contains(name), "there is no case {name}; use one of {}", known.join(", "));
+    }
+    cases.retain(|case| args.cases.is_empty() || args.cases.contains(&case.name));
+    Ok(cases)
+}
+
+fn print(outcome: &Outcome) {
+    let Outcome { name, knob, pool, rate, published, medians, .. } = outcome;
+    println!("{name}: {knob} ({pool:?} at {rate} requests/s): {}", outcome.verdict);
+    let change = |of: Ratio| {
+        let [value, low, high] = [of.value, of.low, of.high].map(|ratio| (ratio - 1.0) * 100.0);
+        format!("{value:+.0} % ({low:+.0} to {high:+.0})")
+    };
+    for (what, [least, most], ours) in
+        [("mean", published.mean, outcome.mean), ("p99", published.p99, outcome.p99)]
+    {
+        println!("  {what:<5} published {least:+} to {most:+} %, ours {}", change(ours));
+    }
+    for (side, turn) in ["before", "after"].iter().zip(medians) {
+        let work = turn.work;
+        println!(
+            "  {side:<7} mean {:.0} µs, p50 {:.0}, p99 {:.0}; client late {:.0} at p99; per request {:.1} µs CPU, {:.1} \
+             queued, {:.2} slices, {:.3} migrations",
+            turn.mean_us,
+            turn.p50_us,
+            turn.p99_us,
+            turn.lag_p99_us,
+            work.cpu_us,
+            work.queued_us,
+            work.slices,
+            work.migrations
+        );
+    }
+}

@@ -1,0 +1,323 @@
+//! A case: both sides in turn, round by round, and what the rounds say together.
+//!
+//! Both servers live through all rounds; one is idle while the other's turn lasts. The turns of a round have the same
+//! requests at the same times, and swap their order from round to round. The interval is that of Student's t over the
+//! logarithms of the ratios of the rounds.
+
+use std::future::pending;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use curtail_jitter::student_quantile;
+use curtail_load::{Extent, Pace, Plan, Profile, Report, run};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Runtime;
+
+use crate::profile::{self, Profiles};
+use crate::requests::Traffic;
+use crate::server::{App, Change, Server, Setup, Work, prepare};
+
+/// Published changes, in percent.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Published {
+    pub(crate) mean: [f64; 2],
+    pub(crate) p99: [f64; 2],
+}
+
+/// The load.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Client {
+    pub(crate) rate: f64,
+    pub(crate) connections: usize,
+    #[serde(default = "one")]
+    pub(crate) pipeline: usize,
+    /// Its processor; none: wherever the system places it.
+    pub(crate) processor: Option<String>,
+    /// It never sleeps.
+    #[serde(default)]
+    pub(crate) spin: bool,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Two sides that differ in one knob.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) knob: String,
+    pub(crate) published: Published,
+    pub(crate) server: Setup,
+    pub(crate) client: Client,
+    pub(crate) traffic: Traffic,
+    pub(crate) before: Change,
+    pub(crate) after: Change,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) rounds: u64,
+    pub(crate) seconds: f64,
+}
+
+/// A ratio, and its interval of 95 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Ratio {
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// One turn.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Turn {
+    pub(crate) mean_us: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) achieved_rate: f64,
+    /// The client's own lateness, which is part of the latencies.
+    pub(crate) lag_p99_us: f64,
+    pub(crate) work: Work,
+}
+
+/// What a case found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) name: String,
+    pub(crate) knob: String,
+    pub(crate) pool: crate::requests::Pool,
+    pub(crate) rate: f64,
+    pub(crate) published: Published,
+    pub(crate) mean: Ratio,
+    pub(crate) p99: Ratio,
+    pub(crate) verdict: &'static str,
+    /// Of the turns, before and after.
+    pub(crate) medians: [Turn; 2],
+    pub(crate) rounds: Vec<[Turn; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) profiles: Option<Profiles>,
+}
+
+/// Runs a case.
+pub(crate) fn take(
+    case: &Case,
+    effort: Effort,
+    target: &Path,
+    curtail: Option<&Path>,
+) -> Result<Outcome> {
+    let builds = prepare(case.server.app, target)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let start = |change| Side::start(case, change, &builds, &runtime);
+    let sides = [start(&case.before)?, start(&case.after)?];
+    let mut rounds = Vec::new();
+    for round in 0..effort.rounds {
+        eprintln!("{}: round {} of {}", case.name, round + 1, effort.rounds);
+        let mut turn = [None; 2];
+        for at in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+            turn[at] = Some(sides[at].turn(case, round + 1, effort.seconds, &runtime)?);
+        }
+        rounds.push(turn.map(|turn| turn.expect("each side had its turn")));
+    }
+    let under_load = |at: usize, seconds: f64| sides[at].turn(case, 1, seconds, &runtime).map(drop);
+    let profiles = curtail.map(|curtail| {
+        profile::both(curtail, case, [sides[0].server.pid(), sides[1].server.pid()], under_load)
+    });
+    Ok(outcome(case, rounds, profiles.transpose()?))
+}
+
+struct Side<'a> {
+    server: Server,
+    change: &'a Change,
+}
+
+impl<'a> Side<'a> {
+    fn start(case: &Case, change: &'a Change, builds: &Path, runtime: &Runtime) -> Result<Self> {
+        let files = if case.server.app == App::Httpd { case.traffic.files() } else { Vec::new() };
+        let side = Self { server: Server::start(&case.server, change, builds, &files)?, change };
+        if case.server.app == App::Memcached {
+            let mut plan = side.plan(case)?;
+            plan.queries = case.traffic.fill();
+            (plan.pace, plan.connections) = (Pace::Closed, 8);
+            plan.extent = Extent::Requests(plan.queries.len() as u64);
+            plan.protocol.batch = curtail_load::Batch::Off;
+            good(&runtime.block_on(run(&plan, pending(), |_| {}))?)?;
+        }
+        Ok(side)
+    }
+
+    fn plan(&self, case: &Case) -> Result<Plan> {
+        let (client, address) = (&case.client, self.server.address);
+        let scheme = if case.server.app == App::Memcached { "memcached" } else { "http" };
+        let mut plan = Plan::new(format!("{scheme}://{address}").parse()?, client.rate);
+        plan.connections = client.connections;
+        plan.protocol.pipeline = client.pipeline;
+        if let Some(batch) = &self.change.batch {
+            plan.protocol.batch = batch.parse()?;
+        }
+        if let Some(processor) = &client.processor {
+            plan.processors =
+                processor.parse().map_err(|why| anyhow!("client.processor: {why}"))?;
+        }
+        plan.spin = client.spin;
+        Ok(plan)
+    }
+
+    fn turn(&self, case: &Case, seed: u64, seconds: f64, runtime: &Runtime) -> Result<Turn> {
+        let mut plan = self.plan(case)?;
+        let traffic = &case.traffic;
+        plan.queries = match case.server.app {
+            App::Memcached => traffic.commands(seed),
+            App::Httpd => traffic.paths(seed),
+        };
+        let (profile, arrivals) = (Profile::Steady(case.client.rate), traffic.arrivals(seed));
+        (plan.pace, plan.seed) = (Pace::Open { profile, arrivals }, seed);
+        plan.extent = Extent::Duration { ns: (seconds * 1e9) as u64 };
+        plan.warmup_ns = 500_000_000;
+        let before = self.server.work()?;
+        let report = runtime.block_on(run(&plan, pending(), |_| {}))?;
+        good(&report)?;
+        let us = |ns: Option<u64>| ns.map_or(f64::NAN, |ns| ns as f64 / 1e3);
+        Ok(Turn {
+            mean_us: us(report.latency_ns.mean),
+            p50_us: us(report.latency_ns.p50),
+            p99_us: us(report.latency_ns.p99),
+            achieved_rate: report.achieved_rate,
+            lag_p99_us: us(report.schedule_lag_ns.p99),
+            work: self.server.work()?.since(before, report.requests),
+        })
+    }
+}
+
+/// A load that could not be sent, or whose requests failed, says nothing about a knob. What else speaks against a
+/// report is its percentiles' precision, and the rounds show that.
+fn good(report: &Report) -> Result<()> {
+    // memcached refuses an update now and then, where all items that it could evict are in use.
+    let errors = report.errors.total() - report.errors.refused;
+    ensure!(
+        errors == 0 && report.errors.refused * 100 <= report.requests,
+        "of {} requests some failed: {:?}",
+        report.requests,
+        report.errors
+    );
+    let slow = report.offered_rate.is_some_and(|offered| report.achieved_rate < 0.97 * offered);
+    ensure!(
+        !slow,
+        "{:.0} requests/s served, fewer than offered: lower the rate",
+        report.achieved_rate
+    );
+    Ok(())
+}
+
+fn outcome(case: &Case, rounds: Vec<[Turn; 2]>, profiles: Option<Profiles>) -> Outcome {
+    let of = |figure: fn(&Turn) -> f64| {
+        let logs: Vec<f64> =
+            rounds.iter().map(|[before, after]| (figure(after) / figure(before)).ln()).collect();
+        ratio(&logs)
+    };
+    let (mean, p99) = (of(|turn| turn.mean_us), of(|turn| turn.p99_us));
+    let medians = [0, 1].map(|side| {
+        let median = |figure: fn(&Turn) -> f64| {
+            let mut all: Vec<f64> = rounds.iter().map(|round| figure(&round[side])).collect();
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        Turn {
+            mean_us: median(|turn| turn.mean_us),
+            p50_us: median(|turn| turn.p50_us),
+            p99_us: median(|turn| turn.p99_us),
+            achieved_rate: median(|turn| turn.achieved_rate),
+            lag_p99_us: median(|turn| turn.lag_p99_us),
+            work: Work {
+                cpu_us: median(|turn| turn.work.cpu_us),
+                queued_us: median(|turn| turn.work.queued_us),
+                slices: median(|turn| turn.work.slices),
+                migrations: median(|turn| turn.work.migrations),
+            },
+        }
+    });
+    Outcome {
+        name: case.name.clone(),
+        knob: case.knob.clone(),
+        pool: case.traffic.pool,
+        rate: case.client.rate,
+        published: case.published.clone(),
+        mean,
+        p99,
+        verdict: verdict(mean, p99),
+        medians,
+        rounds,
+        profiles,
+    }
+}
+
+/// The mean of the ratios whose logarithms these are.
+fn ratio(logs: &[f64]) -> Ratio {
+    let count = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / count;
+    let square = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
+    let freedom = (count - 1.0).max(f64::MIN_POSITIVE);
+    let half = student_quantile(freedom) * (square / freedom / count).sqrt();
+    Ratio { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
+}
+
+fn verdict(mean: Ratio, p99: Ratio) -> &'static str {
+    let sign = |of: Ratio| if of.high < 1.0 { -1 } else { i32::from(of.low > 1.0) };
+    match (sign(mean), sign(p99)) {
+        (-1, -1) => "both better",
+        (1, 1) => "both worse",
+        (0, 0) => "no difference shown",
+        (-1, 0) => "mean better",
+        (0, -1) => "tail better",
+        (1, 0) => "mean worse",
+        (0, 1) => "tail worse",
+        (-1, _) => "mean better, tail worse",
+        _ => "mean worse, tail better",
+    }
+}
+
+/// Reads the file of cases.
+pub(crate) fn read(path: &Path) -> Result<Vec<Case>> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Cases {
+        case: Vec<Case>,
+    }
+    let text = curtail_dist::read_text(path)?;
+    let cases: Cases = toml::from_str(&text).with_context(|| path.display().to_string())?;
+    Ok(cases.case)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_that_of_students_t_over_logarithms() {
+        let logs: Vec<f64> = [0.5_f64, 0.8, 0.5, 0.8].iter().map(|ratio| ratio.ln()).collect();
+        let found = ratio(&logs);
+        // 3.182 deviations of 0.2713 over the root of 4 rounds.
+        assert!((found.value - 0.4_f64.sqrt()).abs() < 1e-9, "{found:?}");
+        assert!((found.high / found.value - 0.4317_f64.exp()).abs() < 0.002, "{found:?}");
+        assert!((found.low * found.high - 0.4).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_verdict_needs_an_interval_beyond_one() {
+        let of = |value: f64| Ratio { value, low: value * 0.9, high: value * 1.1 };
+        assert_eq!(verdict(of(0.8), of(0.5)), "both better");
+        assert_eq!(verdict(of(0.95), of(0.5)), "tail better");
+        assert_eq!(verdict(of(1.05), of(1.0)), "no difference shown");
+        assert_eq!(verdict(of(1.2), of(0.8)), "mean worse, tail better");
+    }
+
+    #[test]
+    fn the_cases_are_read() {
+        let cases = read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cases.toml"))).unwrap();
+        assert_eq!(cases.len(), 5);
+    }
+}

@@ -1,0 +1,238 @@
+//! A server of a case: built or installed, started, its threads pinned, its work counted.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::child::{self, Child};
+
+const READY: Duration = Duration::from_secs(10);
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum App {
+    Memcached,
+    Httpd,
+}
+
+impl App {
+    pub(crate) fn name(self) -> &'static str {
+        if self == App::Memcached { "memcached" } else { "httpd" }
+    }
+}
+
+/// How a server runs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Setup {
+    pub(crate) app: App,
+    pub(crate) workers: usize,
+    /// Processors that its threads may run on.
+    pub(crate) processors: String,
+    /// Further options of memcached.
+    #[serde(default)]
+    pub(crate) options: String,
+}
+
+/// What one side of a case changes at the server.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    /// LRU work by the workers, MOVES:TURNS.
+    pub(crate) budget: Option<String>,
+    /// Each worker has one of the processors.
+    #[serde(default)]
+    pub(crate) pin: bool,
+    /// When the client writes requests, as `--batch` of `curtail load`.
+    pub(crate) batch: Option<String>,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Child,
+    pub(crate) address: SocketAddr,
+    /// Its files, which end with it.
+    _folder: TempDir,
+}
+
+/// What the scheduler counts of a server's threads.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Work {
+    pub(crate) cpu_us: f64,
+    /// Ready to run, but another thread ran.
+    pub(crate) queued_us: f64,
+    pub(crate) slices: f64,
+    pub(crate) migrations: f64,
+}
+
+/// Builds or installs what a case needs; returns the folder of memcached's builds.
+pub(crate) fn prepare(app: App, target: &Path) -> Result<PathBuf> {
+    let folder = target.join("memcached-1.6.18");
+    let patch = concat!(env!("CARGO_MANIFEST_DIR"), "/memcached-lru-budget.patch");
+    let (is_here, what) = match app {
+        App::Memcached => {
+            let newer = |build: &str| {
+                let time = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+                time(&folder.join(build)) >= time(Path::new(patch))
+            };
+            (newer("plain") && newer("budget"), "memcached from source")
+        }
+        App::Httpd => (Path::new("/usr/sbin/apache2").exists(), "apache2"),
+    };
+    if !is_here {
+        eprintln!("installing {what}");
+        let mut command = Command::new("sh");
+        match app {
+            App::Memcached => {
+                command.args(["-c", include_str!("../memcached.sh"), "sh"]).arg(&folder).arg(patch)
+            }
+            App::Httpd => command.args(["-c", include_str!("../httpd.sh")]),
+        };
+        let out = command.stdin(Stdio::null()).output().context("cannot run sh")?;
+        let said = String::from_utf8_lossy(&out.stderr);
+        ensure!(out.status.success(), "cannot install {what}: {}", said.trim());
+    }
+    Ok(folder)
+}
+
+impl Server {
+    /// Starts one, whose files have these sizes if it is httpd.
+    pub(crate) fn start(
+        setup: &Setup,
+        change: &Change,
+        builds: &Path,
+        files: &[usize],
+    ) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let folder = tempfile::tempdir()?;
+        let mut command = child::command(Path::new("taskset"));
+        command.args(["--cpu-list", &setup.processors]);
+        match setup.app {
+            App::Memcached => {
+                let build = if change.budget.is_some() { "budget" } else { "plain" };
+                command.arg(builds.join(build)).args(["-u", "root", "-l", "127.0.0.1", "-U", "0"]);
+                command.args(["-p", &port.to_string(), "-t", &setup.workers.to_string()]);
+                command.args(setup.options.split_whitespace());
+                if let Some(budget) = &change.budget {
+                    command.env("MEMCACHED_LRU_BUDGET", budget);
+                }
+            }
+            App::Httpd => {
+                site(folder.path(), port, setup.workers, files)?;
+                command.args(["apache2", "-X", "-f"]).arg(folder.path().join("httpd.conf"));
+            }
+        }
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
+        let (process, address) = (Child::spawn(quiet)?, ([127, 0, 0, 1], port).into());
+        let server = Self { process, address, _folder: folder };
+        server.ready()?;
+        if change.pin {
+            server.pin(setup)?;
+        }
+        Ok(server)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    fn ready(&self) -> Result<()> {
+        let start = Instant::now();
+        while let Err(error) = TcpStream::connect(self.address) {
+            ensure!(
+                start.elapsed() < READY,
+                "the server does not listen at {}: {error}",
+                self.address
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Gives each worker one processor, in turn.
+    fn pin(&self, setup: &Setup) -> Result<()> {
+        let processors: curtail_jitter::machine::Processors =
+            setup.processors.parse().map_err(|why| anyhow::anyhow!("processors: {why}"))?;
+        let workers: Vec<PathBuf> = self.threads()?.filter(|thread| is_worker(thread)).collect();
+        ensure!(workers.len() >= setup.workers, "{} threads, fewer than workers", workers.len());
+        for (thread, processor) in workers.iter().zip(processors.numbers().iter().cycle()) {
+            let mut only = CpuSet::new();
+            only.set(*processor);
+            let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok());
+            let Some(number) = number.and_then(Pid::from_raw) else {
+                bail!("{}", thread.display())
+            };
+            sched_setaffinity(Some(number), &only).context("cannot pin a worker")?;
+        }
+        Ok(())
+    }
+
+    fn threads(&self) -> Result<impl Iterator<Item = PathBuf>> {
+        let all =
+            fs::read_dir(format!("/proc/{}/task", self.pid())).context("the server has ended")?;
+        Ok(all.flatten().map(|entry| entry.path()))
+    }
+
+    /// What its threads have done so far.
+    pub(crate) fn work(&self) -> Result<Work> {
+        let mut work = Work::default();
+        for thread in self.threads()? {
+            let text = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
+            let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap_or(0.0));
+            let mut next = || numbers.next().unwrap_or(0.0);
+            work.cpu_us += next() / 1e3;
+            work.queued_us += next() / 1e3;
+            work.slices += next();
+            let text = fs::read_to_string(thread.join("sched")).unwrap_or_default();
+            let line = text.lines().find(|line| line.starts_with("se.nr_migrations"));
+            let count = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            work.migrations += count.unwrap_or(0.0);
+        }
+        Ok(work)
+    }
+}
+
+impl Work {
+    /// The work since `before`, per request.
+    pub(crate) fn since(self, before: Self, requests: u64) -> Self {
+        let per = |now: f64, then: f64| (now - then) / requests.max(1) as f64;
+        Self {
+            cpu_us: per(self.cpu_us, before.cpu_us),
+            queued_us: per(self.queued_us, before.queued_us),
+            slices: per(self.slices, before.slices),
+            migrations: per(self.migrations, before.migrations),
+        }
+    }
+}
+
+/// memcached names its threads; those of httpd are all called alike.
+fn is_worker(thread: &Path) -> bool {
+    let name = fs::read_to_string(thread.join("comm")).unwrap_or_default();
+    matches!(name.trim(), "mc-worker" | "apache2")
+}
+
+/// A site of files `/0`, `/1` …, and its configuration.
+fn site(folder: &Path, port: u16, workers: usize, files: &[usize]) -> Result<()> {
+    fs::create_dir_all(folder.join("site"))?;
+    // Its workers are another user.
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    let text = include_str!("../httpd.conf")
+        .replace("FOLDER", &folder.display().to_string())
+        .replace("PORT", &port.to_string())
+        .replace("WORKERS", &workers.to_string());
+    fs::write(folder.join("httpd.conf"), text)?;
+    for (number, bytes) in files.iter().enumerate() {
+        fs::write(folder.join("site").join(number.to_string()), vec![b'v'; *bytes])?;
+    }
+    Ok(())
+}
