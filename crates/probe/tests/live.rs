@@ -69,7 +69,7 @@ fn profiled(
     let stop = Arc::new(AtomicBool::new(session.is_none()));
     let goes_on = Arc::clone(&stop);
     let client = std::thread::spawn(move || {
-        client(address, Box::new(move || !goes_on.load(Ordering::Relaxed)))
+        client(address, Box::new(move || !goes_on.load(Ordering::Relaxed)));
     });
     let profile = session.map(|session| session.run(&AtomicBool::new(false), |_| {}));
     stop.store(true, Ordering::Relaxed);

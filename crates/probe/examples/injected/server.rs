@@ -145,7 +145,9 @@ fn read(connection: &mut TcpStream) -> Option<(usize, u64)> {
         ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time).as_nanos() as u64),
         _ => None,
     });
-    let (bytes, arrived) = (message.bytes, arrived?.wrapping_sub(offset));
+    // The first packets may have none, because the network stack begins to timestamp a moment after it is asked to.
+    let now = nanoseconds(ClockId::Realtime);
+    let (bytes, arrived) = (message.bytes, arrived.unwrap_or(now).wrapping_sub(offset));
     assert_eq!(bytes % REQUEST, 0, "clients write whole requests at once");
     (bytes > 0).then_some((bytes / REQUEST, arrived))
 }

@@ -2,12 +2,13 @@
 //! object's type information.
 
 use std::num::NonZeroU32;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::thread;
 
 use aya::maps::{Array, MapData, PerCpuArray, RingBuf};
+use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::uprobe::{UProbeLink, UProbeScope};
-use aya::programs::{BtfTracePoint, Program, UProbe};
+use aya::programs::{BtfTracePoint, Program, ProgramError, UProbe};
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 
@@ -92,15 +93,17 @@ pub(super) struct Kernel {
     missing: PerCpuArray<MapData, [u64; 7]>,
     reports: RingBuf<MapData>,
     places: Vec<Place>,
-    links: Vec<UProbeLink>,
+    tracepoints: Vec<BtfTracePointLink>,
+    marks: Vec<UProbeLink>,
     detaching: Vec<thread::JoinHandle<()>>,
+    /// While it is open, the network stack timestamps packets where they arrive. Open all the time, because that begins
+    /// some time after it is asked for.
+    _timestamps: OwnedFd,
     before: [Sums; 2],
-    /// While it is open, the network stack timestamps packets where they arrive.
-    _timestamps: std::os::fd::OwnedFd,
 }
 
 impl Kernel {
-    /// Loads everything and attaches the tracepoints; marks are attached by [`Kernel::attach_marks`].
+    /// Loads everything, and attaches nothing.
     pub(super) fn load(
         target: &Target,
         app: &App,
@@ -133,17 +136,12 @@ impl Kernel {
         for (name, tracepoint) in TRACEPOINTS {
             let program: &mut BtfTracePoint = program(&mut bpf, name)?;
             match program.load(tracepoint, &btf) {
-                Err(aya::programs::ProgramError::Btf(_)) if tracepoint == OPTIONAL => continue,
-                Err(aya::programs::ProgramError::Btf(_)) => {
-                    return Err(LiveError::NoTracepoint(tracepoint));
-                }
+                Err(ProgramError::Btf(_)) if tracepoint == OPTIONAL => {}
+                Err(ProgramError::Btf(_)) => return Err(LiveError::NoTracepoint(tracepoint)),
                 done => {
                     done.map_err(|error| LiveError::kernel(format!("program {name}"), &error))?;
                 }
             }
-            let attached = program.attach();
-            attached
-                .map_err(|error| LiveError::kernel(format!("a probe of {tracepoint}"), &error))?;
         }
         let timestamps =
             timestamps().map_err(|error| LiveError::kernel("timestamps of packets", &error))?;
@@ -154,24 +152,45 @@ impl Kernel {
             missing: map(&mut bpf, "MISSING")?,
             reports: map(&mut bpf, "REPORTS")?,
             places: places.places.clone(),
-            links: Vec::new(),
+            tracepoints: Vec::new(),
+            marks: Vec::new(),
             detaching: Vec::new(),
-            before: Default::default(),
             _timestamps: timestamps,
+            before: Default::default(),
             bpf,
         })
     }
 
-    /// Attaches probes to the marks.
-    pub(super) fn attach_marks(&mut self) -> Result<(), LiveError> {
+    /// Attaches everything. What is attached costs something even where its program returns at once.
+    pub(super) fn attach_all(&mut self) -> Result<(), LiveError> {
         // No more threads than places.
         self.detaching.drain(..).for_each(|waits| drop(waits.join()));
+        for (name, tracepoint) in TRACEPOINTS {
+            let program: &mut BtfTracePoint = program(&mut self.bpf, name)?;
+            let link = match program.attach() {
+                // It was not loaded.
+                Err(ProgramError::NotLoaded) if tracepoint == OPTIONAL => continue,
+                attached => attached.and_then(|id| program.take_link(id)),
+            };
+            let what = || format!("a probe of {tracepoint}");
+            self.tracepoints.push(link.map_err(|error| LiveError::kernel(what(), &error))?);
+        }
         for at in 0..self.places.len() {
             let place = self.places[at].clone();
             let link = self.attach(&place)?;
-            self.links.push(link);
+            self.marks.push(link);
         }
         Ok(())
+    }
+
+    /// Removes all probes. The kernel removes those of marks at once, and then waits for tenths of a second until
+    /// nothing can run them any more: each has a thread to wait in.
+    pub(super) fn detach_all(&mut self) {
+        for link in self.marks.drain(..) {
+            let waits = thread::Builder::new().name("detach".to_owned()).spawn(move || drop(link));
+            self.detaching.extend(waits.ok());
+        }
+        self.tracepoints.clear();
     }
 
     /// Attaches a probe, until the link is dropped.
@@ -183,15 +202,6 @@ impl Kernel {
         let link = attached.and_then(|id| program.take_link(id));
         let what = || format!("a probe in process {}", place.process);
         link.map_err(|error| LiveError::kernel(what(), &error))
-    }
-
-    /// Removes the probes of marks. The kernel does so at once, and then waits for tenths of a second until nothing
-    /// can run them any more: each has a thread to wait in.
-    pub(super) fn detach_marks(&mut self) {
-        for link in self.links.drain(..) {
-            let waits = thread::Builder::new().name("detach".to_owned()).spawn(move || drop(link));
-            self.detaching.extend(waits.ok());
-        }
     }
 
     pub(super) fn set(&mut self, control: Control) -> Result<(), LiveError> {
@@ -284,7 +294,7 @@ impl Sums {
 
 fn program<'b, P>(bpf: &'b mut Ebpf, name: &str) -> Result<&'b mut P, LiveError>
 where
-    &'b mut P: TryFrom<&'b mut Program, Error = aya::programs::ProgramError>,
+    &'b mut P: TryFrom<&'b mut Program, Error = ProgramError>,
 {
     let program = bpf.program_mut(name).expect("the object has it");
     program.try_into().map_err(|error| LiveError::kernel(format!("program {name}"), &error))
@@ -298,7 +308,7 @@ fn map<M: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
     M::try_from(map).map_err(|error| LiveError::kernel(format!("map {name}"), &error))
 }
 
-fn timestamps() -> nix::Result<std::os::fd::OwnedFd> {
+fn timestamps() -> nix::Result<OwnedFd> {
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     Ok(socket)

@@ -136,7 +136,7 @@ impl Session {
                 && session.target.is_alive()
         };
         if cost.one_in == 1 {
-            self.kernel.attach_marks()?;
+            self.kernel.attach_all()?;
             self.turn_on()?;
         }
         while goes_on(&self) {
@@ -158,7 +158,7 @@ impl Session {
     fn calibrate(&mut self, stop: &AtomicBool) -> Result<Option<Cost>, LiveError> {
         let stats = aya::sys::enable_stats(aya::sys::Stats::RunTime);
         let stats = stats.map_err(|error| LiveError::kernel("statistics of programs", &error))?;
-        self.kernel.attach_marks()?;
+        self.kernel.attach_all()?;
         self.turn_on()?;
         let (start, run_ns) = (Instant::now(), self.kernel.run_ns());
         let mut seen = self.profile.window(0, 0);
@@ -189,7 +189,7 @@ impl Session {
         self.control.slow_ns =
             seen.histograms.last().and_then(|all| all.quantile(0.99)).unwrap_or(0.0) as u64;
         self.turn_off()?;
-        self.kernel.detach_marks();
+        self.kernel.detach_all();
         Ok(Some(Cost { ns_per_request, share, one_in: 1 }))
     }
 
@@ -227,13 +227,13 @@ impl Session {
         let begin = Instant::now();
         let others = self.options.slice * (one_in - 1);
         self.sleep(others.mul_f64((f64::from(number) * 0.618_033_988_749_895).fract()), stop);
-        self.kernel.attach_marks()?;
+        self.kernel.attach_all()?;
         self.turn_on()?;
         let start = monotonic_ns();
         self.sleep(self.options.slice, stop);
         self.turn_off()?;
         let window = self.read(self.control.bank, start)?;
-        self.kernel.detach_marks();
+        self.kernel.detach_all();
         self.sleep((self.options.slice * one_in).saturating_sub(begin.elapsed()), stop);
         Ok(window)
     }
