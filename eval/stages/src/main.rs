@@ -12,7 +12,7 @@ mod requests;
 mod rounds;
 mod server;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
@@ -45,7 +45,7 @@ struct Args {
     /// Four short rounds
     #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
     quick: bool,
-    /// Profile both sides with this program, too
+    /// Profile both sides with this program, too; `build` makes it first
     #[arg(long, value_name = "CURTAIL")]
     curtail: Option<PathBuf>,
     /// Where memcached is built
@@ -72,11 +72,15 @@ fn run(args: &Args) -> Result<()> {
         true => Effort { rounds: 4, seconds: 2.0 },
         false => Effort { rounds: args.rounds, seconds: args.seconds },
     };
+    let curtail = match args.curtail.as_deref() {
+        Some(path) if path == Path::new("build") => Some(profile::build(&args.target)?),
+        path => path.map(Path::to_owned),
+    };
     let mut outcomes = Vec::new();
     for mut case in chosen(args)? {
         case.traffic.pool = args.pool.unwrap_or(case.traffic.pool);
         case.client.rate = args.rate.unwrap_or(case.client.rate);
-        outcomes.push(take(&case, effort, &args.target, args.curtail.as_deref())?);
+        outcomes.push(take(&case, effort, &args.target, curtail.as_deref())?);
         if !args.json {
             print(outcomes.last().expect("one was pushed"));
         }

@@ -1,7 +1,7 @@
 //! Profiles of both sides by `curtail profile`, and how it compares them.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
@@ -30,27 +30,44 @@ pub(crate) fn both(
     let out = |at: usize| folder.path().join(["before", "after"][at]);
     let mut profiles = [Value::Null, Value::Null];
     for (at, pid) in pids.into_iter().enumerate() {
-        let mut command = Command::new(curtail);
-        command.args([
-            "profile",
-            "--json",
-            "--pid",
-            &pid.to_string(),
-            "--app",
-            case.server.app.name(),
-        ]);
-        command.args(["--duration", &format!("{SECONDS}s"), "--out"]).arg(out(at));
-        let child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let child = child.with_context(|| format!("cannot run {}", curtail.display()))?;
+        let (folder, seconds) = (out(at), format!("{SECONDS}s"));
+        let folder = folder.to_str().context("a path that is text")?;
+        let child = start(curtail, case, pid, &["--duration", &seconds, "--out", folder])?;
         // Longer, so that there are requests until it ends.
         load(at, SECONDS + 3.0)?;
-        profiles[at] = document(&child.wait_with_output()?)?;
+        profiles[at] = finish(child)?;
     }
     let mut command = Command::new(curtail);
     command.args(["profile", "--json", "--compare"]).arg(out(0)).arg(out(1));
     let [before, after] = profiles;
     Ok(Profiles { before, after, compared: document(&command.output()?)? })
+}
+
+/// Builds `curtail` with its profiler, which it is otherwise without, and keeps it apart.
+pub(crate) fn build(target: &Path) -> Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--release", "-p", "curtail-cli", "--features", "ebpf"]);
+    ensure!(command.current_dir(&folder).status()?.success(), "curtail cannot be built");
+    std::fs::create_dir_all(target)?;
+    let built = folder.join("target/release/curtail");
+    let kept = target.join("curtail");
+    std::fs::copy(&built, &kept).with_context(|| format!("no {}", built.display()))?;
+    Ok(kept)
+}
+
+/// Begins to profile a server.
+pub(crate) fn start(curtail: &Path, case: &Case, pid: u32, more: &[&str]) -> Result<Child> {
+    let (pid, app) = (pid.to_string(), case.server.app.name());
+    let mut command = Command::new(curtail);
+    command.args(["profile", "--json", "--pid", &pid, "--app", app]).args(more);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    child.with_context(|| format!("cannot run {}", curtail.display()))
+}
+
+/// What it printed in the end.
+pub(crate) fn finish(child: Child) -> Result<Value> {
+    document(&child.wait_with_output()?)
 }
 
 fn document(out: &std::process::Output) -> Result<Value> {

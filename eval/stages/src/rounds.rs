@@ -6,11 +6,13 @@
 
 use std::future::pending;
 use std::path::Path;
+use std::process::Child;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use curtail_jitter::student_quantile;
 use curtail_load::{Extent, Pace, Plan, Profile, Report, run};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::profile::{self, Profiles};
@@ -58,6 +60,17 @@ pub(crate) struct Case {
     pub(crate) after: Change,
 }
 
+impl Case {
+    fn is_profiled(&self) -> bool {
+        [&self.before, &self.after].iter().any(|change| change.profile.is_some())
+    }
+
+    /// In seconds: a profiler has attached and calibrated itself by then.
+    fn warm_up(&self) -> f64 {
+        if self.is_profiled() { 3.0 } else { 0.5 }
+    }
+}
+
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
@@ -94,6 +107,7 @@ pub(crate) struct Outcome {
     pub(crate) rate: f64,
     pub(crate) published: Published,
     pub(crate) mean: Ratio,
+    pub(crate) p50: Ratio,
     pub(crate) p99: Ratio,
     pub(crate) verdict: &'static str,
     /// Of the turns, before and after.
@@ -101,6 +115,9 @@ pub(crate) struct Outcome {
     pub(crate) rounds: Vec<[Turn; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) profiles: Option<Profiles>,
+    /// The last one of a side that is profiled in its turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) profile: Option<Value>,
 }
 
 /// Runs a case.
@@ -114,20 +131,25 @@ pub(crate) fn take(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let start = |change| Side::start(case, change, &builds, &runtime);
     let sides = [start(&case.before)?, start(&case.after)?];
-    let mut rounds = Vec::new();
+    let (mut rounds, mut profile) = (Vec::new(), None);
     for round in 0..effort.rounds {
         eprintln!("{}: round {} of {}", case.name, round + 1, effort.rounds);
         let mut turn = [None; 2];
         for at in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let profiler = sides[at].profiler(case, effort.seconds, curtail)?;
             turn[at] = Some(sides[at].turn(case, round + 1, effort.seconds, &runtime)?);
+            if let Some(profiler) = profiler {
+                profile = Some(profile::finish(profiler)?);
+            }
         }
         rounds.push(turn.map(|turn| turn.expect("each side had its turn")));
     }
     let under_load = |at: usize, seconds: f64| sides[at].turn(case, 1, seconds, &runtime).map(drop);
+    let curtail = curtail.filter(|_| !case.is_profiled());
     let profiles = curtail.map(|curtail| {
         profile::both(curtail, case, [sides[0].server.pid(), sides[1].server.pid()], under_load)
     });
-    Ok(outcome(case, rounds, profiles.transpose()?))
+    Ok(Outcome { profile, ..outcome(case, rounds, profiles.transpose()?) })
 }
 
 struct Side<'a> {
@@ -167,6 +189,15 @@ impl<'a> Side<'a> {
         Ok(plan)
     }
 
+    /// Profiles this side from the warm-up until after the turn, if it is to be.
+    fn profiler(&self, case: &Case, seconds: f64, curtail: Option<&Path>) -> Result<Option<Child>> {
+        let Some(sampling) = &self.change.profile else { return Ok(None) };
+        let curtail = curtail.context("the case profiles: say with which --curtail")?;
+        let seconds = (case.warm_up() + seconds).to_string() + "s";
+        let more = ["--sampling", sampling, "--duration", &seconds];
+        profile::start(curtail, case, self.server.pid(), &more).map(Some)
+    }
+
     fn turn(&self, case: &Case, seed: u64, seconds: f64, runtime: &Runtime) -> Result<Turn> {
         let mut plan = self.plan(case)?;
         let traffic = &case.traffic;
@@ -177,7 +208,7 @@ impl<'a> Side<'a> {
         let (profile, arrivals) = (Profile::Steady(case.client.rate), traffic.arrivals(seed));
         (plan.pace, plan.seed) = (Pace::Open { profile, arrivals }, seed);
         plan.extent = Extent::Duration { ns: (seconds * 1e9) as u64 };
-        plan.warmup_ns = 500_000_000;
+        plan.warmup_ns = (case.warm_up() * 1e9) as u64;
         let before = self.server.work()?;
         let report = runtime.block_on(run(&plan, pending(), |_| {}))?;
         good(&report)?;
@@ -247,11 +278,13 @@ fn outcome(case: &Case, rounds: Vec<[Turn; 2]>, profiles: Option<Profiles>) -> O
         rate: case.client.rate,
         published: case.published.clone(),
         mean,
+        p50: of(|turn| turn.p50_us),
         p99,
         verdict: verdict(mean, p99),
         medians,
         rounds,
         profiles,
+        profile: None,
     }
 }
 

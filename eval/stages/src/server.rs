@@ -54,6 +54,8 @@ pub(crate) struct Change {
     pub(crate) pin: bool,
     /// When the client writes requests, as `--batch` of `curtail load`.
     pub(crate) batch: Option<String>,
+    /// It is profiled meanwhile, with this `--sampling` of `curtail profile`.
+    pub(crate) profile: Option<String>,
 }
 
 /// A running server.

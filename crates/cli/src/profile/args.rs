@@ -16,6 +16,8 @@ use crate::load::span;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
+  curtail profile --port 11211 --out before
+  curtail profile --pid 4711 --app httpd --duration 30s --sampling 1/1
   curtail profile --traces spans.jsonl --out before
   curtail profile --otlp 127.0.0.1:4318 --duration 60s
   curtail profile --show before
@@ -38,8 +40,8 @@ pub(crate) struct Args {
     /// Compare two profiles, each figure of B over that of A with its interval: did the knob help?
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "out", help_heading = SAVED)]
     pub(super) compare: Option<Vec<PathBuf>>,
-    /// Write a directory: profile.json (for --show and --compare), profile.html, requests.csv, and the samples
-    /// total.txt and stage-NAME.txt (for file: of curtail sim and model)
+    /// Write a directory: profile.json (for --show and --compare), profile.html, stages.svg,
+    /// requests.csv, and the samples total.txt and stage-NAME.txt (for file: of curtail sim and model)
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(super) out: Option<PathBuf>,
     /// Overwrite the profile that is in the directory

@@ -17,13 +17,14 @@ use crate::say;
 /// The profile itself.
 pub(super) const PROFILE: &str = "profile.json";
 const PAGE: &str = "profile.html";
+const PICTURE: &str = "stages.svg";
 const TOTAL: &str = "total.txt";
 const CSV: &str = "requests.csv";
 const PARQUET: &str = "requests.parquet";
 
 /// If a run may have written a file of this name.
 fn is_ours(name: &str) -> bool {
-    [PROFILE, PAGE, TOTAL, CSV, PARQUET].contains(&name)
+    [PROFILE, PAGE, PICTURE, TOTAL, CSV, PARQUET].contains(&name)
         || (name.starts_with("stage-") && name.ends_with(".txt"))
 }
 
@@ -72,6 +73,7 @@ pub(super) fn write(profile: &Profile, ranking: &Ranking, args: &Args) -> Result
         (PAGE.to_owned(), Ok(page::render(profile, ranking))),
         (CSV.to_owned(), csv(profile)),
     ];
+    files.extend(page::stages(profile, ranking).map(|svg| (PICTURE.to_owned(), Ok(svg))));
     // A file without samples is no distribution.
     if !profile.sampled.is_empty() {
         let total = samples("the total", &profile.sampled, total_ns);

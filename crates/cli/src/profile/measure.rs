@@ -24,8 +24,8 @@ pub(crate) struct Args {
     /// Stamp so many slices of time that the cost stays below a share of the requests' time, or one slice in k
     #[arg(long, value_name = "SHARE|1/K", value_parser = sampling, default_value = "5%", help_heading = SERVER)]
     pub(super) sampling: Sampling,
-    /// How long a slice is
-    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "100ms", help_heading = SERVER)]
+    /// How long a slice is, if there is time for three; attaching marks stops the server for some milliseconds each time
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "1s", help_heading = SERVER)]
     pub(super) slice: u64,
     /// How many open connections there is room for: 10 kB of the kernel's memory each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 4_096, help_heading = SERVER)]

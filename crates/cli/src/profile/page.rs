@@ -11,7 +11,7 @@ use super::table;
 use crate::plot::format::escape;
 use crate::plot::html::{figure, list};
 use crate::plot::palette::{Look, look};
-use crate::plot::{FIGURE_SIZES, Page};
+use crate::plot::{FIGURE_SIZES, Page, picture};
 
 /// Renders the report.
 pub(super) fn render(profile: &Profile, ranking: &Ranking) -> String {
@@ -45,6 +45,11 @@ pub(super) fn render(profile: &Profile, ranking: &Ranking) -> String {
         main: main.trim_end(),
     }
     .render()
+}
+
+/// Figure 1 as a file of its own.
+pub(super) fn stages(profile: &Profile, ranking: &Ranking) -> Option<String> {
+    picture(&Figures::new(profile, ranking).shares(FIGURE_SIZES[0])?)
 }
 
 fn or_nothing(html: String, why: &str) -> String {

@@ -36,7 +36,7 @@ struct Case {
 #[derive(Debug, Serialize)]
 struct Document {
     cases: Vec<Case>,
-    ranked_right: usize,
+    ranked_wrong: usize,
     mean_ranks_wrong: usize,
     variance_error: f64,
     share_error: f64,
@@ -54,7 +54,7 @@ pub(crate) fn run(cases: u64, seconds: u64) -> ExitCode {
     };
     let largest = |of: fn(&Case) -> f64| cases.iter().map(of).fold(0.0, f64::max);
     let document = Document {
-        ranked_right: cases.iter().filter(|case| case.ranked_right).count(),
+        ranked_wrong: cases.iter().filter(|case| !case.ranked_right).count(),
         mean_ranks_wrong: cases.iter().filter(|case| case.mean_ranks_wrong).count(),
         variance_error: largest(|case| case.variance_error),
         share_error: largest(|case| case.share_error),

@@ -3,7 +3,7 @@
 //! In one slice of time out of k, every request is stamped; in the others, none is, and marks are not even attached,
 //! because a probe costs its trap whether or not its program returns at once. Whole slices keep batches together, which
 //! a choice of single requests would tear apart. Slices do not start at equal distances, so that periodic work is met
-//! in all its phases.
+//! in all its phases. They consist of windows, each of which has sums of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,6 +17,7 @@ use super::kernel::{Control, EVIDENCE, Kernel, MARK, REPORT_WORDS, STAGES, STAMP
 use super::places::Places;
 use super::{LiveError, Target};
 use crate::app::App;
+use crate::histogram::Histogram;
 use crate::moments::Moments;
 use crate::profile::{Cost, Evidence, Lost, Profile, WHOLE_MAX, Whole, Window};
 
@@ -36,7 +37,8 @@ pub struct Options {
     pub app: App,
     /// How many slices are stamped.
     pub sampling: Sampling,
-    /// How long a slice is.
+    /// How long a slice is, if there is time for three. To attach marks stops the server for milliseconds, so short
+    /// ones would be its tail.
     pub slice: Duration,
     /// How long to profile, after calibration.
     pub duration: Duration,
@@ -48,6 +50,10 @@ pub struct Options {
 
 /// Reports are taken this often, so that their buffer does not fill.
 const POLL: Duration = Duration::from_millis(20);
+/// How long a window is, at most.
+const WINDOW: Duration = Duration::from_millis(100);
+/// So many slices there are at least, which are shorter then.
+const SLICES_MIN: u32 = 3;
 /// Programs that are running when a bank is closed end within this time.
 const GRACE: Duration = Duration::from_millis(1);
 /// Calibration takes this many requests, or this long.
@@ -129,24 +135,24 @@ impl Session {
             name: self.target.name.clone(),
         };
         let sampler = Sampler::start(&leaf, Duration::from_millis(250)).ok();
-        let mut slices = 0_u32;
-        let goes_on = |session: &Session| {
-            !stop.load(Ordering::Relaxed)
-                && start.elapsed() < session.options.duration
-                && session.target.is_alive()
-        };
         if cost.one_in == 1 {
             self.kernel.attach_all()?;
             self.turn_on()?;
         }
-        while goes_on(&self) {
-            let window = match cost.one_in {
-                1 => self.slice(stop)?,
-                one_in => self.slice_in(one_in, slices, stop)?,
-            };
-            self.add(window, start.elapsed());
-            slices += 1;
-            progress(&self.profile);
+        let slices = (self.options.duration.as_secs_f64()
+            / (self.options.slice.as_secs_f64() * f64::from(cost.one_in)))
+        .max(f64::from(SLICES_MIN)) as u32;
+        let period = self.options.duration / slices;
+        let mut slice = 0;
+        while !stop.load(Ordering::Relaxed)
+            && start.elapsed() < self.options.duration
+            && self.target.is_alive()
+        {
+            match cost.one_in {
+                1 => self.window(stop, &mut progress)?,
+                one_in => self.slice(slice, period, one_in, stop, &mut progress)?,
+            }
+            slice += 1;
         }
         let end = Instant::now();
         self.turn_off()?;
@@ -163,7 +169,7 @@ impl Session {
         let (start, run_ns) = (Instant::now(), self.kernel.run_ns());
         let mut seen = self.profile.window(0, 0);
         loop {
-            seen.merge(&self.slice(stop)?);
+            seen.merge(&self.next_window(stop)?);
             let requests = seen.moments.requests();
             let idle =
                 requests == 0 && self.target.is_alive() && start.elapsed() < self.options.duration;
@@ -206,43 +212,55 @@ impl Session {
         self.kernel.set(Control { epoch: 0, ..self.control })
     }
 
-    /// A slice that is stamped, while stamping stays on: closes the bank that was open, and reads it.
-    fn slice(&mut self, stop: &AtomicBool) -> Result<Window, LiveError> {
-        let (start, length) = (monotonic_ns(), self.options.slice);
-        self.sleep(length, stop);
+    /// A window that is stamped, while stamping stays on: closes the bank that was open, and reads it.
+    fn window(
+        &mut self,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(&Profile),
+    ) -> Result<(), LiveError> {
+        let window = self.next_window(stop)?;
+        self.profile.push(window);
+        self.choose_slow();
+        progress(&self.profile);
+        Ok(())
+    }
+
+    fn next_window(&mut self, stop: &AtomicBool) -> Result<Window, LiveError> {
+        let start_ns = monotonic_ns();
+        self.sleep(self.options.slice.min(WINDOW), stop);
         let bank = self.control.bank;
         self.control.bank = 1 - bank;
         self.control.real_ns = real_ns().wrapping_sub(monotonic_ns());
         self.kernel.set(self.control)?;
-        self.read(bank, start)
-    }
-
-    /// A slice that is stamped, somewhere among `one_in`.
-    fn slice_in(
-        &mut self,
-        one_in: u32,
-        number: u32,
-        stop: &AtomicBool,
-    ) -> Result<Window, LiveError> {
-        let begin = Instant::now();
-        let others = self.options.slice * (one_in - 1);
-        self.sleep(others.mul_f64((f64::from(number) * 0.618_033_988_749_895).fract()), stop);
-        self.kernel.attach_all()?;
-        self.turn_on()?;
-        let start = monotonic_ns();
-        self.sleep(self.options.slice, stop);
-        self.turn_off()?;
-        let window = self.read(self.control.bank, start)?;
-        self.kernel.detach_all();
-        self.sleep((self.options.slice * one_in).saturating_sub(begin.elapsed()), stop);
-        Ok(window)
-    }
-
-    fn read(&mut self, bank: u64, start_ns: u64) -> Result<Window, LiveError> {
         let length_ns = monotonic_ns() - start_ns;
         thread::sleep(GRACE);
         let sums = self.kernel.sums(bank as usize)?;
-        Ok(self.window(&sums, start_ns - self.profile.begin_ns, length_ns))
+        Ok(self.window_of(&sums, start_ns - self.profile.begin_ns, length_ns))
+    }
+
+    /// One slice in a period, somewhere in it.
+    fn slice(
+        &mut self,
+        number: u32,
+        period: Duration,
+        one_in: u32,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(&Profile),
+    ) -> Result<(), LiveError> {
+        let begin = Instant::now();
+        let length = period / one_in;
+        let place = (f64::from(number) * 0.618_033_988_749_895).fract();
+        self.sleep((period - length).mul_f64(place), stop);
+        self.kernel.attach_all()?;
+        self.turn_on()?;
+        let start = Instant::now();
+        while start.elapsed() < length && !stop.load(Ordering::Relaxed) {
+            self.window(stop, progress)?;
+        }
+        self.turn_off()?;
+        self.kernel.detach_all();
+        self.sleep(period.saturating_sub(begin.elapsed()), stop);
+        Ok(())
     }
 
     /// Waits, and takes reports meanwhile.
@@ -281,7 +299,7 @@ impl Session {
     }
 
     /// The kernel's sums without marks that there are not, and with the total.
-    fn window(&self, sums: &Sums, start_ns: u64, length_ns: u64) -> Window {
+    fn window_of(&self, sums: &Sums, start_ns: u64, length_ns: u64) -> Window {
         let marks = self.options.app.mark.len();
         let kept: Vec<usize> = (0..VALUES).filter(|&value| !is_absent(value, marks)).collect();
         let stages = kept.len() - EVIDENCE;
@@ -309,15 +327,14 @@ impl Session {
         window
     }
 
-    /// Adds a window, and chooses what is slow by what has been seen.
-    fn add(&mut self, window: Window, elapsed: Duration) {
-        self.profile.push(window);
+    /// Chooses what is slow by what has been seen of late.
+    fn choose_slow(&mut self) {
         let recent = self.profile.windows.iter().rev().take(8);
-        let mut all = crate::histogram::Histogram::default();
+        let mut all = Histogram::default();
         recent
             .filter_map(|window| window.histograms.last())
             .for_each(|histogram| all.merge(histogram));
-        if all.count() >= 100 && elapsed > Duration::ZERO {
+        if all.count() >= 100 {
             self.control.slow_ns = all.quantile(0.99).unwrap_or(0.0) as u64;
         }
     }
