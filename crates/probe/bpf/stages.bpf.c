@@ -51,7 +51,7 @@ struct task_struct { int tgid; } KERNEL;
 // Stamps of a request, in this order. Marks are the application's.
 enum { DEVICE, TCP, READY, READ, MARK, MARKS = 4, WRITE = MARK + MARKS, OUT, STAMPS };
 // What may explain a duration.
-enum { WAKE_UP, RUN_QUEUE, BLOCKED, REMOTE, BATCH, EVIDENCE };
+enum { WAKEUP, RUN_QUEUE, BLOCKED, REMOTE, BATCH, EVIDENCE };
 // Nine stages and the evidence. What concerns the total follows from the stages.
 enum { STAGES = STAMPS - 1, VALUES = STAGES + EVIDENCE, PAIRS = VALUES * (VALUES + 1) / 2 };
 enum { PACKETS = 64, REQUESTS = 64, BUCKETS = 896, PORTS = 8 };
@@ -257,7 +257,7 @@ INLINE void begin(struct connection *connection, struct thread *thread, u32 posi
 		request->stamp[i] = i == MARK ? at : 0;
 	// The reader slept when data came, if it has been woken since.
 	u64 slept = connection->running > ready && connection->running <= read;
-	request->evidence[WAKE_UP] = slept ? connection->running - ready : 0;
+	request->evidence[WAKEUP] = slept ? connection->running - ready : 0;
 	request->evidence[REMOTE] = packet->processor != connection->processor;
 	request->evidence[BATCH] = connection->reads_taken++;
 	request->run_delay = connection->run_delay - (slept ? connection->delay : 0);

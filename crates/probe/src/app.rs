@@ -48,7 +48,7 @@ pub struct Mark {
     /// the first mark, on the thread that has read the request, has a key, too.
     pub key: Option<u8>,
     /// Only of the first mark: where to read how many bytes the application has read and not parsed, this request
-    /// included. Tells pipelined requests apart that came in different packets of one read.
+    /// included. Separates pipelined requests that came in different packets of one read.
     pub unread: Option<Unread>,
 }
 
@@ -77,7 +77,7 @@ pub enum AppError {
         field: String,
         /// What is wrong.
         problem: String,
-        /// How to mend it.
+        /// The fix.
         fix: &'static str,
     },
 }
@@ -113,7 +113,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// Says which line or field is wrong, and how to mend it.
+    /// Says which line or field is wrong, and the fix.
     pub fn parse(text: &str) -> Result<App, AppError> {
         let app: App = toml::from_str(text).map_err(|error| AppError::Toml(error.to_string()))?;
         let wrong = |field: &str, problem: String, fix| {

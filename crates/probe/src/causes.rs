@@ -69,7 +69,7 @@ pub(crate) fn of_stage(profile: &Profile, moments: &Moments, stage: usize) -> Ve
 /// What the evidence means.
 fn text(kind: Evidence, longer_with_more: bool) -> String {
     let (what, why) = match kind {
-        Evidence::WakeUp => (
+        Evidence::Wakeup => (
             "the longer the sleeping thread takes to run once data are there",
             "the scheduler, an idle processor that sleeps deeply, or another thread is in the way",
         ),

@@ -78,7 +78,7 @@ const MEMORY: Knob = Knob {
 /// Knobs for an evidence, the likeliest first.
 pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
     match evidence {
-        Evidence::WakeUp => &[POLLING, PRIORITY, INTERRUPTS],
+        Evidence::Wakeup => &[POLLING, PRIORITY, INTERRUPTS],
         Evidence::RunQueue => &[BUDGETS, PRIORITY, PINNING],
         Evidence::Blocked => &[BUDGETS],
         Evidence::Remote => &[PINNING, INTERRUPTS],

@@ -43,7 +43,7 @@ pub struct Profile {
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
     /// Nanoseconds from *data ready* until the thread that slept ran.
-    WakeUp,
+    Wakeup,
     /// Nanoseconds that the thread was runnable and did not run.
     RunQueue,
     /// Nanoseconds that the thread slept after it had read the request.

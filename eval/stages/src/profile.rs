@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::rounds::Case;
+use crate::server::App;
 
 const SECONDS: f64 = 10.0;
 
@@ -22,7 +22,7 @@ pub(crate) struct Profiles {
 /// Profiles both, each under its load, and compares them.
 pub(crate) fn both(
     curtail: &Path,
-    case: &Case,
+    app: App,
     pids: [u32; 2],
     load: impl Fn(usize, f64) -> Result<()>,
 ) -> Result<Profiles> {
@@ -32,7 +32,7 @@ pub(crate) fn both(
     for (at, pid) in pids.into_iter().enumerate() {
         let (folder, seconds) = (out(at), format!("{SECONDS}s"));
         let folder = folder.to_str().context("a path that is text")?;
-        let child = start(curtail, case, pid, &["--duration", &seconds, "--out", folder])?;
+        let child = start(curtail, app, pid, &["--duration", &seconds, "--out", folder])?;
         // Longer, so that there are requests until it ends.
         load(at, SECONDS + 3.0)?;
         profiles[at] = finish(child)?;
@@ -57,8 +57,8 @@ pub(crate) fn build(target: &Path) -> Result<PathBuf> {
 }
 
 /// Begins to profile a server.
-pub(crate) fn start(curtail: &Path, case: &Case, pid: u32, more: &[&str]) -> Result<Child> {
-    let (pid, app) = (pid.to_string(), case.server.app.name());
+pub(crate) fn start(curtail: &Path, app: App, pid: u32, more: &[&str]) -> Result<Child> {
+    let (pid, app) = (pid.to_string(), app.name());
     let mut command = Command::new(curtail);
     command.args(["profile", "--json", "--pid", &pid, "--app", app]).args(more);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

@@ -147,7 +147,12 @@ pub(crate) fn take(
     let under_load = |at: usize, seconds: f64| sides[at].turn(case, 1, seconds, &runtime).map(drop);
     let curtail = curtail.filter(|_| !case.is_profiled());
     let profiles = curtail.map(|curtail| {
-        profile::both(curtail, case, [sides[0].server.pid(), sides[1].server.pid()], under_load)
+        profile::both(
+            curtail,
+            case.server.app,
+            [sides[0].server.pid(), sides[1].server.pid()],
+            under_load,
+        )
     });
     Ok(Outcome { profile, ..outcome(case, rounds, profiles.transpose()?) })
 }
@@ -195,7 +200,7 @@ impl<'a> Side<'a> {
         let curtail = curtail.context("the case profiles: say with which --curtail")?;
         let seconds = (case.warm_up() + seconds).to_string() + "s";
         let more = ["--sampling", sampling, "--duration", &seconds];
-        profile::start(curtail, case, self.server.pid(), &more).map(Some)
+        profile::start(curtail, case.server.app, self.server.pid(), &more).map(Some)
     }
 
     fn turn(&self, case: &Case, seed: u64, seconds: f64, runtime: &Runtime) -> Result<Turn> {

@@ -9,13 +9,12 @@ use curtail_probe::profile::{Profile, Whole};
 use curtail_probe::rank::{Ranking, total_ns};
 
 use super::args::Args;
+use super::read::PROFILE;
 use super::{page, read};
 use crate::exit::Stop;
 use crate::load::out::{make_directory, remove, write_whole};
 use crate::say;
 
-/// The profile itself.
-pub(super) const PROFILE: &str = "profile.json";
 const PAGE: &str = "profile.html";
 const PICTURE: &str = "stages.svg";
 const TOTAL: &str = "total.txt";

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use curtail_dist::read_text;
 use curtail_probe::profile::Profile;
 
-use super::files::PROFILE;
 use crate::exit::Stop;
 use crate::say;
+
+/// The file of a saved profile in its directory.
+pub(super) const PROFILE: &str = "profile.json";
 
 /// Reads a profile, from its file or from the directory that it is in.
 pub(super) fn profile(path: &Path) -> Result<Profile, Stop> {

@@ -15,7 +15,7 @@ fn server(times: f64) -> Profile {
     let mut profile = Profile {
         target: "memcached <7>".to_owned(),
         stages,
-        evidence: vec![Evidence::WakeUp],
+        evidence: vec![Evidence::Wakeup],
         cost: Some(Cost { ns_per_request: 1_234.0, share: 0.021, one_in: 8 }),
         lost: vec![Lost { reason: "map full".to_owned(), count: 17 }],
         ..Profile::default()
@@ -123,7 +123,7 @@ fn programs_get_a_document() {
     let sum: f64 = stages.iter().map(|of| number(of, "variance_share")).sum();
     assert!((sum - 1.0).abs() < 1e-9 && number(&found, "unattributed_share").abs() < 1e-9);
     let cause = &stages[0]["causes"][0];
-    assert_eq!((&cause["kind"], &cause["longer_with_more"]), (&"wake-up".into(), &true.into()));
+    assert_eq!((&cause["kind"], &cause["longer_with_more"]), (&"wakeup".into(), &true.into()));
     assert_eq!(cause["knobs"][0]["name"], "busy polling");
     assert_eq!(stages[2]["causes"], serde_json::json!([]));
     // The seed decides the intervals, and nothing else.
@@ -154,7 +154,7 @@ fn a_directory_has_what_other_verbs_read() {
     // What was saved is what was read.
     assert_eq!(read("profile.json").trim_end(), text(&server(1.0)));
     let rows = read("requests.csv");
-    let head = "kind,start_ns,parse_ns,data ready to read_ns,respond_ns,total_ns,wake-up\nslow,";
+    let head = "kind,start_ns,parse_ns,data ready to read_ns,respond_ns,total_ns,wakeup\nslow,";
     assert!(
         rows.starts_with(head) && rows.lines().count() == 1 + server(1.0).slow.len() + 240,
         "{}",

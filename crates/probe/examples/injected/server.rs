@@ -1,7 +1,7 @@
 //! A server that delays requests at known places by known times, and measures with its own clocks what they took.
 //!
 //! It reads when data arrived from the timestamp that the network stack attaches to it, so the time before the read is
-//! known to it, too, wake-up included.
+//! known to it, too, wakeup included.
 
 use std::hint::black_box;
 use std::io::{IoSliceMut, Read as _, Write as _};

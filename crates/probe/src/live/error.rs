@@ -65,7 +65,7 @@ pub enum LiveError {
         "this process may not load eBPF programs; run it as root, or give it CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
     )]
     NoPermission,
-    /// Nobody may.
+    /// The system is configured so that no process may.
     #[error(
         "the kernel is locked down ({0}), so no program may read its memory; boot without lockdown=confidentiality"
     )]
@@ -84,7 +84,7 @@ pub enum LiveError {
 }
 
 impl LiveError {
-    /// If the person who asked can mend it by asking otherwise.
+    /// If other arguments would help.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         !matches!(

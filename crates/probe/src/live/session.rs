@@ -85,7 +85,7 @@ impl Session {
         let mut kernel = Kernel::load(&target, &options.app, &places, options.connections)?;
         let trap_ns = if places.places.is_empty() { 0.0 } else { trap_ns(&mut kernel)? };
         let evidence = [
-            Evidence::WakeUp,
+            Evidence::Wakeup,
             Evidence::RunQueue,
             Evidence::Blocked,
             Evidence::Remote,

@@ -6,7 +6,7 @@
 //!
 //! - Each nanosecond of the root belongs to exactly one span, so the self times add up to the root's duration.
 //! - Children are clipped to their parents, which also bounds what clocks that disagree can do.
-//! - A child that overlaps the next one by at most 1 part in [`OVERLAP`] went before it: ends are recorded late.
+//! - A child that overlaps the next one by at most 1 part in 1,000 (`OVERLAP`) went before it: ends are recorded late.
 //! - The root is the earliest span without a parent; where there is none, the earliest whose parent is not there; where
 //!   all are in cycles, the earliest.
 //!
@@ -64,7 +64,7 @@ pub struct Flaws {
     pub backward: u64,
     /// Spans that no chain of parents connects with the root. They are not used.
     pub orphans: u64,
-    /// Children of spans on the path that reach beyond them, by more than 1 part in [`OVERLAP`].
+    /// Children of spans on the path that reach beyond them, by more than 1 part in `OVERLAP`.
     pub clipped: u64,
 }
 
