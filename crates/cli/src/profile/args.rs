@@ -28,7 +28,7 @@ Exit codes of --compare: 0 where p99 of the total is better, or no difference is
 it is worse.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) measure: super::measure::Args,
+    pub(super) measure: super::measure::ServerArgs,
     #[command(flatten)]
     pub(super) traces: TraceArgs,
     /// Profile for so long [default: a server 10s, after calibration; traces that arrive until Ctrl-C]

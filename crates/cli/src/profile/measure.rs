@@ -10,7 +10,7 @@ use crate::load::{percent, span};
 
 /// What to stamp.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ServerArgs {
     /// Profile the server that is this process, with its children (as root)
     #[arg(long, value_name = "PID", conflicts_with = "target", help_heading = SERVER)]
     pub(super) pid: Option<u32>,
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     pub(super) allow_slow_probes: bool,
 }
 
-impl Args {
+impl ServerArgs {
     /// Is it a running server that is to be profiled?
     pub(super) fn is_given(&self) -> bool {
         self.pid.is_some() || self.port.is_some()
@@ -89,7 +89,7 @@ fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
 
 /// Profiles the server that the arguments name; true if a signal ended it.
 #[cfg(not(all(feature = "ebpf", target_os = "linux")))]
-pub(super) fn measure(_: &Args, _: u64) -> Result<(Profile, bool), Stop> {
+pub(super) fn measure(_: &ServerArgs, _: u64) -> Result<(Profile, bool), Stop> {
     let why = "this curtail stamps no requests of running servers: it is built without eBPF; build it on Linux by \
                `cargo build --release --features ebpf`";
     Err(Stop::Lacking(why.to_owned()))
@@ -108,13 +108,13 @@ mod live {
     use curtail_jitter::machine::LocalLeaf;
     use curtail_probe::live::{LiveError, Options, Session, Target};
 
-    use super::{App, Args, Profile, Sampling, Stop, app};
+    use super::{App, Profile, Sampling, ServerArgs, Stop, app};
     use crate::progress::spinner;
     use crate::say;
     use crate::signals::Termination;
 
     pub(in super::super) fn measure(
-        args: &Args,
+        args: &ServerArgs,
         duration_ns: u64,
     ) -> Result<(Profile, bool), Stop> {
         let target = Target::find(pid(args)?, args.port).map_err(refused)?;
@@ -156,7 +156,7 @@ mod live {
     }
 
     /// The process asked for, or the first that listens on the port.
-    fn pid(args: &Args) -> Result<u32, Stop> {
+    fn pid(args: &ServerArgs) -> Result<u32, Stop> {
         if let Some(pid) = args.pid {
             return Ok(pid);
         }

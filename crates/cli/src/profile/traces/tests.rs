@@ -40,7 +40,7 @@ fn files_add_up_packed_or_not() {
 
 #[test]
 fn errors_name_the_file_and_the_place() {
-    let bad = file(LINE.replace("\"9\"", "\"later\"").as_bytes());
+    let bad = file(LINE.replace("ID", "a").replace("\"9\"", "\"later\"").as_bytes());
     let why = refused(&of(&[bad.path()]));
     assert!(why.starts_with(&bad.path().display().to_string()), "{why}");
     assert!(why.contains("later") && why.contains("line 2"), "{why}");
