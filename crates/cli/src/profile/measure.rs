@@ -117,7 +117,7 @@ mod live {
         args: &ServerArgs,
         duration_ns: u64,
     ) -> Result<(Profile, bool), Stop> {
-        let target = Target::find(pid(args)?, args.port).map_err(refused)?;
+        let target = Target::find(pid(args)?, args.port).map_err(|error| refused(&error))?;
         let (app, is_guess) = app(args.app.as_deref(), &target.name)?;
         let options = |app| Options {
             app,
@@ -139,16 +139,16 @@ mod live {
             }
             attached => attached,
         };
-        let session = session.map_err(refused)?;
+        let session = session.map_err(|error| refused(&error))?;
         session.warnings().iter().for_each(|warning| say::aside(format!("warning: {warning}")));
         let bar = spinner();
         bar.set_message("calibrating");
         let profile = session.run(&stop, |so_far| bar.set_message(summary(so_far)));
         bar.finish_and_clear();
-        Ok((profile.map_err(refused)?, stop.load(Ordering::Relaxed)))
+        Ok((profile.map_err(|error| refused(&error))?, stop.load(Ordering::Relaxed)))
     }
 
-    fn refused(error: LiveError) -> Stop {
+    fn refused(error: &LiveError) -> Stop {
         match error.is_bad_input() {
             true => Stop::BadInput(error.to_string()),
             false => Stop::Lacking(error.to_string()),

@@ -147,6 +147,7 @@ fn a_directory_has_what_other_verbs_read() {
         "stage-data-ready-to-read.txt",
         "stage-parse.txt",
         "stage-respond.txt",
+        "stages.svg",
         "total.txt",
     ]);
     assert_eq!(names(&made), expected);
