@@ -198,13 +198,14 @@ fn tally(verdicts: &[Verdict]) -> String {
 mod tests {
     use super::*;
 
-    const FILES: [&str; 10] = [
+    const FILES: [&str; 11] = [
         "main",
         "decide",
         "rescue",
         "measure",
         "das",
         "flow",
+        "profile",
         "papers",
         "bench",
         "worlds",
