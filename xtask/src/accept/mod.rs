@@ -39,6 +39,8 @@ pub(crate) enum Capability {
     Das,
     /// Flow control from end to end in graphs of services (002, chapter 5)
     Flow,
+    /// Which stage of a request varies (004, part 2); takes root
+    Profile,
 }
 
 impl Capability {
