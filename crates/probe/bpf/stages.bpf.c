@@ -221,7 +221,7 @@ SEC("tp_btf/sk_data_ready") int ready(u64 *args)
 	return 0;
 }
 
-// The oldest packet that ends after `position`; older ones are forgotten. `next`: or the one after the last found.
+// The oldest packet that ends after `position`; older ones are forgotten.
 INLINE struct packet *packet_at(struct connection *connection, u32 position)
 {
 	for (u32 i = 0; i < PACKETS && connection->packet_tail < connection->packet_head; i++) {

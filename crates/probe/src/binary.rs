@@ -23,8 +23,6 @@ pub struct Site {
     pub offset: u64,
     /// If the kernel emulates the instruction there. None if it is not x86-64.
     pub is_emulated: Option<bool>,
-    /// Where a counter of probes is, which programs look at before they pass the tracepoint, in bytes. 0: none.
-    pub semaphore: u64,
 }
 
 /// Why there is no such place.
@@ -52,6 +50,11 @@ pub enum BinaryError {
         /// Which others there are.
         known: String,
     },
+    /// The program passes the tracepoint only while a counter of it says that there are probes.
+    #[error(
+        "static tracepoint `{0}` is off until a semaphore is raised, which this cannot do; mark a function"
+    )]
+    Guarded(String),
     /// The field is not there, or there is no debug information.
     #[error("the place of `{0}` is not in the debug information; build with -g, or give `offset`")]
     NoField(String),
@@ -135,9 +138,10 @@ impl<'d> Binary<'d> {
         for note in self.notes() {
             let full = format!("{}:{}", note.provider, note.name);
             if full == name {
-                let semaphore = self.offset(note.semaphore).filter(|_| note.semaphore > 0);
-                let site = self.site(note.address);
-                sites.extend(site.map(|site| Site { semaphore: semaphore.unwrap_or(0), ..site }));
+                if note.is_guarded {
+                    return Err(BinaryError::Guarded(full));
+                }
+                sites.extend(self.site(note.address));
             }
             known.push(full);
         }
@@ -243,7 +247,7 @@ impl<'d> Binary<'d> {
         let cheap = if is_known { emulated(code) } else { None };
         let address = address.checked_add(cheap.unwrap_or(0))?;
         let is_emulated = is_known.then_some(cheap.is_some());
-        Some(Site { offset: self.offset(address)?, is_emulated, semaphore: 0 })
+        Some(Site { offset: self.offset(address)?, is_emulated })
     }
 
     /// The bytes from an address on.
@@ -319,7 +323,8 @@ fn named<'a>(unit: UnitRef<'a, '_>, entry: &Entry<'a>, name: &str) -> bool {
 /// A static tracepoint.
 struct Note {
     address: u64,
-    semaphore: u64,
+    /// It has a semaphore.
+    is_guarded: bool,
     provider: String,
     name: String,
 }
@@ -342,10 +347,9 @@ impl Note {
         let mut texts = content.get(24..)?.split(|&byte| byte == 0);
         let mut text = || Some(String::from_utf8_lossy(texts.next()?).into_owned());
         let moved = if base == 0 { 0 } else { base.wrapping_sub(linked) };
-        let semaphore = if semaphore == 0 { 0 } else { semaphore.wrapping_add(moved) };
         Some(Note {
             address: address.wrapping_add(moved),
-            semaphore,
+            is_guarded: semaphore > 0,
             provider: text()?,
             name: text()?,
         })
@@ -411,11 +415,11 @@ mod tests {
         let (first, rest) = Note::read(&bytes, 0x2010).expect("a note");
         let (second, rest) = Note::read(rest, 0x2010).expect("a note");
         let read = |note: Option<Note>| {
-            note.map(|note| (note.address, note.semaphore, note.provider, note.name))
+            note.map(|note| (note.address, note.is_guarded, note.provider, note.name))
         };
         // The file was moved by 16 after it was linked.
-        assert_eq!(read(first), Some((0x1010, 0, "server".to_owned(), "parsed".to_owned())));
-        assert_eq!(read(second), Some((0x1110, 0x3010, "server".to_owned(), "sent".to_owned())));
+        assert_eq!(read(first), Some((0x1010, false, "server".to_owned(), "parsed".to_owned())));
+        assert_eq!(read(second), Some((0x1110, true, "server".to_owned(), "sent".to_owned())));
         assert!(rest.is_empty() && Note::read(rest, 0).is_none());
     }
 

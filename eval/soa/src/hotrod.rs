@@ -48,16 +48,23 @@ const SIDECARS: [(&str, &str, u16); 3] = [
 ];
 const URL: &str = "http://127.0.0.1:18080/dispatch?customer=123";
 
+/// HotROD, and the curtail beside it.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Programs {
     /// The program; built with go where none is given
     #[arg(long, value_name = "FILE")]
-    hotrod: Option<PathBuf>,
+    pub(crate) hotrod: Option<PathBuf>,
     /// Where it is built, and configurations are written
     #[arg(long, value_name = "DIR", default_value = "out/hotrod")]
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
-    curtail: PathBuf,
+    pub(crate) curtail: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    programs: Programs,
     /// What a query takes at the database, at the median; its deviation is 30 ms, so the mean is 18 ms
     #[arg(long, default_value = "10ms")]
     query: String,
@@ -178,9 +185,9 @@ fn processes(args: &Args, hotrod: &Path, of: impl Fn(&str) -> String) -> Result<
         all.push(spawn(&mut command, port)?);
     }
     for (name, text, port) in SIDECARS {
-        let file = args.dir.join(format!("{name}.toml"));
+        let file = args.programs.dir.join(format!("{name}.toml"));
         fs::write(&file, of(text))?;
-        let mut command = start(&args.curtail);
+        let mut command = start(&args.programs.curtail);
         all.push(spawn(command.args(["proxy", "--config"]).arg(file), port)?);
     }
     Ok(all)
@@ -191,9 +198,9 @@ fn load(args: &Args, tenants: &[&str], rate: f64, seed: u64) -> Result<process::
         let path = "/dispatch?customer=123";
         format!("{}\n", serde_json::json!({ "path": path, "headers": { "x-tenant": tenant } }))
     };
-    let file = args.dir.join(format!("{}.queries", tenants.concat()));
+    let file = args.programs.dir.join(format!("{}.queries", tenants.concat()));
     fs::write(&file, tenants.iter().map(line).collect::<String>())?;
-    let mut command = start(&args.curtail);
+    let mut command = start(&args.programs.curtail);
     command.args(["load", URL, "--json", "--warmup", "10s", "--connections", "1000", "--queries"]);
     command.arg(file).args(["--rate", &rate.to_string(), "--seed", &seed.to_string()]);
     command.args(["--duration", &format!("{}s", args.seconds)]);
@@ -227,7 +234,7 @@ fn turn(args: &Args, floods: bool) -> Result<BTreeMap<&'static str, Tenants>> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let hotrod = build(args.hotrod.as_deref(), &args.dir)?;
+    let hotrod = build(args.programs.hotrod.as_deref(), &args.programs.dir)?;
     let mut outcomes = Vec::new();
     for sidecars in ["flow", "plain"] {
         let has_flow = sidecars == "flow";

@@ -9,7 +9,7 @@
 //! Cost: seconds + 10, and two mostly idle processes.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::child::Child;
-use crate::hotrod::{build, spawn, start};
+use crate::hotrod::{Programs, build, spawn, start};
 
 /// Until exporters have sent their last spans: they do so every second.
 const FLUSH_S: u32 = 4;
@@ -28,14 +28,8 @@ const LEAD_S: u32 = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The program; built with go where none is given
-    #[arg(long, value_name = "FILE")]
-    hotrod: Option<PathBuf>,
-    /// Where it is built
-    #[arg(long, value_name = "DIR", default_value = "out/hotrod")]
-    dir: PathBuf,
-    #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
-    curtail: PathBuf,
+    #[command(flatten)]
+    programs: Programs,
     /// Requests per second: the database bears 3.3
     #[arg(long, default_value_t = 0.8)]
     rate: f64,
@@ -84,7 +78,7 @@ fn begin(args: &Args, program: &Path, run: &Run) -> Result<(Child, Child)> {
     let at = |offset: u16| (run.port + offset).to_string();
     let collector = format!("127.0.0.1:{}", at(9));
     let all = LEAD_S + args.seconds + FLUSH_S;
-    let mut profile = start(&args.curtail);
+    let mut profile = start(&args.programs.curtail);
     profile.args(["profile", "--json", "--otlp", &collector, "--duration", &format!("{all}s")]);
     let profile = spawn(profile.stdout(Stdio::piped()), run.port + 9)?;
     let mut hotrod = start(program);
@@ -96,7 +90,7 @@ fn begin(args: &Args, program: &Path, run: &Run) -> Result<(Child, Child)> {
 
 fn load(args: &Args, run: &Run) -> Command {
     let url = format!("http://127.0.0.1:{}/dispatch?customer=123", run.port);
-    let mut load = start(&args.curtail);
+    let mut load = start(&args.programs.curtail);
     load.args(["load", &url, "--warmup", "0s", "--rate", &args.rate.to_string()]);
     load.args(["--duration", &format!("{}s", args.seconds)]);
     load
@@ -123,7 +117,7 @@ fn outcome(run: &Run, profile: &mut Child) -> Result<Outcome> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let program = build(args.hotrod.as_deref(), &args.dir)?;
+    let program = build(args.programs.hotrod.as_deref(), &args.programs.dir)?;
     let begun: Result<Vec<_>> = RUNS.iter().map(|run| begin(args, &program, run)).collect();
     let mut begun = begun?;
     thread::sleep(Duration::from_secs(LEAD_S.into()));
