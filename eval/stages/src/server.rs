@@ -49,9 +49,8 @@ pub(crate) struct Setup {
 pub(crate) struct Change {
     /// LRU work by the workers, MOVES:TURNS.
     pub(crate) budget: Option<String>,
-    /// Each worker has one of the processors.
-    #[serde(default)]
-    pub(crate) pin: bool,
+    /// Each worker has one of these processors, in turn.
+    pub(crate) pin: Option<String>,
     /// When the client writes requests, as `--batch` of `curtail load`.
     pub(crate) batch: Option<String>,
     /// It is profiled meanwhile, with this `--sampling` of `curtail profile`.
@@ -75,6 +74,9 @@ pub(crate) struct Work {
     pub(crate) queued_us: f64,
     pub(crate) slices: f64,
     pub(crate) migrations: f64,
+    /// Of threads that are no workers, which is part of `cpu_us` and `slices`.
+    pub(crate) background_cpu_us: f64,
+    pub(crate) background_slices: f64,
 }
 
 /// Builds or installs what a case needs; returns the folder of memcached's builds.
@@ -138,8 +140,8 @@ impl Server {
         let (process, address) = (Child::spawn(quiet)?, ([127, 0, 0, 1], port).into());
         let server = Self { process, address, _folder: folder };
         server.ready()?;
-        if change.pin {
-            server.pin(setup)?;
+        if let Some(processors) = &change.pin {
+            server.pin(setup.workers, processors)?;
         }
         Ok(server)
     }
@@ -161,12 +163,11 @@ impl Server {
         Ok(())
     }
 
-    /// Gives each worker one processor, in turn.
-    fn pin(&self, setup: &Setup) -> Result<()> {
+    fn pin(&self, count: usize, processors: &str) -> Result<()> {
         let processors: curtail_jitter::machine::Processors =
-            setup.processors.parse().map_err(|why| anyhow::anyhow!("processors: {why}"))?;
+            processors.parse().map_err(|why| anyhow::anyhow!("pin: {why}"))?;
         let workers: Vec<PathBuf> = self.threads()?.filter(|thread| is_worker(thread)).collect();
-        ensure!(workers.len() >= setup.workers, "{} threads, fewer than workers", workers.len());
+        ensure!(workers.len() >= count, "{} threads, fewer than workers", workers.len());
         for (thread, processor) in workers.iter().zip(processors.numbers().iter().cycle()) {
             let mut only = CpuSet::new();
             only.set(*processor);
@@ -192,9 +193,14 @@ impl Server {
             let text = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
             let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap_or(0.0));
             let mut next = || numbers.next().unwrap_or(0.0);
-            work.cpu_us += next() / 1e3;
-            work.queued_us += next() / 1e3;
-            work.slices += next();
+            let (cpu_us, queued_us, slices) = (next() / 1e3, next() / 1e3, next());
+            work.cpu_us += cpu_us;
+            work.queued_us += queued_us;
+            work.slices += slices;
+            if !is_worker(&thread) {
+                work.background_cpu_us += cpu_us;
+                work.background_slices += slices;
+            }
             let text = fs::read_to_string(thread.join("sched")).unwrap_or_default();
             let line = text.lines().find(|line| line.starts_with("se.nr_migrations"));
             let count = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
@@ -206,13 +212,15 @@ impl Server {
 
 impl Work {
     /// The work since `before`, per request.
-    pub(crate) fn since(self, before: Self, requests: u64) -> Self {
-        let per = |now: f64, then: f64| (now - then) / requests.max(1) as f64;
+    pub(crate) fn since(self, before: Self, requests: f64) -> Self {
+        let per = |now: f64, then: f64| (now - then) / requests.max(1.0);
         Self {
             cpu_us: per(self.cpu_us, before.cpu_us),
             queued_us: per(self.queued_us, before.queued_us),
             slices: per(self.slices, before.slices),
             migrations: per(self.migrations, before.migrations),
+            background_cpu_us: per(self.background_cpu_us, before.background_cpu_us),
+            background_slices: per(self.background_slices, before.background_slices),
         }
     }
 }
