@@ -72,6 +72,8 @@ pub(crate) fn finish(child: Child) -> Result<Value> {
 
 fn document(out: &std::process::Output) -> Result<Value> {
     let said = String::from_utf8_lossy(&out.stderr);
-    ensure!(out.status.success(), "curtail profile: {}", said.trim());
+    // 1: it compares worse.
+    let is_done = matches!(out.status.code(), Some(0 | 1));
+    ensure!(is_done, "curtail profile ended with {}: {}", out.status, said.trim());
     serde_json::from_slice(&out.stdout).context("what curtail profile printed")
 }
