@@ -82,12 +82,13 @@ pub enum AppError {
     },
 }
 
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 6] = [
     ("memcached", include_str!("../apps/memcached.toml")),
     ("httpd", include_str!("../apps/httpd.toml")),
     ("nginx", include_str!("../apps/nginx.toml")),
     ("redis", include_str!("../apps/redis.toml")),
     ("curtail-leaf", include_str!("../apps/curtail-leaf.toml")),
+    ("curtail-proxy", include_str!("../apps/curtail-proxy.toml")),
 ];
 
 impl App {

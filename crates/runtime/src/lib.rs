@@ -12,6 +12,7 @@
 //! - [`Cell`]: the driver. [`Cell::server_up`] and its kin are for health checks.
 //! - [`Observer`]: what metrics want to know.
 //! - [`Learning`]: what the cells of a service learn from each other, with a policy that learns.
+//! - [`marks`]: places that profilers attach to.
 //! - [`stage`]: the other side: slots and a queue before one's own service, and what it reports of its load.
 //! - [`Timers`]: when the kernel is woken. [`Timers::precise`] is exact to about 100 µs, where
 //!   tokio's wheel turns in milliseconds; [`Timers::tokio`] follows tokio's clock, which tests can
@@ -45,6 +46,7 @@ mod clock;
 pub mod http;
 mod inner;
 mod learning;
+pub mod marks;
 mod observe;
 mod query;
 mod services;

@@ -367,6 +367,6 @@ mod tests {
     #[test]
     fn the_cases_are_read() {
         let cases = read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cases.toml"))).unwrap();
-        assert_eq!(cases.len(), 7);
+        assert_eq!(cases.len(), 8);
     }
 }

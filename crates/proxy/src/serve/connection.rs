@@ -8,7 +8,7 @@ use curtail_http1::{RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_runtime::http::{Http, PRIORITY, Request, Response, priority, type_of_service};
 use curtail_runtime::stage::{Permit, Stage};
-use curtail_runtime::{Cell, Query, QueryError, QueryResponse};
+use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -159,11 +159,15 @@ async fn exchange(
     let running = service.metrics.started(now);
     let deadline = now + service.config.timeout;
     let query = query.to_group(group);
+    // A connection has one request at a time.
+    let id = std::ptr::from_ref(client).addr() as u64;
+    marks::parsed(id);
     let (mut permit, outcome) = tokio::select! {
         asked = hop.run(ask(cell, query, place, deadline)) => asked,
         // Dropping the query abandons it, and its place.
         () = client.peer_closed() => return Err(Cut::PeerClosed),
     };
+    marks::answered(id);
     if *here.draining.borrow() {
         client.close_after_response();
     }

@@ -38,7 +38,6 @@
 
 mod config;
 mod draw;
-mod marks;
 mod service;
 mod slow;
 mod stats;

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use curtail_http1::server::Request;
 use curtail_kernel::stage::Priority;
-use curtail_runtime::Timers;
 use curtail_runtime::http::{ORCA, PRIORITY, priority};
 use curtail_runtime::stage::{Permit, Stage};
+use curtail_runtime::{Timers, marks};
 use tokio::time::Instant;
 
 use super::config::{Cancel, LeafConfig};
 use super::draw::{Drawn, Draws};
-use super::marks;
 use super::slow::Speed;
 use super::stats::{Counters, Took};
 use crate::leaf::{Leaf, SearchError};
@@ -135,7 +134,7 @@ impl Shared {
                 return Reply::error(500, &text);
             }
         };
-        marks::searched(id);
+        marks::answered(id);
         let done = Instant::now();
         let real = done - started;
         let own = self.speed.stretch(drawn.own.unwrap_or(real), started);
