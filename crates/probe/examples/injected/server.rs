@@ -102,8 +102,9 @@ pub(crate) fn serve(
             rustix::event::poll(&mut files, None).expect("polled");
             let mut next = delays();
             spin(monotonic_ns(), next[0]);
-            let Some((requests, arrived_ns)) = read(&mut connection) else { return served };
-            let read_ns = monotonic_ns();
+            let Some((requests, arrived_ns, read_ns)) = read(&mut connection) else {
+                return served;
+            };
             for request in 0..requests {
                 let before = if request == 0 { read_ns } else { monotonic_ns() };
                 let second = spin(before, next[1]);
@@ -132,24 +133,24 @@ pub(crate) fn serve(
     (address, thread)
 }
 
-/// Whole requests, and when the last packet arrived, by the monotonic clock.
-fn read(connection: &mut TcpStream) -> Option<(usize, u64)> {
+/// Whole requests, when the last packet arrived, and when it was read, by the monotonic clock.
+fn read(connection: &mut TcpStream) -> Option<(usize, u64, u64)> {
     let mut buffer = [0; 64 * REQUEST];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
     let mut slices = [IoSliceMut::new(&mut buffer)];
     let message =
         recvmsg::<()>(connection.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty());
+    let read_ns = monotonic_ns();
     let message = message.ok()?;
-    let offset = nanoseconds(ClockId::Realtime).wrapping_sub(monotonic_ns());
+    let now = nanoseconds(ClockId::Realtime);
     let arrived = message.cmsgs().ok()?.find_map(|control| match control {
         ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time).as_nanos() as u64),
         _ => None,
     });
     // The first packets may have none, because the network stack begins to timestamp a moment after it is asked to.
-    let now = nanoseconds(ClockId::Realtime);
-    let (bytes, arrived) = (message.bytes, arrived.unwrap_or(now).wrapping_sub(offset));
+    let (bytes, waited) = (message.bytes, now.saturating_sub(arrived.unwrap_or(now)));
     assert_eq!(bytes % REQUEST, 0, "clients write whole requests at once");
-    (bytes > 0).then_some((bytes / REQUEST, arrived))
+    (bytes > 0).then_some((bytes / REQUEST, read_ns - waited, read_ns))
 }
 
 /// A client that sends the next request when it has the last response, until `goes_on` is false.
