@@ -113,13 +113,15 @@ fn print(outcome: &Outcome) {
     {
         println!("  {what:<5} published {least:+} to {most:+} %, ours {}", change(ours));
     }
+    println!("  p50   ours {}, p95 {}", change(outcome.p50), change(outcome.p95));
     for (side, turn) in ["before", "after"].iter().zip(medians) {
         let work = turn.work;
         println!(
-            "  {side:<7} mean {:.0} µs, p50 {:.0}, p99 {:.0}; client late {:.0} at p99; per request {:.1} µs CPU, {:.1} \
+            "  {side:<7} mean {:.0} µs, p50 {:.0}, p95 {:.0}, p99 {:.0}; client late {:.0} at p99; per request {:.1} µs CPU, {:.1} \
              queued, {:.2} slices, {:.3} migrations; background {:.2} µs, {:.3} slices",
             turn.mean_us,
             turn.p50_us,
+            turn.p95_us,
             turn.p99_us,
             turn.lag_p99_us,
             work.cpu_us,

@@ -93,6 +93,7 @@ pub(crate) struct Ratio {
 pub(crate) struct Turn {
     pub(crate) mean_us: f64,
     pub(crate) p50_us: f64,
+    pub(crate) p95_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) achieved_rate: f64,
     /// The client's own lateness, which is part of the latencies.
@@ -110,6 +111,8 @@ pub(crate) struct Outcome {
     pub(crate) published: Published,
     pub(crate) mean: Ratio,
     pub(crate) p50: Ratio,
+    /// The machine's own hiccups reach less of it than of p99.
+    pub(crate) p95: Ratio,
     pub(crate) p99: Ratio,
     pub(crate) verdict: &'static str,
     /// Of the turns, before and after.
@@ -228,6 +231,7 @@ impl<'a> Side<'a> {
         Ok(Turn {
             mean_us: us(report.latency_ns.mean),
             p50_us: us(report.latency_ns.p50),
+            p95_us: us(report.latency_ns.p95),
             p99_us: us(report.latency_ns.p99),
             achieved_rate: report.achieved_rate,
             lag_p99_us: us(report.schedule_lag_ns.p99),
@@ -264,6 +268,7 @@ fn outcome(case: &Case, rounds: Vec<[Turn; 2]>, profiles: Option<Profiles>) -> O
         Turn {
             mean_us: median(|turn| turn.mean_us),
             p50_us: median(|turn| turn.p50_us),
+            p95_us: median(|turn| turn.p95_us),
             p99_us: median(|turn| turn.p99_us),
             achieved_rate: median(|turn| turn.achieved_rate),
             lag_p99_us: median(|turn| turn.lag_p99_us),
@@ -285,6 +290,7 @@ fn outcome(case: &Case, rounds: Vec<[Turn; 2]>, profiles: Option<Profiles>) -> O
         published: case.published.clone(),
         mean,
         p50: of(|turn| turn.p50_us),
+        p95: of(|turn| turn.p95_us),
         p99,
         verdict: verdict(mean, p99),
         medians,
