@@ -59,7 +59,7 @@ pub(crate) fn conclude(profile: &Profile, args: &Args) -> Result<ExitCode, Stop>
         let lost = table::lost(profile).map_or(String::new(), |lost| format!("; {lost}"));
         return Err(Stop::Lacking(format!(
             "{}: no request was seen from its first stage to its last{lost}; profile while there is load, or \
-             for longer",
+             for longer (if there was, the compiler may have inlined a function that the --app names)",
             profile.target
         )));
     }
