@@ -177,6 +177,35 @@ fn stamping_some_slices_only_costs_that_much_less() {
 }
 
 #[test]
+fn connections_that_the_server_closed_are_forgotten() {
+    let _turn = turn();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+    let address = listener.local_addr().expect("it is bound");
+    let Some(session) = attach(address, options(App::unknown())) else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&stop);
+    // Many more in turn than there is room for at once. The server closes first, as after its most requests.
+    let serving = std::thread::spawn(move || {
+        while !ended.load(Ordering::Relaxed) {
+            let mut client = TcpStream::connect(address).expect("connected");
+            let (mut server, _) = listener.accept().expect("a client");
+            let mut buffer = [0; REQUEST];
+            client.write_all(&buffer).expect("sent");
+            server.read_exact(&mut buffer).expect("a request");
+            server.write_all(&buffer).expect("the client reads");
+            drop(server);
+            client.read_exact(&mut buffer).expect("a response");
+        }
+    });
+    let profile = session.run(&AtomicBool::new(false), |_| {}).expect("the kernel takes it");
+    stop.store(true, Ordering::Relaxed);
+    serving.join().expect("the server ends");
+    assert!(profile.requests() > 200, "{}", profile.requests());
+    let full = profile.lost.iter().find(|lost| lost.reason.contains("connection"));
+    assert_eq!(full, None);
+}
+
+#[test]
 fn as_many_marks_as_there_may_be_pass_the_verifier() {
     let mark = |at: usize, more: &str| {
         format!("[[mark]]\nstage = 's{at}'\nfunction = 'live::server::searched'\n{more}\n")
