@@ -184,7 +184,7 @@ fn connections_that_the_server_closed_are_forgotten() {
     let Some(session) = attach(address, options(App::unknown())) else { return };
     let stop = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&stop);
-    // Many more in turn than there is room for at once. The server closes first, as after its most requests.
+    // Many more in turn than there is room for at once. The server closes first, as nginx does after so many requests.
     let serving = std::thread::spawn(move || {
         while !ended.load(Ordering::Relaxed) {
             let mut client = TcpStream::connect(address).expect("connected");

@@ -59,7 +59,7 @@ const GRACE: Duration = Duration::from_millis(1);
 /// Calibration takes this many requests, or this long.
 const CALIBRATION: (u64, Duration) = (2_000, Duration::from_secs(1));
 /// What programs and traps take, times this, is what they cost: the way into them, and the caches that they displace, are
-/// not counted. Of memcached, p50 rises so much more than the programs' own time (`curtail-stages memcached-cost-all`).
+/// not counted. A cautious estimate: with every request stamped, `curtail-stages memcached-cost-all` shows both.
 const UNSEEN: f64 = 1.3;
 /// The most slices that one is stamped of.
 const ONE_IN_MAX: u32 = 1_000;
