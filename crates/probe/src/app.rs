@@ -52,6 +52,14 @@ pub struct Mark {
     pub unread: Option<Unread>,
 }
 
+impl Mark {
+    /// The function or tracepoint.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        self.function.as_deref().or(self.tracepoint.as_deref()).unwrap_or_default()
+    }
+}
+
 /// A 32-bit number behind a pointer that is an argument of the function.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

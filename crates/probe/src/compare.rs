@@ -81,6 +81,8 @@ pub enum Verdict {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "fields are what their names say")]
 pub enum Warning {
+    /// They are the same profile.
+    Same,
     /// A percentile of so few is chance.
     FewRequests { profile: char, requests: u64 },
     /// One was slowed down more by measuring, or not at all.
@@ -168,6 +170,9 @@ fn warnings(a: &Profile, b: &Profile) -> Vec<Warning> {
     let few = few.into_iter().filter(|(_, requests)| *requests < REQUESTS_MIN);
     let mut found: Vec<Warning> =
         few.map(|(profile, requests)| Warning::FewRequests { profile, requests }).collect();
+    if a == b {
+        found.push(Warning::Same);
+    }
     let [sampling_a, sampling_b] = [a, b].map(|of| of.cost.map(|cost| cost.one_in));
     if sampling_a != sampling_b {
         found.push(Warning::SamplingDiffers { a: sampling_a, b: sampling_b });

@@ -137,7 +137,7 @@ pub fn rank(profile: &Profile, seed: u64) -> Ranking {
         requests: moments.requests(),
         windows: profile.windows.len(),
         total: spread(&whole, total, count),
-        unattributed_share: 1.0 - points.iter().sum::<f64>(),
+        unattributed_share: rounded(1.0 - points.iter().sum::<f64>()),
         guide: guide(&stages, moments.variance(total)),
         first_in: (!resampled.is_empty()).then(|| firsts as f64 / resampled.len() as f64),
         stages,
@@ -183,6 +183,11 @@ fn guide(stages: &[Stage], variance: f64) -> Guide {
 /// Where the largest is; the first of equals.
 fn top(of: impl Iterator<Item = f64>) -> Option<usize> {
     of.enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|(at, _)| at)
+}
+
+/// Without what sums of floating-point numbers leave.
+fn rounded(share: f64) -> f64 {
+    if share.abs() < 1e-9 { 0.0 } else { share }
 }
 
 /// A share of something; of nothing, none.

@@ -205,6 +205,41 @@ fn connections_that_the_server_closed_are_forgotten() {
     assert_eq!(full, None);
 }
 
+/// No request passes it.
+#[inline(never)]
+fn avoided(value: u64) -> u64 {
+    std::hint::black_box(value) ^ 1
+}
+
+#[test]
+fn where_no_request_was_seen_it_says_how_far_they_came() {
+    let mark = "name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\nfunction = 'live::avoided'";
+    let app = App::parse(mark).expect("an application");
+    let options = || Options { allow_slow: true, ..options(app.clone()) };
+    assert_eq!(std::hint::black_box(avoided as fn(u64) -> u64)(2), 3);
+    let _turn = turn();
+    let (address, serving) = server::serve(On::Same, || [0; 4], || {});
+    let why = |session: Session| {
+        session.run(&AtomicBool::new(false), |_| {}).map_err(|error| error.to_string())
+    };
+    if let Some(session) = attach(address, options()) {
+        let why = why(session).expect_err("nothing came");
+        assert!(why.contains(&format!("no packet reached port {}", address.port())), "{why}");
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&stop);
+    let client = std::thread::spawn(move || {
+        server::request(address, Box::new(move || !ended.load(Ordering::Relaxed)));
+    });
+    if let Some(session) = attach(address, options()) {
+        let why = why(session).expect_err("none passed the mark");
+        assert!(why.contains("none of them passed live::avoided"), "{why}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    client.join().expect("the client ends");
+    serving.join().expect("the server ends");
+}
+
 #[test]
 fn as_many_marks_as_there_may_be_pass_the_verifier() {
     let mark = |at: usize, more: &str| {
@@ -242,7 +277,7 @@ fn what_cannot_be_attached_is_named() {
     assert!(matches!(Target::find(u32::MAX >> 1, None), Err(LiveError::NoProcess(_))));
     assert!(matches!(
         Target::find(1, Some(1)),
-        Err(LiveError::OtherPort { .. } | LiveError::NoProcess(_))
+        Err(LiveError::OtherPort { .. } | LiveError::NotAllowed(_))
     ));
     let stripped = LiveError::Binary { path: "/bin/a".into(), why: BinaryError::Stripped };
     assert!(stripped.to_string().contains("debug symbols") && stripped.is_bad_input());

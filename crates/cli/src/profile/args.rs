@@ -32,13 +32,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) traces: TraceArgs,
     /// Profile for so long [default: a server 10s, after calibration; traces that arrive until Ctrl-C]
-    #[arg(short, long, value_name = "SPAN", value_parser = span, conflicts_with = "traces")]
+    #[arg(short, long, value_name = "SPAN", value_parser = positive, conflicts_with = "traces")]
     pub(super) duration: Option<u64>,
     /// Show a profile again: profile.json of --out, or its directory
-    #[arg(long, value_name = "PROFILE", conflicts_with = "compare", help_heading = SAVED)]
+    #[arg(long, value_name = "PROFILE", conflicts_with_all = ["compare", "pid", "port", "duration"], help_heading = SAVED)]
     pub(super) show: Option<PathBuf>,
     /// Compare two profiles, each figure of B over that of A with its interval: did the knob help?
-    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "out", help_heading = SAVED)]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["out", "pid", "port", "duration"], help_heading = SAVED)]
     pub(super) compare: Option<Vec<PathBuf>>,
     /// Write a directory: profile.json (for --show and --compare), profile.html, stages.svg,
     /// requests.csv, and the samples total.txt and stage-NAME.txt (for file: of curtail sim and model)
@@ -51,6 +51,13 @@ pub(crate) struct Args {
     pub(super) seed: Seed,
     #[command(flatten)]
     pub(super) output: Json,
+}
+
+fn positive(text: &str) -> Result<u64, String> {
+    span(text).and_then(|ns| match ns {
+        0 => Err("it takes some time; write 10s, say".to_owned()),
+        ns => Ok(ns),
+    })
 }
 
 const SAVED: &str = "Saved profiles";

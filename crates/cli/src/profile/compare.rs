@@ -144,6 +144,7 @@ fn notes(compared: &Comparison) -> String {
 
 fn warning_text(warning: &Warning) -> String {
     match *warning {
+        Warning::Same => "A and B are the same profile".to_owned(),
         Warning::FewRequests { profile, requests } => format!(
             "{profile} has {} requests, too few for a p99 to trust: profile for longer",
             count(requests)

@@ -5,6 +5,7 @@ use std::path::Path;
 use curtail_probe::app::App;
 use curtail_probe::profile::Profile;
 
+use crate::args::within;
 use crate::exit::Stop;
 use crate::load::{percent, span};
 
@@ -25,10 +26,10 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "SHARE|1/K", value_parser = sampling, default_value = "5%", help_heading = SERVER)]
     pub(super) sampling: Sampling,
     /// How long a slice is, if there is time for three; attaching marks stops the server for some milliseconds each time
-    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "1s", help_heading = SERVER)]
+    #[arg(long, value_name = "SPAN", value_parser = slice, default_value = "1s", help_heading = SERVER)]
     pub(super) slice: u64,
-    /// How many open connections there is room for: 10 kB of the kernel's memory each
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 4_096, help_heading = SERVER)]
+    /// How many open connections there is room for: 10 kB of the kernel's memory each, taken at once
+    #[arg(long, value_name = "N", value_parser = within(&(1..=65_536)), default_value_t = 4_096, help_heading = SERVER)]
     pub(super) connections: u32,
     /// Attach a probe even where the kernel must execute a copy of the instruction, at some microseconds a call
     #[arg(long, help_heading = SERVER)]
@@ -49,6 +50,14 @@ const SERVER: &str = "A running server";
 pub(crate) enum Sampling {
     OneIn(u32),
     Share(f64),
+}
+
+/// Attaching takes milliseconds itself.
+fn slice(text: &str) -> Result<u64, String> {
+    span(text).and_then(|ns| match ns {
+        10_000_000.. => Ok(ns),
+        _ => Err("a slice takes at least 10ms".to_owned()),
+    })
 }
 
 fn sampling(text: &str) -> Result<Sampling, String> {
@@ -145,7 +154,12 @@ mod live {
         bar.set_message("calibrating");
         let profile = session.run(&stop, |so_far| bar.set_message(summary(so_far)));
         bar.finish_and_clear();
-        Ok((profile.map_err(|error| refused(&error))?, stop.load(Ordering::Relaxed)))
+        match profile.map_err(|error| refused(&error))? {
+            empty if empty.windows.is_empty() => {
+                Err(Stop::Interrupted("before a request was seen"))
+            }
+            profile => Ok((profile, stop.load(Ordering::Relaxed))),
+        }
     }
 
     fn refused(error: &LiveError) -> Stop {
@@ -161,8 +175,9 @@ mod live {
             return Ok(pid);
         }
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or_default()));
-        let leaf =
-            LocalLeaf::find(address).map_err(|error| Stop::BadInput(format!("--port: {error}")))?;
+        let leaf = LocalLeaf::find(address).map_err(|error| {
+            Stop::BadInput(format!("--port: {error}; see `ss -ltnp`, and run this as root"))
+        })?;
         Ok(leaf.processes[0].cast_unsigned())
     }
 
@@ -171,7 +186,8 @@ mod live {
         let lacking = |error| Stop::Lacking(format!("no signals: {error}"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lacking)?;
-        let mut signals = runtime.block_on(async { Termination::listen() }).map_err(lacking)?;
+        let mut signals =
+            runtime.block_on(async { Termination::listen_at_terminal() }).map_err(lacking)?;
         let stop = Arc::clone(stop);
         let wait = move || {
             runtime.block_on(signals.next());

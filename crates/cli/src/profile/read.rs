@@ -14,7 +14,13 @@ pub(super) const PROFILE: &str = "profile.json";
 /// Reads a profile, from its file or from the directory that it is in.
 pub(super) fn profile(path: &Path) -> Result<Profile, Stop> {
     let file = file(path);
-    let text = read_text(&file).map_err(|error| Stop::BadInput(error.to_string()))?;
+    let text = read_text(&file).map_err(|error| match path.is_dir() && !file.exists() {
+        true => Stop::BadInput(format!(
+            "{}: there is no {PROFILE} in it; give the directory of curtail profile --out",
+            path.display()
+        )),
+        false => Stop::BadInput(error.to_string()),
+    })?;
     parsed(&text).map_err(|why| {
         Stop::BadInput(format!(
             "{}: {why}; give what curtail profile --out has written",

@@ -13,6 +13,7 @@ use flate2::read::MultiGzDecoder;
 
 use crate::args::within;
 use crate::exit::Stop;
+use crate::plot::format::and;
 
 mod listen;
 
@@ -61,7 +62,10 @@ pub(super) fn profile(args: &TraceArgs, duration_ns: Option<u64>) -> Result<(Pro
         TracesError::Empty if args.otlp.is_some() => Stop::Lacking(format!(
             "no span arrived ({spans}); point exporters at it, with OTEL_EXPORTER_OTLP_ENDPOINT"
         )),
-        TracesError::Empty => Stop::BadInput(format!("--traces: {error}; export some first")),
+        TracesError::Empty => Stop::BadInput(format!(
+            "{}: {error}; export some first",
+            and(args.traces.iter().map(|path| path.display().to_string()))
+        )),
         error => Stop::BadInput(format!("--root: {error}")),
     })?;
     Ok((profile, is_interrupted))
@@ -77,9 +81,13 @@ fn read(path: &Path, traces: &mut Traces) -> Result<(), Stop> {
             File::open(path).map_err(|error| refused(&format!("{error}; check the path")))?,
         ),
     };
-    let bytes = bounded(source, FILE_BYTES_MAX).map_err(|error| refused(&error))?;
+    let bytes = bounded(source, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => refused(&"it is a directory; name the files in it"),
+        _ => refused(&error),
+    })?;
     let bytes = match bytes[..] {
-        [0x1f, 0x8b, ..] => unzip(&bytes, FILE_BYTES_MAX).map_err(|error| refused(&error))?,
+        [0x1f, 0x8b, ..] => unzip(&bytes, FILE_BYTES_MAX)
+            .map_err(|error| refused(&format!("gzip: {error}; pack it again")))?,
         _ => bytes,
     };
     let spans = parse(&bytes).map_err(|error| refused(&error))?;

@@ -274,7 +274,7 @@ fn bad_input_names_the_file_and_the_fix() {
     let cases = [
         ("", "--show PROFILE shows a saved one again, --compare A B compares two"),
         ("--show nowhere", "cannot read nowhere"),
-        ("--show empty", "cannot read empty/profile.json"),
+        ("--show empty", "empty: there is no profile.json in it"),
         ("--show text", "text: it is not a profile: "),
         ("--show kind", "missing field `target`"),
         ("--show list", "give what curtail profile --out has written"),
@@ -290,6 +290,9 @@ fn bad_input_names_the_file_and_the_fix() {
         ("--compare good good --out x", "cannot be used with"),
         ("--show good --compare good good", "cannot be used with"),
         ("--show good --force", "--out <DIR>"),
+        ("--show good --port 1", "cannot be used with"),
+        ("--port 1 --duration 0s", "it takes some time"),
+        ("--port 1 --slice 1ms", "at least 10ms"),
     ];
     refused(folder.path(), "profile", &cases);
 }

@@ -11,8 +11,13 @@ const LONGEST: usize = 400;
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// There is no such process.
-    #[error("there is no process {0} that may be looked at; see `ps`, or run this as root")]
+    #[error("there is no process {0}; see `ps`")]
     NoProcess(u32),
+    /// We may not look at the process.
+    #[error(
+        "process {0} may not be looked at by this one; run this as root, where the process runs"
+    )]
+    NotAllowed(u32),
     /// It accepts no connections.
     #[error("process {0} and its children listen on no TCP port; give the process that does")]
     NoPort(u32),
@@ -20,7 +25,7 @@ pub enum LiveError {
     #[error("it listens on {0} ports, and there is room for {max}; choose with --port", max = super::kernel::PORTS)]
     ManyPorts(usize),
     /// The port is not among those of the target.
-    #[error("process {pid} and its children do not listen on port {port}; they do on {ports:?}")]
+    #[error("process {pid} and its children do not listen on port {port}; they do on {ports}", ports = list(.ports))]
     OtherPort {
         /// Which process.
         pid: u32,
@@ -73,6 +78,14 @@ pub enum LiveError {
     /// The kernel lacks a tracepoint that is needed.
     #[error("the kernel has no tracepoint {0}; Linux 6.3 or later has all that are needed")]
     NoTracepoint(&'static str),
+    /// There was nothing to profile.
+    #[error("{target}: no request was seen from its first stage to its last: {why}")]
+    NoRequest {
+        /// Of what.
+        target: String,
+        /// Why not.
+        why: String,
+    },
     /// Something else that the kernel said.
     #[error("the kernel refuses {what}: {why}")]
     Kernel {
@@ -90,7 +103,9 @@ impl LiveError {
         !matches!(
             self,
             LiveError::NoBtf
+                | LiveError::NotAllowed(_)
                 | LiveError::NoPermission
+                | LiveError::NoRequest { .. }
                 | LiveError::Lockdown(_)
                 | LiveError::NoTracepoint(_)
                 | LiveError::Kernel { .. }
@@ -124,6 +139,11 @@ impl LiveError {
             false => LiveError::Kernel { what: what.into(), why },
         }
     }
+}
+
+/// Ports as people write them.
+pub(super) fn list(ports: &[u16]) -> String {
+    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The lockdown that forbids reading the kernel's memory, if one is on.

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::thread;
 
-use aya::maps::{Array, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::uprobe::{UProbeLink, UProbeScope};
 use aya::programs::{BtfTracePoint, Program, ProgramError, UProbe};
@@ -31,6 +31,8 @@ pub(super) const VALUES: usize = STAGES + EVIDENCE;
 const PAIRS: usize = pairs(VALUES);
 /// After the sums, what the kernel's side computes with.
 const SUMS_WORDS: usize = 1 + VALUES + 2 * PAIRS + STAMPS + VALUES;
+/// Of a connection: its own, 64 packets, 64 requests.
+const CONNECTION_WORDS: usize = 15 + 64 * 5 + 64 * (2 * MARK + EVIDENCE + 2);
 pub(super) const REPORT_WORDS: usize = 1 + STAMPS + EVIDENCE;
 
 /// Where the marks are among the stamps.
@@ -258,6 +260,19 @@ impl Kernel {
     pub(super) fn run_ns(&self) -> u64 {
         let infos = self.bpf.programs().filter_map(|(_, program)| program.info().ok());
         infos.map(|info| info.run_time().as_nanos() as u64).sum()
+    }
+
+    /// How often a mark was passed, while statistics were on.
+    pub(super) fn mark_runs(&self, mark: usize) -> u64 {
+        let program = self.bpf.program(MARK_PROGRAMS[mark]);
+        program.and_then(|program| program.info().ok()).map_or(0, |info| info.run_count())
+    }
+
+    /// If the table holds a connection whose packets came.
+    pub(super) fn has_connections(&self) -> bool {
+        let table = self.bpf.map("CONNECTIONS").expect("the object has it");
+        let table = HashMap::<_, u64, [u64; CONNECTION_WORDS]>::try_from(table);
+        table.is_ok_and(|table| table.keys().next().is_some())
     }
 
     /// How often a program did not run because another one ran on its processor.

@@ -47,8 +47,7 @@ impl Places {
             let debug = debug.as_deref().and_then(|bytes| Binary::parse(bytes).ok());
             let sites = sites(&binary, debug.as_ref(), mark).map_err(wrong)?;
             for site in &sites {
-                let place = mark.function.as_ref().or(mark.tracepoint.as_ref());
-                let place = place.cloned().unwrap_or_default();
+                let place = mark.place().to_owned();
                 match site.is_emulated {
                     Some(true) => {}
                     Some(false) if !allow_slow => return Err(LiveError::Slow { place }),

@@ -13,6 +13,7 @@ use curtail_jitter::machine::{LocalLeaf, Sampler};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::cost::trap_ns;
+use super::error::list;
 use super::kernel::{Control, EVIDENCE, Kernel, MARK, REPORT_WORDS, STAGES, STAMPS, Sums, VALUES};
 use super::places::Places;
 use super::{LiveError, Target};
@@ -112,17 +113,17 @@ impl Session {
     }
 
     /// Profiles until the time is over, the server ends, or `stop` is true; shows `progress` what there is after
-    /// each slice.
+    /// each slice. Only if `stop` is, the profile may be empty.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses something.
+    /// If no request was seen, or the kernel refuses something.
     pub fn run(
         mut self,
         stop: &AtomicBool,
         mut progress: impl FnMut(&Profile),
     ) -> Result<Profile, LiveError> {
-        let Some(mut cost) = self.calibrate(stop)? else { return Ok(self.profile) };
+        let Some(mut cost) = self.calibrate(stop)? else { return self.conclude(stop) };
         let full = cost.share;
         cost.one_in = match self.options.sampling {
             Sampling::OneIn(one_in) => one_in.clamp(1, ONE_IN_MAX),
@@ -160,7 +161,7 @@ impl Session {
         let end = Instant::now();
         self.turn_off()?;
         self.profile.machine = sampler.and_then(|sampler| sampler.finish().between(start, end));
-        self.conclude()
+        self.conclude(stop)
     }
 
     /// What stamping costs per request, and as a share of its time. None if there were no requests.
@@ -342,7 +343,10 @@ impl Session {
         }
     }
 
-    fn conclude(mut self) -> Result<Profile, LiveError> {
+    fn conclude(mut self, stop: &AtomicBool) -> Result<Profile, LiveError> {
+        if self.profile.windows.is_empty() && !stop.load(Ordering::Relaxed) {
+            return Err(self.nothing());
+        }
         while let Some(report) = self.kernel.report() {
             self.take(&report);
         }
@@ -360,6 +364,26 @@ impl Session {
             self.profile.lost.push(Lost { reason, count: 1 });
         }
         Ok(self.profile)
+    }
+
+    /// Why no request was seen, by how far any came.
+    fn nothing(&self) -> LiveError {
+        let marks = self.options.app.mark.iter().enumerate();
+        let avoided = marks.filter(|&(at, _)| self.kernel.mark_runs(at) == 0).map(|of| of.1).next();
+        let why = match avoided {
+            _ if !self.target.is_alive() => "the server ended".to_owned(),
+            _ if !self.kernel.has_connections() => format!(
+                "no packet reached port {}; profile while there is load",
+                list(&self.target.ports)
+            ),
+            Some(mark) => format!(
+                "packets came, and none of them passed {}: the compiler may have inlined it, or these requests go \
+                 another way; name another function in --app FILE, or take --app none",
+                mark.place()
+            ),
+            None => "requests began, and none was answered; profile for longer".to_owned(),
+        };
+        LiveError::NoRequest { target: self.profile.target.clone(), why }
     }
 }
 

@@ -32,7 +32,10 @@ impl Target {
     ///
     /// If there is no such process, it may not be looked at, or it does not listen (there).
     pub fn find(pid: u32, port: Option<u16>) -> Result<Target, LiveError> {
-        let missing = |_: ProcError| LiveError::NoProcess(pid);
+        let missing = |error| match error {
+            ProcError::NotFound(_) => LiveError::NoProcess(pid),
+            _ => LiveError::NotAllowed(pid),
+        };
         let process = Process::new(pid.cast_signed()).map_err(missing)?;
         let name = process.stat().map_err(missing)?.comm;
         let namespaces = process.namespaces().map_err(missing)?;

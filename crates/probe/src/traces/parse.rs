@@ -20,7 +20,9 @@ pub enum ParseError {
     )]
     Neither(usize),
     /// No protobuf, or a field is not what it should be.
-    #[error("neither JSON nor an ExportTraceServiceRequest in protobuf: {0}")]
+    #[error(
+        "neither JSON nor an ExportTraceServiceRequest in protobuf: {0}; export OTLP, or Jaeger JSON"
+    )]
     Protobuf(#[from] prost::DecodeError),
 }
 

@@ -59,7 +59,9 @@ async fn collect(
     duration: Option<Duration>,
     collector: &Collector,
 ) -> Result<bool, Stop> {
-    let unheard = |error| Stop::Lacking(format!("--otlp: cannot listen at {address}: {error}"));
+    let unheard = |error| {
+        Stop::Lacking(format!("--otlp: cannot listen at {address}: {error}; choose another port"))
+    };
     // Before the address is announced: a signal must not find us unprepared.
     let mut ending = Termination::listen_at_terminal().map_err(unheard)?;
     let listener = TcpListener::bind(address).await.map_err(unheard)?;
