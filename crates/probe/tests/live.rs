@@ -6,8 +6,9 @@
 #[allow(dead_code, reason = "the example uses more of it")]
 mod server;
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,21 +38,28 @@ fn options(app: App) -> Options {
     }
 }
 
-/// None, and a line that says why, where this machine does not allow it.
+/// If this machine does not allow it: then it prints a line that says why.
+fn is_skipped(error: &LiveError) -> bool {
+    let is_skipped = matches!(
+        error,
+        LiveError::NoBtf
+            | LiveError::NoPermission
+            | LiveError::Lockdown(_)
+            | LiveError::NoTracepoint(_)
+    );
+    if is_skipped {
+        println!("SKIPPED: {error}");
+    }
+    is_skipped
+}
+
+/// None where this machine does not allow it.
 fn attach(address: SocketAddr, options: Options) -> Option<Session> {
     let target =
         Target::find(std::process::id(), Some(address.port())).expect("this process listens");
     match Session::attach(target, options) {
         Ok(session) => Some(session),
-        Err(
-            error @ (LiveError::NoBtf
-            | LiveError::NoPermission
-            | LiveError::Lockdown(_)
-            | LiveError::NoTracepoint(_)),
-        ) => {
-            println!("SKIPPED: {error}");
-            None
-        }
+        Err(error) if is_skipped(&error) => None,
         Err(error) => panic!("{error}"),
     }
 }
@@ -255,6 +263,86 @@ fn as_many_marks_as_there_may_be_pass_the_verifier() {
     drop(attach(address, options(app)));
     drop(TcpStream::connect(address).expect("connected"));
     serving.join().expect("the server ends");
+}
+
+/// A server of the program that the variable CURTAIL names. Killed when this is dropped.
+struct Process {
+    child: Child,
+    address: String,
+}
+
+impl Process {
+    fn start(program: &str, arguments: &[&str]) -> Process {
+        let mut command = Command::new(program);
+        command.args(arguments).arg("--tied-to-stdin");
+        let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = streams.spawn().expect("CURTAIL is a program");
+        let mut line = String::new();
+        let said = child.stdout.take().expect("it is piped");
+        BufReader::new(said).read_line(&mut line).expect("it says where it listens");
+        let address = line.trim().strip_prefix("listening on ").expect(&line);
+        Process { address: address.to_owned(), child }
+    }
+
+    fn profiled(&self, app: &str) -> Result<Profile, LiveError> {
+        let app = App::named(app).expect("it is built in");
+        let session = Session::attach(Target::find(self.child.id(), None)?, options(app))?;
+        session.run(&AtomicBool::new(false), |_| {})
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill().and_then(|()| self.child.wait()));
+    }
+}
+
+#[test]
+fn requests_pass_the_marks_of_the_proxy_and_of_leaves() {
+    let _turn = turn();
+    let Ok(program) = std::env::var("CURTAIL") else {
+        println!("SKIPPED: set CURTAIL to a program with `curtail leaf` and `curtail proxy`");
+        return;
+    };
+    let leaf = Process::start(&program, &["leaf", "--listen", "127.0.0.1:0"]);
+    let config = std::env::temp_dir().join(format!("curtail-own-{}.toml", std::process::id()));
+    let text = format!(
+        "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = false\n[[service]]\nname = \"s\"\npolicy = \"psq\"\nslots = 1\n\
+         [[service.shard]]\nname = \"0\"\nreplicas = [\"{}\"]\n",
+        leaf.address
+    );
+    std::fs::write(&config, text).expect("a place for temporary files");
+    let path = config.to_str().expect("it is text");
+    let proxy = Process::start(&program, &["proxy", "--config", path, "--announce"]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut connection = TcpStream::connect(&proxy.address).expect("connected");
+            let request = b"GET /search?q=tail HTTP/1.1\r\nhost: a\r\n\r\n";
+            while !stop.load(Ordering::Relaxed) {
+                connection.write_all(request).expect("sent");
+                let got = connection.read(&mut [0; 65_536]).expect("a response");
+                assert!(got > 0, "the proxy has closed the connection");
+            }
+        });
+        let profiles = [proxy.profiled("curtail-proxy"), leaf.profiled("curtail-leaf")];
+        stop.store(true, Ordering::Relaxed);
+        for (profile, marks) in profiles.into_iter().zip([2, 3]) {
+            let profile = match profile {
+                Err(error) if is_skipped(&error) => continue,
+                profile => profile.expect("requests pass"),
+            };
+            assert!(profile.requests() > 100, "{} requests", profile.requests());
+            let whole = profile.whole();
+            // A mark that is not passed ends a stage of no time. A leaf that serves one client has no queue.
+            let stages = (3..3 + marks).filter(|&stage| profile.stages[stage] != "queue");
+            for stage in stages.chain([3 + marks]) {
+                let mean = whole.moments.mean(stage);
+                assert!(mean > 500.0, "{}: {mean} ns", profile.stages[stage]);
+            }
+        }
+    });
+    drop(std::fs::remove_file(config));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::profile::{self, Profiles};
 use crate::requests::Traffic;
-use crate::server::{App, Change, Server, Setup, Work, prepare};
+use crate::server::{App, Change, Figures, Server, Setup, prepare};
 
 /// Published changes, in percent.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -88,19 +88,6 @@ pub(crate) struct Ratio {
     pub(crate) high: f64,
 }
 
-/// One turn.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Turn {
-    pub(crate) mean_us: f64,
-    pub(crate) p50_us: f64,
-    pub(crate) p95_us: f64,
-    pub(crate) p99_us: f64,
-    pub(crate) achieved_rate: f64,
-    /// The client's own lateness, which is part of the latencies.
-    pub(crate) lag_p99_us: f64,
-    pub(crate) work: Work,
-}
-
 /// What a case found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
@@ -116,8 +103,8 @@ pub(crate) struct Outcome {
     pub(crate) p99: Ratio,
     pub(crate) verdict: &'static str,
     /// Of the turns, before and after.
-    pub(crate) medians: [Turn; 2],
-    pub(crate) rounds: Vec<[Turn; 2]>,
+    pub(crate) medians: [Figures; 2],
+    pub(crate) rounds: Vec<[Figures; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) profiles: Option<Profiles>,
     /// The last one of a side that is profiled in its turns.
@@ -139,15 +126,15 @@ pub(crate) fn take(
     let (mut rounds, mut profile) = (Vec::new(), None);
     for round in 0..effort.rounds {
         eprintln!("{}: round {} of {}", case.name, round + 1, effort.rounds);
-        let mut turn = [None; 2];
+        let mut turn = [const { Figures::new() }; 2];
         for at in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
             let profiler = sides[at].profiler(case, effort.seconds, curtail)?;
-            turn[at] = Some(sides[at].turn(case, round + 1, effort.seconds, &runtime)?);
+            turn[at] = sides[at].turn(case, round + 1, effort.seconds, &runtime)?;
             if let Some(profiler) = profiler {
                 profile = Some(profile::finish(profiler)?);
             }
         }
-        rounds.push(turn.map(|turn| turn.expect("each side had its turn")));
+        rounds.push(turn);
     }
     let under_load = |at: usize, seconds: f64| sides[at].turn(case, 1, seconds, &runtime).map(drop);
     let curtail = curtail.filter(|_| !case.is_profiled());
@@ -160,8 +147,8 @@ pub(crate) fn take(
         )
     });
     let outcome = outcome(case, rounds, profiles.transpose()?);
-    for served in outcome.medians.map(|turn| turn.achieved_rate) {
-        let rate = case.client.rate;
+    for turn in &outcome.medians {
+        let (served, rate) = (turn["achieved_rate"], case.client.rate);
         ensure!(served >= 0.97 * rate, "{served:.0} of {rate} requests/s served: lower the rate");
     }
     Ok(Outcome { profile, ..outcome })
@@ -213,7 +200,8 @@ impl<'a> Side<'a> {
         profile::start(curtail, case.server.app, self.server.pid(), &more).map(Some)
     }
 
-    fn turn(&self, case: &Case, seed: u64, seconds: f64, runtime: &Runtime) -> Result<Turn> {
+    /// The client's latencies, its own lateness, which is part of them, and the server's work per request.
+    fn turn(&self, case: &Case, seed: u64, seconds: f64, runtime: &Runtime) -> Result<Figures> {
         let mut plan = self.plan(case)?;
         let traffic = &case.traffic;
         plan.queries = match case.server.app {
@@ -227,16 +215,21 @@ impl<'a> Side<'a> {
         let (before, sent) = (self.server.work()?, seconds + case.warm_up());
         let report = runtime.block_on(run(&plan, pending(), |_| {}))?;
         good(&report)?;
-        let us = |ns: Option<u64>| ns.map_or(f64::NAN, |ns| ns as f64 / 1e3);
-        Ok(Turn {
-            mean_us: us(report.latency_ns.mean),
-            p50_us: us(report.latency_ns.p50),
-            p95_us: us(report.latency_ns.p95),
-            p99_us: us(report.latency_ns.p99),
-            achieved_rate: report.achieved_rate,
-            lag_p99_us: us(report.schedule_lag_ns.p99),
-            work: self.server.work()?.since(before, report.achieved_rate * sent),
-        })
+        let requests = (report.achieved_rate * sent).max(1.0);
+        let mut figures = self.server.work()?;
+        figures.iter_mut().for_each(|(name, now)| *now = (*now - before[name]) / requests);
+        let latency = report.latency_ns;
+        for (name, ns) in [
+            ("mean_us", latency.mean),
+            ("p50_us", latency.p50),
+            ("p95_us", latency.p95),
+            ("p99_us", latency.p99),
+            ("late_p99_us", report.schedule_lag_ns.p99),
+        ] {
+            figures.insert(name, ns.map_or(f64::NAN, |ns| ns as f64 / 1e3));
+        }
+        figures.insert("achieved_rate", report.achieved_rate);
+        Ok(figures)
     }
 }
 
@@ -254,33 +247,16 @@ fn good(report: &Report) -> Result<()> {
     Ok(())
 }
 
-fn outcome(case: &Case, rounds: Vec<[Turn; 2]>, profiles: Option<Profiles>) -> Outcome {
-    let of = |figure: fn(&Turn) -> f64| {
-        ratio(rounds.iter().map(|[before, after]| figure(after) / figure(before)).collect())
-    };
-    let (mean, p99) = (of(|turn| turn.mean_us), of(|turn| turn.p99_us));
+fn outcome(case: &Case, rounds: Vec<[Figures; 2]>, profiles: Option<Profiles>) -> Outcome {
+    let of = |name: &str| ratio(rounds.iter().map(|[a, b]| b[name] / a[name]).collect());
+    let [mean, p50, p95, p99] = ["mean_us", "p50_us", "p95_us", "p99_us"].map(of);
     let medians = [0, 1].map(|side| {
-        let median = |figure: fn(&Turn) -> f64| {
-            let mut all: Vec<f64> = rounds.iter().map(|round| figure(&round[side])).collect();
+        let median = |name: &'static str| {
+            let mut all: Vec<f64> = rounds.iter().map(|round| round[side][name]).collect();
             all.sort_by(f64::total_cmp);
-            all[all.len() / 2]
+            (name, all[all.len() / 2])
         };
-        Turn {
-            mean_us: median(|turn| turn.mean_us),
-            p50_us: median(|turn| turn.p50_us),
-            p95_us: median(|turn| turn.p95_us),
-            p99_us: median(|turn| turn.p99_us),
-            achieved_rate: median(|turn| turn.achieved_rate),
-            lag_p99_us: median(|turn| turn.lag_p99_us),
-            work: Work {
-                cpu_us: median(|turn| turn.work.cpu_us),
-                queued_us: median(|turn| turn.work.queued_us),
-                slices: median(|turn| turn.work.slices),
-                migrations: median(|turn| turn.work.migrations),
-                background_cpu_us: median(|turn| turn.work.background_cpu_us),
-                background_slices: median(|turn| turn.work.background_slices),
-            },
-        }
+        rounds[0][side].keys().map(|name| median(name)).collect()
     });
     Outcome {
         name: case.name.clone(),
@@ -289,8 +265,8 @@ fn outcome(case: &Case, rounds: Vec<[Turn; 2]>, profiles: Option<Profiles>) -> O
         rate: case.client.rate,
         published: case.published.clone(),
         mean,
-        p50: of(|turn| turn.p50_us),
-        p95: of(|turn| turn.p95_us),
+        p50,
+        p95,
         p99,
         verdict: verdict(mean, p99),
         medians,

@@ -1,5 +1,6 @@
 //! A server of a case: built or installed, started, its threads pinned, its work counted.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
@@ -66,18 +67,8 @@ pub(crate) struct Server {
     _folder: TempDir,
 }
 
-/// What the scheduler counts of a server's threads.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Work {
-    pub(crate) cpu_us: f64,
-    /// Ready to run, but another thread ran.
-    pub(crate) queued_us: f64,
-    pub(crate) slices: f64,
-    pub(crate) migrations: f64,
-    /// Of threads that are no workers, which is part of `cpu_us` and `slices`.
-    pub(crate) background_cpu_us: f64,
-    pub(crate) background_slices: f64,
-}
+/// Figures by name, which ends with their unit.
+pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
 /// Builds or installs what a case needs; returns the folder of memcached's builds.
 pub(crate) fn prepare(app: App, target: &Path) -> Result<PathBuf> {
@@ -186,42 +177,31 @@ impl Server {
         Ok(all.flatten().map(|entry| entry.path()))
     }
 
-    /// What its threads have done so far.
-    pub(crate) fn work(&self) -> Result<Work> {
-        let mut work = Work::default();
+    /// What the scheduler has counted of its threads so far. `queued`: ready to run, but another thread ran; `background`:
+    /// of threads that are no workers, which is part of the others.
+    pub(crate) fn work(&self) -> Result<Figures> {
+        let mut work = Figures::new();
         for thread in self.threads()? {
             let text = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
             let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap_or(0.0));
             let mut next = || numbers.next().unwrap_or(0.0);
             let (cpu_us, queued_us, slices) = (next() / 1e3, next() / 1e3, next());
-            work.cpu_us += cpu_us;
-            work.queued_us += queued_us;
-            work.slices += slices;
-            if !is_worker(&thread) {
-                work.background_cpu_us += cpu_us;
-                work.background_slices += slices;
-            }
             let text = fs::read_to_string(thread.join("sched")).unwrap_or_default();
             let line = text.lines().find(|line| line.starts_with("se.nr_migrations"));
-            let count = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-            work.migrations += count.unwrap_or(0.0);
+            let migrations = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+            let background = if is_worker(&thread) { 0.0 } else { 1.0 };
+            for (name, count) in [
+                ("cpu_us", cpu_us),
+                ("queued_us", queued_us),
+                ("slices", slices),
+                ("migrations", migrations.unwrap_or(0.0)),
+                ("background_cpu_us", background * cpu_us),
+                ("background_slices", background * slices),
+            ] {
+                *work.entry(name).or_default() += count;
+            }
         }
         Ok(work)
-    }
-}
-
-impl Work {
-    /// The work since `before`, per request.
-    pub(crate) fn since(self, before: Self, requests: f64) -> Self {
-        let per = |now: f64, then: f64| (now - then) / requests.max(1.0);
-        Self {
-            cpu_us: per(self.cpu_us, before.cpu_us),
-            queued_us: per(self.queued_us, before.queued_us),
-            slices: per(self.slices, before.slices),
-            migrations: per(self.migrations, before.migrations),
-            background_cpu_us: per(self.background_cpu_us, before.background_cpu_us),
-            background_slices: per(self.background_slices, before.background_slices),
-        }
     }
 }
 
