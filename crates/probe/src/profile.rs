@@ -83,7 +83,7 @@ pub struct Whole {
 pub struct Cost {
     /// Nanoseconds of processor time per stamped request.
     pub ns_per_request: f64,
-    /// Over all requests, as a share of the mean of their total.
+    /// Over all requests, as a share of the median of their total.
     pub share: f64,
     /// One in so many slices of time was stamped.
     pub one_in: u32,

@@ -37,12 +37,12 @@ struct Args {
     #[arg(long)]
     rate: Option<f64>,
     /// Rounds of two turns
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// How long a turn is, in seconds: short, so that most are free of the machine's hiccups
-    #[arg(long, default_value_t = 0.25)]
+    #[arg(long, default_value_t = 0.2)]
     seconds: f64,
-    /// Twelve rounds
+    /// A tenth of the rounds
     #[arg(long, conflicts_with = "rounds")]
     quick: bool,
     /// Profile both sides with this program, too; `build` makes it first
@@ -79,7 +79,9 @@ fn run(args: &Args) -> Result<()> {
     let mut outcomes = Vec::new();
     for mut case in chosen(args)? {
         case.traffic.pool = args.pool.unwrap_or(case.traffic.pool);
-        case.client.rate = args.rate.unwrap_or(case.client.rate);
+        if let Some(rate) = args.rate {
+            (case.client.rate, case.client.of_capacity) = (rate, None);
+        }
         outcomes.push(take(&case, effort, &args.target, curtail.as_deref())?);
         if !args.json {
             print(outcomes.last().expect("one was pushed"));

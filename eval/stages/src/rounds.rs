@@ -31,6 +31,8 @@ pub(crate) struct Published {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Client {
     pub(crate) rate: f64,
+    /// The rate is this share of what the first side can serve, which is searched from `rate` on.
+    pub(crate) of_capacity: Option<f64>,
     pub(crate) connections: usize,
     #[serde(default = "one")]
     pub(crate) pipeline: usize,
@@ -66,7 +68,7 @@ impl Case {
 
     /// In seconds: a profiler has attached and calibrated itself by then.
     fn warm_up(&self) -> f64 {
-        if self.is_profiled() { 3.0 } else { 0.25 }
+        if self.is_profiled() { 3.0 } else { 0.05 }
     }
 }
 
@@ -76,6 +78,11 @@ pub(crate) struct Effort {
     pub(crate) rounds: u64,
     pub(crate) seconds: f64,
 }
+
+/// Capacity is searched in steps of this factor, each of the best of so many turns: the machine only adds to a median.
+const STEP: (f64, u64) = (1.05, 3);
+/// Of this median, a queue grows.
+const SATURATED_US: f64 = 1_000.0;
 
 /// The probability beyond either end of an interval.
 const TAIL: f64 = 0.025;
@@ -123,6 +130,12 @@ pub(crate) fn take(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let start = |change| Side::start(case, change, &builds, &runtime);
     let sides = [start(&case.before)?, start(&case.after)?];
+    let mut case = case.clone();
+    if let Some(share) = case.client.of_capacity {
+        case.client.rate = (share * sides[0].capacity(&case, &runtime)?).round();
+        eprintln!("{}: {} requests/s", case.name, case.client.rate);
+    }
+    let case = &case;
     let (mut rounds, mut profile) = (Vec::new(), None);
     for round in 0..effort.rounds {
         eprintln!("{}: round {} of {}", case.name, round + 1, effort.rounds);
@@ -198,6 +211,21 @@ impl<'a> Side<'a> {
         let seconds = (case.warm_up() + seconds).to_string() + "s";
         let more = ["--sampling", sampling, "--duration", &seconds];
         profile::start(curtail, case.server.app, self.server.pid(), &more).map(Some)
+    }
+
+    /// The highest rate, from the case's own on, at which no queue grows.
+    fn capacity(&self, case: &Case, runtime: &Runtime) -> Result<f64> {
+        let mut case = case.clone();
+        loop {
+            let mut best = f64::INFINITY;
+            for seed in 1..=STEP.1 {
+                best = self.turn(&case, seed, 0.25, runtime)?["p50_us"].min(best);
+            }
+            if best > SATURATED_US {
+                return Ok(case.client.rate / STEP.0);
+            }
+            case.client.rate *= STEP.0;
+        }
     }
 
     /// The client's latencies, its own lateness, which is part of them, and the server's work per request.

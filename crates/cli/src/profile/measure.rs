@@ -22,7 +22,7 @@ pub(crate) struct ServerArgs {
     /// sees); without, what fits the process's name
     #[arg(long, value_name = "NAME|FILE", help_heading = SERVER)]
     pub(super) app: Option<String>,
-    /// Stamp so many slices of time that the cost stays below a share of the requests' time, or one slice in k
+    /// Stamp so many slices of time that the cost stays below a share of the requests' median time, or one slice in k
     #[arg(long, value_name = "SHARE|1/K", value_parser = sampling, default_value = "5%", help_heading = SERVER)]
     pub(super) sampling: Sampling,
     /// How long a slice is, if there is time for three; attaching marks stops the server for some milliseconds each time

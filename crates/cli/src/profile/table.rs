@@ -212,7 +212,7 @@ pub(super) fn cost(profile: &Profile) -> Option<String> {
         k => format!("1 slice of time in {k} was stamped"),
     };
     Some(format!(
-        "stamping cost {:.0} ns per stamped request, {:.1} % of the mean time over all ({slices})",
+        "stamping cost {:.0} ns per stamped request, {:.1} % of the median time over all ({slices})",
         of.ns_per_request,
         of.share * 100.0
     ))

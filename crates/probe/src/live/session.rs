@@ -27,7 +27,7 @@ use crate::profile::{Cost, Evidence, Lost, Profile, WHOLE_MAX, Whole, Window};
 pub enum Sampling {
     /// One in so many; 1 is all.
     OneIn(u32),
-    /// As many as keep the cost below this share of the requests' mean time.
+    /// As many as keep the cost below this share of the requests' median time.
     Share(f64),
 }
 
@@ -191,13 +191,14 @@ impl Session {
         }
         let marks = self.options.app.mark.len() as f64;
         let ns_per_request = UNSEEN * (ran as f64 / requests + marks * self.trap_ns);
-        let share = ns_per_request / seen.moments.mean(self.profile.total()).max(1.0);
+        // The mean would hide much of the cost behind a few slow requests.
+        let quantile = |q| seen.histograms.last().and_then(|all| all.quantile(q)).unwrap_or(0.0);
+        let share = ns_per_request / quantile(0.5).max(1.0);
         // Of all that follow, so many whole requests are kept.
         let rate = requests / start.elapsed().as_secs_f64();
         let expected = rate * self.options.duration.as_secs_f64();
         self.control.one_in = (expected / WHOLE_MAX as f64).ceil().max(1.0) as u64;
-        self.control.slow_ns =
-            seen.histograms.last().and_then(|all| all.quantile(0.99)).unwrap_or(0.0) as u64;
+        self.control.slow_ns = quantile(0.99) as u64;
         self.turn_off()?;
         self.kernel.detach_all();
         Ok(Some(Cost { ns_per_request, share, one_in: 1 }))
