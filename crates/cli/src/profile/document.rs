@@ -40,7 +40,7 @@ impl<'a> Document<'a> {
             ranking,
             verdict: Typed::new(ranking.guide.clone(), table::guide(ranking)),
             cost,
-            lost: profile.lost.iter().fold(0, |sum, of| sum.saturating_add(of.count)),
+            lost: table::lost_count(profile),
             lost_by: &profile.lost,
         }
     }

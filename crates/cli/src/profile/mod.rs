@@ -56,8 +56,7 @@ pub(crate) fn conclude(profile: &Profile, args: &Args) -> Result<ExitCode, Stop>
     let profile = &read::plain(profile.clone());
     profile.check().map_err(|why| Stop::Lacking(format!("{}: {why}", profile.target)))?;
     let ranking = rank(profile, args.seed.seed);
-    let lost: u64 = profile.lost.iter().map(|of| of.count).sum();
-    if lost > ranking.requests / 10 {
+    if table::lost_count(profile) > ranking.requests / 10 {
         say::aside(format_args!(
             "warning: much was not seen, and the rest may be other than that; see the end of the report"
         ));

@@ -218,6 +218,11 @@ pub(super) fn cost(profile: &Profile) -> Option<String> {
     ))
 }
 
+/// How much was not seen.
+pub(super) fn lost_count(profile: &Profile) -> u64 {
+    profile.lost.iter().fold(0, |sum, of| sum.saturating_add(of.count))
+}
+
 /// What was not seen.
 pub(super) fn lost(profile: &Profile) -> Option<String> {
     let lost = profile.lost.iter().filter(|of| of.count > 0);

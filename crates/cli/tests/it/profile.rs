@@ -79,7 +79,7 @@ fn people_see_what_varies_why_and_what_may_help() {
         "data ready to read, likely causes: - 100 % of its variance: it takes longer the longer the sleeping thread",
         "* busy polling: poll before sleeping: sysctl net.core.busy_poll=50",
         "curtail profile --compare before after",
-        "stamping cost 1234 ns per stamped request, 2.1 % of the mean time over all (1 slice of time in 8 was",
+        "stamping cost 1234 ns per stamped request, 2.1 % of the median time over all (1 slice of time in 8 was",
         "not seen: 17 (map full)",
     ] {
         assert!(text.contains(words), "no {words} in {text}");
@@ -295,6 +295,17 @@ fn bad_input_names_the_file_and_the_fix() {
         ("--port 1 --slice 1ms", "at least 10ms"),
     ];
     refused(folder.path(), "profile", &cases);
+}
+
+#[test]
+fn what_speaks_against_a_result_is_said_before_it() {
+    let mut lossy = server(1.0);
+    lossy.lost.push(Lost { reason: "others".to_owned(), count: u64::MAX });
+    let folder = folder(&[("lossy", &text(&lossy)), ("good", &text(&server(1.0)))]);
+    let err = |line| said(folder.path(), line, 0).1;
+    assert!(err("profile --show lossy").contains("warning: much was not seen"));
+    assert!(err("profile --show good").is_empty());
+    assert!(err("profile --compare good good").contains("A and B are the same profile"));
 }
 
 /// Figures that no server has, but a file may.
