@@ -8,7 +8,7 @@ use std::future::pending;
 use std::path::Path;
 use std::process::Child;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use curtail_load::{Extent, Pace, Plan, Profile, Report, run};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,8 +79,11 @@ pub(crate) struct Effort {
     pub(crate) seconds: f64,
 }
 
-/// Capacity is searched in steps of this factor, each of the best of so many turns: the machine only adds to a median.
-const STEP: (f64, u64) = (1.05, 3);
+/// Capacity is searched in steps of this factor, and at most so many.
+const STEP: f64 = 1.05;
+const STEPS_MAX: u32 = 60;
+/// Of a step, the best of so many turns counts: the machine only adds to a median.
+const TURNS: u64 = 3;
 /// Of this median, a queue grows.
 const SATURATED_US: f64 = 1_000.0;
 
@@ -216,16 +219,17 @@ impl<'a> Side<'a> {
     /// The highest rate, from the case's own on, at which no queue grows.
     fn capacity(&self, case: &Case, runtime: &Runtime) -> Result<f64> {
         let mut case = case.clone();
-        loop {
+        for _ in 0..STEPS_MAX {
             let mut best = f64::INFINITY;
-            for seed in 1..=STEP.1 {
+            for seed in 1..=TURNS {
                 best = self.turn(&case, seed, 0.25, runtime)?["p50_us"].min(best);
             }
             if best > SATURATED_US {
-                return Ok(case.client.rate / STEP.0);
+                return Ok(case.client.rate / STEP);
             }
-            case.client.rate *= STEP.0;
+            case.client.rate *= STEP;
         }
+        bail!("{} requests/s are not its capacity yet: begin with more", case.client.rate)
     }
 
     /// The client's latencies, its own lateness, which is part of them, and the server's work per request.

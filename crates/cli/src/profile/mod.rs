@@ -57,9 +57,9 @@ pub(crate) fn conclude(profile: &Profile, args: &Args) -> Result<ExitCode, Stop>
     profile.check().map_err(|why| Stop::Lacking(format!("{}: {why}", profile.target)))?;
     let ranking = rank(profile, args.seed.seed);
     if table::lost_count(profile) > ranking.requests / 10 {
-        say::aside(format_args!(
-            "warning: much was not seen, and the rest may be other than that; see the end of the report"
-        ));
+        say::aside(
+            "warning: much was not seen, and the rest may be other than that; see the end of the report",
+        );
     }
     // The result is printed even if the files cannot be written.
     let written = files::write(profile, &ranking, args);
