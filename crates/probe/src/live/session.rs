@@ -382,7 +382,7 @@ impl Session {
                  another way; name another function in --app FILE, or take --app none",
                 mark.place()
             ),
-            None => "requests began, and none was answered; profile for longer".to_owned(),
+            None => "no answer was seen; profile for longer, under load".to_owned(),
         };
         LiveError::NoRequest { target: self.profile.target.clone(), why }
     }
