@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -85,33 +87,37 @@ def test_a_sweep_on_ray_gives_the_same_bytes(local: tuple[pa.Table, Path], tmp_p
     assert told[-1] == (requests, requests) and len(told) == 6
 
 
-def test_what_goes_wrong_on_ray_is_raised_here(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A cluster that sweeps find, and leave as it is."""
     import ray
 
     from curtail import _ray
 
     _ray._connect(ray)
-    try:
-        times = tmp_path / "times.txt"
-        times.write_text("1\n" * 20)
+    yield ray
+    ray.shutdown()
 
-        def drop(done: int, total: int) -> None:
-            times.unlink(missing_ok=True)
 
-        with pytest.raises(ValueError, match="at seed = .*times.txt"):
-            curtail.sweep(
-                {"seed": "1..40:1"},
-                "psq",
-                service=f"file:{times}",
-                shards=1,
-                requests=100,
-                engine="ray",
-                in_flight=1,
-                progress=drop,
-            )
-        assert ray.is_initialized(), "it was not started there"
-    finally:
-        ray.shutdown()
+def test_what_goes_wrong_on_ray_is_raised_here(cluster: Any, tmp_path: Path) -> None:
+    times = tmp_path / "times.txt"
+    times.write_text("1\n" * 20)
+
+    def drop(done: int, total: int) -> None:
+        times.unlink(missing_ok=True)
+
+    with pytest.raises(ValueError, match="at seed = .*times.txt"):
+        curtail.sweep(
+            {"seed": "1..40:1"},
+            "psq",
+            service=f"file:{times}",
+            shards=1,
+            requests=100,
+            engine="ray",
+            in_flight=1,
+            progress=drop,
+        )
+    assert cluster.is_initialized(), "it was not started there"
 
 
 def test_nodes_with_another_version_are_refused() -> None:
@@ -145,7 +151,11 @@ curtail.sweep(GRID, POLICIES, **{**GRID_OF, "requests": 60_000}, out=out, thread
 
 
 @pytest.mark.parametrize("engine", ["local", "ray"])
-def test_a_sweep_goes_on_after_a_kill(engine: str, tmp_path: Path) -> None:
+def test_a_sweep_goes_on_after_a_kill(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if engine == "ray":
+        request.getfixturevalue("cluster")
     longer = {**GRID_OF, "requests": 60_000}
     out = tmp_path / "killed"
     package = Path(__file__).parent.parent

@@ -32,9 +32,13 @@ pub(crate) fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
     }
 }
 
-/// Runs the command with its output shown; whether it succeeded.
+/// Runs the command with its output shown; whether it succeeded. How it failed is printed, because a process that
+/// is killed prints nothing.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    if !status.success() {
+        println!("{} ended with {status}", command.get_program().display());
+    }
     Ok(status.success())
 }
 
