@@ -114,6 +114,35 @@ fn every_stage_has_at_least_what_was_injected_and_the_total_is_their_sum() {
     assert!(cost.ns_per_request > 100.0 && cost.share > 0.0);
 }
 
+/// How many more requests are in a profile than there were in its time. None where this machine does not allow it.
+fn surplus() -> Option<i64> {
+    let (address, serving) = server::serve(On::Same, || [0; 4], || {});
+    let Some(session) = attach(address, options(server::app("live", On::Same))) else {
+        drop(TcpStream::connect(address));
+        return None;
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let goes_on = Arc::clone(&stop);
+    let client =
+        std::thread::spawn(move || server::request(address, || !goes_on.load(Ordering::Relaxed)));
+    let profile = session.run(&AtomicBool::new(false), |_| {}).expect("the kernel takes it");
+    stop.store(true, Ordering::Relaxed);
+    client.join().expect("the client ends");
+    let served = serving.join().expect("the server ends");
+    let first = profile.begin_ns + profile.windows[0].start_ns;
+    let last = profile.windows.last().expect("windows");
+    let end = profile.begin_ns + last.start_ns + last.length_ns;
+    let inside = |of: &&server::Served| of.edges_ns[0][0] >= first && of.edges_ns[4][0] < end;
+    Some(profile.requests() as i64 - served.iter().filter(inside).count() as i64)
+}
+
+#[test]
+fn what_ends_between_calibration_and_the_profile_is_not_in_it() {
+    let _turn = turn();
+    // There are more where this process is interrupted just then, but hardly each time.
+    assert!((0..4).any(|_| surplus().is_none_or(|surplus| surplus <= 0)));
+}
+
 #[test]
 fn pipelined_requests_are_joined_with_their_own_packets() {
     // Three requests in packets of their own, 2 ms apart, all read at once: the first has waited for 4 ms more than the

@@ -24,8 +24,11 @@ struct Case {
     seen_variance: [f64; 4],
     share: [f64; 4],
     seen_share: [f64; 4],
-    /// The largest relative error of a variance, of stages that have a share of at least 1 %.
+    /// The largest relative error of a variance, of stages that have a share of at least 1 %: how far it is outside what
+    /// the server's readings allow.
     variance_error: f64,
+    /// The same by one reading at each end, whatever happened between the two.
+    plain_error: f64,
     /// The largest error of a share.
     share_error: f64,
     ranked_right: bool,
@@ -39,6 +42,8 @@ struct Document {
     ranked_wrong: usize,
     mean_ranks_wrong: usize,
     variance_error: f64,
+    /// The median of the cases.
+    plain_error: f64,
     share_error: f64,
 }
 
@@ -53,10 +58,13 @@ pub(crate) fn run(cases: u64, seconds: u64) -> ExitCode {
         }
     };
     let largest = |of: fn(&Case) -> f64| cases.iter().map(of).fold(0.0, f64::max);
+    let mut plain: Vec<f64> = cases.iter().map(|case| case.plain_error).collect();
+    plain.sort_by(f64::total_cmp);
     let document = Document {
         ranked_wrong: cases.iter().filter(|case| !case.ranked_right).count(),
         mean_ranks_wrong: cases.iter().filter(|case| case.mean_ranks_wrong).count(),
         variance_error: largest(|case| case.variance_error),
+        plain_error: plain.get(plain.len() / 2).copied().unwrap_or(0.0),
         share_error: largest(|case| case.share_error),
         cases,
     };
@@ -125,10 +133,19 @@ fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
     let first = profile.windows.first().map_or(0, |window| profile.begin_ns + window.start_ns);
     let last =
         profile.windows.last().map_or(0, |last| profile.begin_ns + last.start_ns + last.length_ns);
-    let mut truth = Moments::new(5);
-    for served in served.iter().filter(|served| (first..last).contains(&served.end_ns)) {
-        let parts = served.parts_ns.map(|ns| ns as f64);
-        truth.record(&[parts[0], parts[1], parts[2], parts[3], parts.iter().sum()]);
+    // A request that had begun before is not stamped.
+    let stamped = |of: &&Served| of.edges_ns[0][0] >= first && of.edges_ns[4][0] < last;
+    // Each stage by each of two readings at either end, and the total.
+    let mut truth = Moments::new(4 * 4 + 1);
+    for Served { edges_ns } in served.iter().filter(stamped) {
+        let mut values = [0.0; 4 * 4 + 1];
+        for (at, value) in values[..16].iter_mut().enumerate() {
+            let (stage, from, until) = (at / 4, at / 2 % 2, at % 2);
+            // Before 0 where the packet came after the read had begun.
+            *value = edges_ns[stage + 1][until] as f64 - edges_ns[stage][from] as f64;
+        }
+        values[16] = (edges_ns[4][0] - edges_ns[0][0]) as f64;
+        truth.record(&values);
     }
     let whole = profile.whole();
     // The stages of the profile that make up each of ours: device, TCP and the wait for the read are one to the server.
@@ -140,18 +157,29 @@ fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
             .sum()
     };
     let total = profile.total();
-    let share = std::array::from_fn(|at| truth.covariance(at, 4) / truth.variance(4));
+    // From the read's return, as the profiler's stamp is at its end; from the mark's call.
+    let plain = [1, 6, 8, 12];
+    let share = plain.map(|value| truth.covariance(value, 16) / truth.variance(16));
     let seen_share = groups.map(|group| sum(group, &[total]) / whole.moments.variance(total));
-    let variance = std::array::from_fn(|at| truth.variance(at));
+    let variance = plain.map(|value| truth.variance(value));
     let seen_variance = groups.map(|group| sum(group, group));
-    let mean_ns = std::array::from_fn(|at| truth.mean(at));
-    let error = |at: usize| (seen_variance[at] / variance[at] - 1.0).abs();
+    let mean_ns = plain.map(|value| truth.mean(value));
+    let plain_error = |at: usize| (seen_variance[at] / variance[at] - 1.0).abs();
+    let error = |at: usize| {
+        let possible = (4 * at..4 * at + 4).map(|value| truth.variance(value));
+        let (least, most) = possible.fold((f64::INFINITY, 0.0_f64), |(least, most), variance| {
+            (least.min(variance), most.max(variance))
+        });
+        let seen = seen_variance[at];
+        (seen - seen.clamp(least, most)).abs() / variance[at]
+    };
     let counts = (0..4).filter(|&at| share[at].abs() >= 0.01);
     let top = |of: &[f64; 4]| (0..4).max_by(|&a, &b| of[a].total_cmp(&of[b]));
     Case {
         seed,
         requests: profile.requests(),
-        variance_error: counts.map(error).fold(0.0, f64::max),
+        variance_error: counts.clone().map(error).fold(0.0, f64::max),
+        plain_error: counts.map(plain_error).fold(0.0, f64::max),
         share_error: (0..4).map(|at| (share[at] - seen_share[at]).abs()).fold(0.0, f64::max),
         ranked_right: ranks(&share, &share) == ranks(&share, &seen_share),
         mean_ranks_wrong: top(&mean_ns) != top(&share),

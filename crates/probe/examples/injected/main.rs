@@ -1,7 +1,7 @@
 //! Profiles a server with delays of known variance and correlation, in random cases, and compares.
 //!
 //! `cargo run --release -p curtail-probe --features ebpf --example injected -- [CASES] [SECONDS]` prints JSON: per case
-//! the largest error of a stage's standard deviation and of a share, and if the ranking was right. In every other case
+//! the largest error of a stage's variance and of a share, and if the ranking was right. In every other case
 //! the stage with the greatest mean does not vary.
 
 use std::process::ExitCode;

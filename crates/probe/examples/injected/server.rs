@@ -40,11 +40,12 @@ pub(crate) const REQUEST: usize = 32;
 /// Delays of a request before its read, its parsing, its search, its response, in nanoseconds.
 pub(crate) type Delays = [u64; 4];
 
-/// What a request took: until it was read, parsed, searched, written; and when that was by the monotonic clock.
+/// When a request arrived, was read, parsed, searched, written, by the monotonic clock. Each has two readings, one on
+/// either side of the profiler's stamp: where the machine stands still between them, only the stamp knows which stage
+/// has that time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
-    pub(crate) end_ns: u64,
-    pub(crate) parts_ns: [u64; 4],
+    pub(crate) edges_ns: [[u64; 2]; 5],
 }
 
 #[inline(never)]
@@ -102,14 +103,15 @@ pub(crate) fn serve(
             rustix::event::poll(&mut files, None).expect("polled");
             let mut next = delays();
             spin(monotonic_ns(), next[0]);
-            let Some((requests, arrived_ns, read_ns)) = read(&mut connection) else {
+            let Some((requests, arrived, read)) = read(&mut connection) else {
                 return served;
             };
             for request in 0..requests {
-                let before = if request == 0 { read_ns } else { monotonic_ns() };
+                let before = if request == 0 { read[1] } else { monotonic_ns() };
                 let second = spin(before, next[1]);
                 let id = served.len() as u64;
                 black_box(parsed(&(((requests - request) * REQUEST) as u32), id));
+                let parsed = [second, monotonic_ns()];
                 let third = spin(second, next[2]);
                 let search_it = move || {
                     black_box(searched(id));
@@ -118,12 +120,12 @@ pub(crate) fn serve(
                     On::Same => search_it(),
                     On::Other => std::thread::spawn(search_it).join().expect("it ends"),
                 }
+                let searched = [third, monotonic_ns()];
                 let fourth = spin(third, next[3]);
                 let response = [b'r'; REQUEST];
                 connection.write_all(&response).expect("the client reads");
-                let parts_ns =
-                    [read_ns - arrived_ns, second - read_ns, third - second, fourth - third];
-                served.push(Served { end_ns: fourth, parts_ns });
+                let written = [fourth, monotonic_ns()];
+                served.push(Served { edges_ns: [arrived, read, parsed, searched, written] });
                 if request + 1 < requests {
                     next = delays();
                 }
@@ -133,16 +135,18 @@ pub(crate) fn serve(
     (address, thread)
 }
 
-/// Whole requests, when the last packet arrived, and when it was read, by the monotonic clock.
-fn read(connection: &mut TcpStream) -> Option<(usize, u64, u64)> {
+/// Whole requests, when the last packet arrived, and when it was read.
+fn read(connection: &mut TcpStream) -> Option<(usize, [u64; 2], [u64; 2])> {
     let mut buffer = [0; 64 * REQUEST];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
     let mut slices = [IoSliceMut::new(&mut buffer)];
+    let before_ns = monotonic_ns();
     let message =
         recvmsg::<()>(connection.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty());
     let read_ns = monotonic_ns();
-    let message = message.ok()?;
     let now = nanoseconds(ClockId::Realtime);
+    let after_ns = monotonic_ns();
+    let message = message.ok()?;
     let arrived = message.cmsgs().ok()?.find_map(|control| match control {
         ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time).as_nanos() as u64),
         _ => None,
@@ -150,7 +154,8 @@ fn read(connection: &mut TcpStream) -> Option<(usize, u64, u64)> {
     // The first packets may have none, because the network stack begins to timestamp a moment after it is asked to.
     let (bytes, waited) = (message.bytes, now.saturating_sub(arrived.unwrap_or(now)));
     assert_eq!(bytes % REQUEST, 0, "clients write whole requests at once");
-    (bytes > 0).then_some((bytes / REQUEST, read_ns - waited, read_ns))
+    let arrived = [read_ns - waited, after_ns - waited];
+    (bytes > 0).then_some((bytes / REQUEST, arrived, [before_ns, read_ns]))
 }
 
 /// A client that sends the next request when it has the last response, until `goes_on` is false.
