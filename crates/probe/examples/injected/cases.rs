@@ -25,7 +25,7 @@ struct Case {
     share: [f64; 4],
     seen_share: [f64; 4],
     /// The largest relative error of a variance, of stages that have a share of at least 1 %: how far it is outside what
-    /// the server's readings allow.
+    /// the server's readings allow, which is more than one value only where the machine stood still.
     variance_error: f64,
     /// The same by one reading at each end, whatever happened between the two.
     plain_error: f64,
@@ -129,22 +129,32 @@ fn case(seed: u64, seconds: u64) -> Result<Case, LiveError> {
     Ok(compare(seed, &profile?, &served))
 }
 
+/// Which of its two readings is the time of an edge: the profiler's stamp is at the end of a read, and before what is
+/// called at the others.
+const PLAIN: [usize; 5] = [0, 1, 0, 0, 0];
+/// Between two readings that are at least so far apart, the machine stood still: the calls take a part of that.
+const STOP_NS: u64 = 100_000;
+
+/// The edges of a request: by both readings where the machine stood still between them, else twice by the plain one.
+fn possible(served: &Served) -> [[u64; 2]; 5] {
+    std::array::from_fn(|at| match served.edges_ns[at] {
+        [before, after] if after - before >= STOP_NS => [before, after],
+        both => [both[PLAIN[at]]; 2],
+    })
+}
+
 fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
-    let first = profile.windows.first().map_or(0, |window| profile.begin_ns + window.start_ns);
-    let last =
-        profile.windows.last().map_or(0, |last| profile.begin_ns + last.start_ns + last.length_ns);
-    // A request that had begun before is not stamped.
-    let stamped = |of: &&Served| of.edges_ns[0][0] >= first && of.edges_ns[4][0] < last;
     // Each stage by each of two readings at either end, and the total.
     let mut truth = Moments::new(4 * 4 + 1);
-    for Served { edges_ns } in served.iter().filter(stamped) {
+    for served in served.iter().filter(|served| served.is_in(profile)) {
+        let edges = possible(served);
         let mut values = [0.0; 4 * 4 + 1];
         for (at, value) in values[..16].iter_mut().enumerate() {
             let (stage, from, until) = (at / 4, at / 2 % 2, at % 2);
             // Before 0 where the packet came after the read had begun.
-            *value = edges_ns[stage + 1][until] as f64 - edges_ns[stage][from] as f64;
+            *value = edges[stage + 1][until] as f64 - edges[stage][from] as f64;
         }
-        values[16] = (edges_ns[4][0] - edges_ns[0][0]) as f64;
+        values[16] = (edges[4][0] - edges[0][0]) as f64;
         truth.record(&values);
     }
     let whole = profile.whole();
@@ -157,9 +167,8 @@ fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
             .sum()
     };
     let total = profile.total();
-    // From the read's return, as the profiler's stamp is at its end; from the mark's call.
-    let plain = [1, 6, 8, 12];
-    let share = plain.map(|value| truth.covariance(value, 16) / truth.variance(16));
+    let plain = std::array::from_fn(|at| 4 * at + 2 * PLAIN[at] + PLAIN[at + 1]);
+    let share = plain.map(|value: usize| truth.covariance(value, 16) / truth.variance(16));
     let seen_share = groups.map(|group| sum(group, &[total]) / whole.moments.variance(total));
     let variance = plain.map(|value| truth.variance(value));
     let seen_variance = groups.map(|group| sum(group, group));

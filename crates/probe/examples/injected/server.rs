@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use curtail_probe::app::App;
+use curtail_probe::profile::Profile;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -46,6 +47,17 @@ pub(crate) type Delays = [u64; 4];
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
     pub(crate) edges_ns: [[u64; 2]; 5],
+}
+
+impl Served {
+    /// If it was while the profile was taken; what had begun before is not stamped.
+    pub(crate) fn is_in(&self, profile: &Profile) -> bool {
+        let (Some(first), Some(last)) = (profile.windows.first(), profile.windows.last()) else {
+            return false;
+        };
+        self.edges_ns[0][0] >= profile.begin_ns + first.start_ns
+            && self.edges_ns[4][0] < profile.begin_ns + last.start_ns + last.length_ns
+    }
 }
 
 #[inline(never)]
