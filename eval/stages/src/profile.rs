@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::server::App;
 
 /// Short, and several: hiccups of the machine only add to a variance, so the one with the least counts.
-const SECONDS: f64 = 4.0;
-const TRIES: usize = 3;
+const SECONDS: f64 = 2.0;
+const TRIES: usize = 5;
 
 /// What `curtail profile --json` prints.
 #[derive(Debug, Serialize)]
