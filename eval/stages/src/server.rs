@@ -178,9 +178,9 @@ impl Server {
     }
 
     /// What the scheduler has counted of its threads so far. `queued`: ready to run, but another thread ran; `background`:
-    /// of threads that are no workers, which is part of the others.
+    /// of threads that are no workers, which is part of the others; `stolen`: time that the hypervisor kept from the machine.
     pub(crate) fn work(&self) -> Result<Figures> {
-        let mut work = Figures::new();
+        let mut work = Figures::from([("stolen_us", stolen_us()?)]);
         for thread in self.threads()? {
             let text = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
             let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap_or(0.0));
@@ -203,6 +203,13 @@ impl Server {
         }
         Ok(work)
     }
+}
+
+/// Of all processors, in ticks of 10 ms.
+fn stolen_us() -> Result<f64> {
+    let text = fs::read_to_string("/proc/stat")?;
+    let steal = text.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<f64>().ok());
+    steal.map(|ticks| ticks * 1e4).context("no steal time in /proc/stat")
 }
 
 /// memcached names its threads; those of httpd are all called alike.
