@@ -162,8 +162,8 @@ pub(crate) fn take(
     Ok(Outcome { profile, ..outcome })
 }
 
-/// The rounds, and the last profile of a side that is profiled in its turns. Such turns are long and few, so a round in
-/// which the hypervisor took time is taken again, up to a bound; the least disturbed ones count.
+/// The rounds, and the last profile of a side that is profiled in its turns. Such turns are long and few, so a round that
+/// failed, or in which the hypervisor took time, is taken again, up to a bound; the least disturbed ones count.
 fn turns(
     case: &Case,
     effort: Effort,
@@ -176,23 +176,34 @@ fn turns(
     let (mut rounds, mut profile) = (Vec::new(), None);
     let wanted = effort.rounds as usize;
     let most = if case.is_profiled() { REPEATS * wanted } else { wanted };
-    let (mut round, mut quiet) = (0, 0);
-    while quiet < wanted && round < most {
+    let (mut taken, mut quiet) = (0, 0);
+    while quiet < wanted && taken < most {
         eprintln!("{}: round {} of {wanted}", case.name, quiet + 1);
+        let order = if taken % 2 == 0 { [0, 1] } else { [1, 0] };
+        taken += 1;
         let mut turn = [const { Figures::new() }; 2];
-        for at in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+        let outcome = order.into_iter().try_for_each(|at| {
             let profiler = sides[at].profiler(case, effort.seconds, curtail)?;
-            turn[at] = sides[at].turn(case, round as u64 + 1, effort.seconds, runtime)?;
+            let figures = sides[at].turn(case, taken as u64, effort.seconds, runtime);
             if let Some(profiler) = profiler {
                 profile = Some(profile::finish(profiler)?);
             }
+            turn[at] = figures?;
+            anyhow::Ok(())
+        });
+        match outcome {
+            Err(error) if case.is_profiled() && (taken < most || !rounds.is_empty()) => {
+                eprintln!("{}: round {} failed: {error:#}", case.name, quiet + 1);
+            }
+            _ => {
+                outcome?;
+                quiet += usize::from(!case.is_profiled() || worst(&turn) < STOLEN_MAX);
+                rounds.push(turn);
+            }
         }
-        round += 1;
-        quiet += usize::from(!case.is_profiled() || worst(&turn) < STOLEN_MAX);
-        rounds.push(turn);
     }
-    if quiet < round {
-        eprintln!("{}: {} rounds of {round} lost time to the hypervisor", case.name, round - quiet);
+    if quiet < taken {
+        eprintln!("{}: {} rounds of {taken} were disturbed", case.name, taken - quiet);
         rounds.sort_by(|a, b| worst(a).total_cmp(&worst(b)));
         rounds.truncate(wanted);
     }
