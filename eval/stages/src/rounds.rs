@@ -3,6 +3,7 @@
 //! Both servers live through all rounds; one is idle while the other's turn lasts. The turns of a round have the same
 //! requests at the same times, and swap their order from round to round. The ratio is the median of the rounds' ratios,
 //! because the machine disturbs some rounds tenfold; its interval is that of order statistics, free of assumptions.
+//! Rounds in which the hypervisor took time from the machine say little of either side and are taken again.
 
 use std::future::pending;
 use std::path::Path;
@@ -87,9 +88,10 @@ const TURNS: u64 = 3;
 /// Of this median, a queue grows.
 const SATURATED_US: f64 = 1_000.0;
 
-/// Of a processor, in a round that counts.
+/// Of a processor, in a round that counts. Of a short turn, one tick of the kernel's clock is more.
 const STOLEN_MAX: f64 = 0.03;
-const REPEATS: usize = 2;
+/// Rounds are taken for each that counts, at most; one fewer may fail.
+const REPEATS: usize = 3;
 
 /// The probability beyond either end of an interval.
 const TAIL: f64 = 0.025;
@@ -162,8 +164,8 @@ pub(crate) fn take(
     Ok(Outcome { profile, ..outcome })
 }
 
-/// The rounds, and the last profile of a side that is profiled in its turns. Such turns are long and few, so a round that
-/// failed, or in which the hypervisor took time, is taken again, up to a bound; the least disturbed ones count.
+/// The rounds, and the last profile of a side that is profiled in its turns. A round in which the hypervisor took time,
+/// or which failed, is taken again, up to a bound; the least disturbed ones count.
 fn turns(
     case: &Case,
     effort: Effort,
@@ -175,9 +177,8 @@ fn turns(
     let worst = |round: &[Figures; 2]| stolen(&round[0]).max(stolen(&round[1]));
     let (mut rounds, mut profile) = (Vec::new(), None);
     let wanted = effort.rounds as usize;
-    let most = if case.is_profiled() { REPEATS * wanted } else { wanted };
-    let (mut taken, mut quiet) = (0, 0);
-    while quiet < wanted && taken < most {
+    let (mut taken, mut quiet, mut failed) = (0, 0, 0);
+    while quiet < wanted && taken < REPEATS * wanted {
         eprintln!("{}: round {} of {wanted}", case.name, quiet + 1);
         let order = if taken % 2 == 0 { [0, 1] } else { [1, 0] };
         taken += 1;
@@ -191,19 +192,17 @@ fn turns(
             turn[at] = figures?;
             anyhow::Ok(())
         });
-        match outcome {
-            Err(error) if case.is_profiled() && (taken < most || !rounds.is_empty()) => {
-                eprintln!("{}: round {} failed: {error:#}", case.name, quiet + 1);
-            }
-            _ => {
-                outcome?;
-                quiet += usize::from(!case.is_profiled() || worst(&turn) < STOLEN_MAX);
-                rounds.push(turn);
-            }
+        if let Err(error) = outcome {
+            failed += 1;
+            ensure!(failed < REPEATS, "{error:#}");
+            eprintln!("{}: the round failed: {error:#}", case.name);
+            continue;
         }
+        quiet += usize::from(worst(&turn) < STOLEN_MAX);
+        rounds.push(turn);
     }
     if quiet < taken {
-        eprintln!("{}: {} rounds of {taken} were disturbed", case.name, taken - quiet);
+        eprintln!("{}: {} of {taken} rounds were disturbed", case.name, taken - quiet);
         rounds.sort_by(|a, b| worst(a).total_cmp(&worst(b)));
         rounds.truncate(wanted);
     }
