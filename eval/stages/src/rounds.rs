@@ -92,7 +92,7 @@ const REPEATS: usize = 3;
 /// Of each load.
 const WARM_UP_S: f64 = 0.05;
 /// By then, a profiler has attached and calibrated itself.
-const ATTACHING_S: f64 = 3.0;
+const ATTACHING_S: f64 = 1.5;
 /// A part of a turn, and the least of the parts that count, one in so many.
 const PART_S: f64 = 0.22;
 const PARTS_OF: usize = 4;
