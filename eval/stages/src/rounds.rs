@@ -289,7 +289,7 @@ impl<'a> Side<'a> {
         let elapsed = || begin.elapsed().as_secs_f64() - ATTACHING_S;
         for part in 0_u64.. {
             let from = elapsed();
-            if from > seconds {
+            if from > seconds && !parts.is_empty() {
                 break;
             }
             let figures = self.load(case, seed << 32 | part, PART_S, runtime)?;
