@@ -45,9 +45,20 @@ pub enum BadResponse {
 }
 
 impl BadResponse {
-    /// Is the head longer than the limits of this side allow, rather than wrong?
+    /// Is the response longer than the limits of this side allow, rather than wrong?
     pub fn is_over_a_limit(&self) -> bool {
-        matches!(self, Self::HeadTooLarge(..) | Self::TooManyHeaders(..))
+        use BodyError::{ExtensionsTooLong, LineTooLong, TrailersTooLong};
+        match self {
+            Self::HeadTooLarge(_) | Self::TooManyHeaders(_) | Self::TooManyInterim(_) => true,
+            Self::Body(why) => {
+                matches!(why, LineTooLong(_) | ExtensionsTooLong(_) | TrailersTooLong(_))
+            }
+            Self::NotHttp
+            | Self::Malformed(_)
+            | Self::Status(_)
+            | Self::Upgrade
+            | Self::Framing(_) => false,
+        }
     }
 }
 

@@ -74,6 +74,8 @@ pub enum EjectReason {
     Malformed,
     /// The status of its response says that it failed.
     Status,
+    /// It refused the work.
+    Refused,
     /// It did not respond within the attempt timeout.
     Timeout,
     /// A cancelled copy stayed silent past the cancel timeout.

@@ -105,6 +105,11 @@ pub struct Limits {
     pub rescue_budget: f64,
     /// Failures in a row that eject a server; 0 never does.
     pub eject_after: u32,
+    /// Refusals in a row that eject a server; 0 never does. A server that refuses a part of its requests is overloaded
+    /// rather than broken, and its good responses end the row.
+    pub eject_after_refusals: u32,
+    /// The longest pause that a server gets for which it asks when it refuses work, in ns.
+    pub retry_after_max_ns: u64,
     /// The share of a group's servers that may be ejected, 0 to 1; at least one stays.
     pub max_ejected: f64,
     /// The least time of a first ejection, in ns; doubled for each one that follows soon.
@@ -131,6 +136,8 @@ impl Default for Limits {
             hedge_burst: 32,
             rescue_budget: 0.02,
             eject_after: 5,
+            eject_after_refusals: 20,
+            retry_after_max_ns: 5_000_000_000,
             max_ejected: 0.5,
             ejection_ns: 1_000_000_000,
             ejection_max_ns: 60_000_000_000,

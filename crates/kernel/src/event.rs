@@ -2,8 +2,8 @@
 
 use core::num::NonZeroU64;
 
-use crate::action::EjectReason;
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// A query arrives.
@@ -40,37 +40,6 @@ impl Arrive {
     }
 }
 
-/// How a copy ended, as its caller saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// A complete response that the client may have.
-    Good,
-    /// A complete response that says that the server failed (HTTP 5xx).
-    Bad,
-    /// The connection ended before the response did.
-    Reset,
-    /// There was no connection, so nothing of the request was sent.
-    ConnectFailed,
-    /// Something that is no answer.
-    Malformed,
-    /// It ended on this side: no descriptor or port was left, the response was over a limit, or its
-    /// rest was unwanted. That says nothing about the server.
-    Local,
-}
-
-impl Outcome {
-    /// The failure of the server that it is, if it is one.
-    pub(crate) fn failure(self) -> Option<EjectReason> {
-        match self {
-            Self::Good | Self::Local => None,
-            Self::Bad => Some(EjectReason::Status),
-            Self::Reset => Some(EjectReason::Reset),
-            Self::ConnectFailed => Some(EjectReason::ConnectFailed),
-            Self::Malformed => Some(EjectReason::Malformed),
-        }
-    }
-}
-
 /// What a server says of itself on a response (document 002 §4.2.1), and a client believes within
 /// reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,12 +72,12 @@ pub enum Event {
     /// A server began to execute a copy, rather than let it wait for its turn. Optional: a policy that
     /// wants it does without where the server cannot say.
     Started { copy: CopyId },
-    /// The head of a copy's response arrived. The first good one wins; the slot stays taken until
-    /// [`Event::Finished`].
+    /// The head of a copy's response arrived. The first one that [`Outcome::wins`] is the response of the query. The
+    /// slot stays taken until [`Event::Finished`], and only that end shows whether the server is well.
     Responded {
         copy: CopyId,
-        /// Whether the client may have this response.
-        good: bool,
+        /// What the head is worth.
+        outcome: Outcome,
     },
     /// A copy ended on its server: the slot is free. Implies `Responded` where that was not said.
     Finished { copy: CopyId, outcome: Outcome },
@@ -139,8 +108,8 @@ pub enum Event {
         /// When it ends unless it is stopped.
         ends: Timestamp,
     },
-    /// What the server of a copy said of itself, before [`Event::Responded`] or [`Event::Finished`].
-    /// Optional, and means nothing to most policies.
+    /// What the server of a copy reports of itself on a good response, before [`Event::Responded`] or
+    /// [`Event::Finished`]. Optional, and means nothing to most policies.
     Feedback { copy: CopyId, feedback: Feedback },
     /// A server has answered a probe. One that does not is no event.
     Probed(Probed),
@@ -148,6 +117,9 @@ pub enum Event {
     Limit { server: ServerId, limit: u32 },
     /// A server gets no new copies until a time ([`crate::Core::close_until`]).
     Close { server: ServerId, until: Timestamp },
+    /// A server that refused work names the time after which it may take some again (`Retry-After`): it is closed for
+    /// that long, up to [`crate::Limits::retry_after_max_ns`], unless no other server of a group would be left.
+    RetryAfter { server: ServerId, ns: u64 },
     /// Time passed: whatever is due is done.
     Tick,
 }

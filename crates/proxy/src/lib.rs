@@ -7,6 +7,7 @@
 mod admin;
 pub mod config;
 mod cost;
+mod log_limit;
 mod metrics;
 mod observe;
 mod route;
@@ -16,6 +17,7 @@ mod state;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use curtail_kernel::ServerId;
@@ -50,6 +52,9 @@ pub enum StartError {
     #[error(transparent)]
     Flow(#[from] curtail_flow::BuildError),
 }
+
+/// What runs until it is done.
+pub type Running<T = usize> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A proxy that listens.
 pub struct Server {
@@ -105,7 +110,18 @@ impl Server {
 
     /// Serves until `shutdown` resolves, then drains: no new connections, every running request
     /// gets its response within `listen.drain`. Returns how many connections were cut off.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> usize {
+    pub fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Running {
+        self.boxed(Box::pin(shutdown))
+    }
+
+    /// An async function is compiled where it is polled. Boxed here it is compiled in this crate, with everything that it
+    /// calls, and not in the command line, which the release profile optimizes less.
+    #[inline(never)]
+    fn boxed(self, shutdown: Running<()>) -> Running {
+        Box::pin(self.serve(shutdown))
+    }
+
+    async fn serve(self, shutdown: Running<()>) -> usize {
         let Self { proxy, clients, admin, own } = self;
         let (drain, draining) = watch::channel(false);
         let (drain_own, draining_own) = watch::channel(false);

@@ -5,12 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use curtail_kernel::{GroupId, ServerId, StartReason, StopReason};
-use curtail_runtime::{CopyEnd, CopyInfo, EjectionCause, Observer};
+use curtail_runtime::{Cause, CopyEnd, CopyInfo, EjectionCause, Failure, Observer, ProbeFailure};
 
 use crate::config::Cell;
+use crate::log_limit::LogLimit;
 use crate::metrics::{
     CopyOutcome, EjectionReason, Kind as _, ProbeOutcome, ReplicaMetrics, ServiceMetrics,
 };
+
+fn lines() -> Vec<LogLimit> {
+    Cause::ALL.iter().map(|_| LogLimit::new()).collect()
+}
 
 /// Watches one cell of a service.
 pub(crate) struct Watcher {
@@ -21,6 +26,8 @@ pub(crate) struct Watcher {
     /// For the log.
     name: String,
     addresses: Vec<SocketAddr>,
+    /// By server and cause: the lines about failures.
+    lines: Vec<Vec<LogLimit>>,
     /// By server: does the log say that a probe for its load was not answered?
     warned: Vec<AtomicBool>,
 }
@@ -33,8 +40,15 @@ impl Watcher {
             servers: cell.servers.clone(),
             name: name.into(),
             addresses: cell.addresses.clone(),
+            lines: cell.addresses.iter().map(|_| lines()).collect(),
             warned: cell.addresses.iter().map(|_| AtomicBool::new(false)).collect(),
         }
+    }
+
+    /// May a line about this server and this cause be written now? Then its address, and the lines left out before.
+    fn allow(&self, server: ServerId, cause: Cause) -> Option<(SocketAddr, u64)> {
+        let left_out = self.lines[server.index()][cause.index()].allow()?;
+        Some((self.addresses[server.index()], left_out))
     }
 
     fn replica(&self, copy: CopyInfo) -> &ReplicaMetrics {
@@ -56,6 +70,7 @@ impl Observer for Watcher {
         let replica = self.replica(copy);
         replica.copies_ended.inc(match end {
             CopyEnd::Finished(outcome) => outcome.into(),
+            CopyEnd::Failed(why) => why.outcome().into(),
             CopyEnd::Stopped(_) => CopyOutcome::Stopped,
             CopyEnd::Lost => CopyOutcome::Lost,
         });
@@ -67,6 +82,25 @@ impl Observer for Watcher {
             replica.copies_won.inc(copy.role);
         } else {
             replica.wasted.add_ns(ran_ns);
+        }
+    }
+
+    fn copy_failed(&self, copy: CopyInfo, why: Failure) {
+        self.replica(copy).copy_failures.inc(why.cause());
+        // What this side gave up is no failure of the replica's.
+        if why != Failure::GivenUp
+            && let Some((replica, left_out)) = self.allow(copy.server, why.cause())
+        {
+            let service = &*self.name;
+            tracing::warn!(service, %replica, cause = %why, left_out, "no response from a replica");
+        }
+    }
+
+    fn probe_failed(&self, server: ServerId, why: ProbeFailure) {
+        self.metrics.servers[self.servers[server.index()]].probe_failures.inc(why.cause());
+        if let Some((replica, left_out)) = self.allow(server, why.cause()) {
+            let service = &*self.name;
+            tracing::warn!(service, %replica, cause = %why, left_out, "probe failed");
         }
     }
 

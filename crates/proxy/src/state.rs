@@ -134,11 +134,9 @@ fn start(
     seed: u64,
 ) -> Result<Service, curtail_kernel::ConfigError> {
     let settings = Settings {
-        read_timeout: service.cancel_timeout,
-        unwanted_timeout: service.cancel_timeout,
         priorities: service.policy.has_priorities(),
         load_reports: service.policy.reads_feedback(),
-        ..Settings::default()
+        ..service.settings
     };
     let layout = service.cells();
     let mut cells = Vec::with_capacity(layout.cells.len());
@@ -148,6 +146,7 @@ fn start(
         let kernel = service.policy.build(&cell.topology, service.limits, rng)?;
         let transport = Http::new(cell.addresses.iter().copied(), settings);
         let transport = transport.with_probes(service.probe.clone());
+        let transport = transport.with_outcomes(service.outcomes.clone());
         let watcher = Watcher::new(metrics, &service.name, &cell);
         cells.push((Cell::observed(kernel, transport, timers.clone(), watcher), cell));
     }

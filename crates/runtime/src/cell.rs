@@ -119,9 +119,14 @@ impl<T: Transport> Cell<T> {
         self.inner.lock().kernel.adopt(snapshot);
     }
 
+    /// A probe failed.
+    pub(crate) fn probe_failed(&self, server: ServerId, why: ProbeFailure) {
+        self.inner.probe_failed(server, why);
+    }
+
     /// Its probes failed: the server gets no new copies, those that run go on.
     pub(crate) fn fails_probes(&self, server: ServerId, why: ProbeFailure) {
-        let listens = !matches!(why, ProbeFailure::ConnectFailed(_));
+        let listens = !why.is_unreachable();
         // Copies may have failed while the probe was under way.
         if self.inner.feed_about(server, &Event::ServerUnhealthy { server, listens }) {
             self.inner.ejected(server, EjectionCause::Probes(why));

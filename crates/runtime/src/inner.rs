@@ -12,7 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::clock::{ArmedTimers, Clock};
-use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer};
+use crate::failure::Failure;
+use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
 use crate::query::{Query, QueryError, QueryResponse};
 use crate::tables::{Copies, Flight, Queries, QueryResult};
 use crate::timers::{OnTimeout, Timers};
@@ -141,15 +142,16 @@ impl<T: Transport> Inner<T> {
 
     /// The head of a response whose rest is still to come. False when the copy need not go on: one
     /// that was cancelled cannot bring the rest.
-    fn responded(&self, copy: CopyId, good: bool, response: T::Response) -> bool {
+    fn responded(&self, copy: CopyId, outcome: Outcome, response: T::Response) -> bool {
         let mut state = self.lock();
         if state.copies.get(copy).is_none_or(|flight| flight.is_stopping()) {
             return false;
         }
         let response = Some(response);
-        let response = if good { response } else { Self::hold(&mut state, copy, response) };
+        let wins = outcome.wins();
+        let response = if wins { response } else { Self::hold(&mut state, copy, response, None) };
         let result = CopyResult { copy, ended: None, response };
-        self.handle(state, &Event::Responded { copy, good }, Some(result));
+        self.handle(state, &Event::Responded { copy, outcome }, Some(result));
         true
     }
 
@@ -170,25 +172,34 @@ impl<T: Transport> Inner<T> {
         self.ended(copy, &event, CopyEnd::Finished(outcome), response);
     }
 
+    fn failed(&self, copy: CopyId, why: Failure) {
+        let event = Event::Finished { copy, outcome: why.outcome() };
+        self.ended(copy, &event, CopyEnd::Failed(why), None);
+    }
+
     fn stopped(&self, copy: CopyId) {
         self.ended(copy, &Event::Stopped { copy }, CopyEnd::Stopped(None), None);
     }
 
     fn ended(&self, copy: CopyId, event: &Event, end: CopyEnd, response: Option<T::Response>) {
         let mut state = self.lock();
-        let good = end == CopyEnd::Finished(Outcome::Good);
         // A bad response is kept while its copy is still known.
-        let response = if good { response } else { Self::hold(&mut state, copy, response) };
+        let response = match end {
+            CopyEnd::Finished(outcome) if outcome.wins() => response,
+            CopyEnd::Failed(why) => Self::hold(&mut state, copy, response, Some(why)),
+            _ => Self::hold(&mut state, copy, response, None),
+        };
         // The kernel may give the slot away while it handles the event.
         let Some(flight) = state.copies.remove(copy) else { return };
         self.handle(state, event, Some(CopyResult { copy, ended: Some((flight, end)), response }));
     }
 
-    /// Keeps a bad response in case no copy gives a good one; gives back what no query wants.
+    /// Keeps a bad response, or why there is none, in case no copy gives a good one; gives back what no query wants.
     fn hold(
         state: &mut State<T>,
         copy: CopyId,
         response: Option<T::Response>,
+        why: Option<Failure>,
     ) -> Option<T::Response> {
         let Some(flight) = state.copies.get(copy) else { return response };
         let pending = state.queries.get(flight.query);
@@ -199,6 +210,7 @@ impl<T: Transport> Inner<T> {
         if response.is_some() {
             pending.held = response;
         }
+        pending.failure = why.or(pending.failure);
         None
     }
 
@@ -229,6 +241,9 @@ impl<T: Transport> Inner<T> {
             self.observer.copy_ended(flight.info, end, flight.won, ran);
         }
         drop(state);
+        if let Some(CopyResult { ended: Some((flight, CopyEnd::Failed(why))), .. }) = &result {
+            self.observer.copy_failed(flight.info, *why);
+        }
         // Responses without a taker are dropped here, outside of the lock.
         drop(result);
         self.carry_out(effects);
@@ -332,7 +347,7 @@ impl<T: Transport> Inner<T> {
         let Some(pending) = queries.remove(query) else { return };
         let silent = pending.held.is_none() && silent;
         let why = if silent && why == FailReason::CopyFailed { FailReason::Timeout } else { why };
-        let _ = pending.reply.send(Err(QueryError::from_fail(why, pending.held)));
+        let _ = pending.reply.send(Err(QueryError::from_fail(why, pending.held, pending.failure)));
     }
 
     fn arm(&self, state: &mut State<T>) {
@@ -377,6 +392,10 @@ impl<T: Transport> Inner<T> {
                 drop(permit);
             });
         }
+    }
+
+    pub(crate) fn probe_failed(&self, server: ServerId, why: ProbeFailure) {
+        self.observer.probe_failed(server, why);
     }
 
     pub(crate) fn ejected(&self, server: ServerId, why: EjectionCause) {
@@ -456,6 +475,11 @@ impl<T: Transport> Guard<T> {
         self.ended = true;
         self.inner.finished(self.copy, outcome, response);
     }
+
+    fn failed(mut self, why: Failure) {
+        self.ended = true;
+        self.inner.failed(self.copy, why);
+    }
 }
 
 impl<T: Transport> Drop for Guard<T> {
@@ -467,7 +491,7 @@ impl<T: Transport> Drop for Guard<T> {
             self.inner.close();
         } else if std::thread::panicking() {
             // A bug in the transport: to the kernel, the server failed.
-            self.inner.finished(self.copy, Outcome::Malformed, None);
+            self.inner.failed(self.copy, Failure::Panicked);
         } else {
             self.inner.stopped(self.copy);
         }
@@ -492,23 +516,23 @@ async fn run<T: Transport>(guard: Guard<T>, launch: Launch<T::Request>) {
     let Launch { copy, server, role, request } = launch;
     let cell = Arc::downgrade(&guard.inner) as Weak<dyn Listener>;
     let sent = guard.inner.transport.send(server, request, CopyHandle { cell, copy, role }).await;
-    if let Ok(Head { feedback: Some(feedback), .. }) = &sent {
-        guard.inner.heard(copy, *feedback);
+    let Head { response, outcome, retry_after, feedback, tail } = match sent {
+        Ok(head) => head,
+        Err(why) => return guard.failed(why),
+    };
+    if let Some(feedback) = feedback {
+        guard.inner.heard(copy, feedback);
     }
-    let verdict = |good| if good { Outcome::Good } else { Outcome::Bad };
-    match sent {
-        Err(failure) => guard.finished(failure.into(), None),
-        Ok(Head { response, good, tail: None, .. }) => {
-            guard.finished(verdict(good), Some(response));
-        }
-        Ok(Head { response, good, tail: Some(tail), .. }) => {
-            if !guard.inner.responded(copy, good, response) {
-                return;
-            }
-            match tail.await {
-                Ok(()) => guard.finished(verdict(good), None),
-                Err(failure) => guard.finished(failure.into(), None),
-            }
-        }
+    if let Some(after) = retry_after {
+        let ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        guard.inner.feed(&Event::RetryAfter { server, ns });
+    }
+    let Some(tail) = tail else { return guard.finished(outcome, Some(response)) };
+    if !guard.inner.responded(copy, outcome, response) {
+        return;
+    }
+    match tail.await {
+        Ok(()) => guard.finished(outcome, None),
+        Err(why) => guard.failed(why),
     }
 }

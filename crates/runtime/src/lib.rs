@@ -43,6 +43,7 @@
 
 mod cell;
 mod clock;
+mod failure;
 pub mod http;
 mod inner;
 mod learning;
@@ -56,9 +57,10 @@ mod timers;
 mod transport;
 
 pub use cell::{Cell, Reply};
+pub use failure::{Cause, Failure};
 pub use learning::{Learned, Learning};
 pub use observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
 pub use query::{Query, QueryError, QueryResponse};
 pub use services::{ReplicaGroup, Services};
 pub use timers::{ManualTimers, Timers};
-pub use transport::{CopyHandle, Failure, Head, Tail, Transport};
+pub use transport::{CopyHandle, Head, Tail, Transport};

@@ -5,6 +5,8 @@ use std::num::NonZeroU64;
 use curtail_kernel::{FailReason, GroupId, Role, ServerId, ShedReason};
 use tokio::time::Instant;
 
+use crate::failure::Failure;
+
 /// A query to be answered.
 #[derive(Clone, Debug)]
 pub struct Query<R> {
@@ -74,14 +76,21 @@ pub enum QueryError<R> {
     #[error("no replica answered in time")]
     Timeout,
     /// Every copy failed, and it may not be sent again.
-    #[error("the replicas failed")]
+    #[error("{}", failed(.why.as_ref()))]
     Failed {
-        /// What the last server said that answered, though it was that it failed.
+        /// The last response that came, by which a server refused or failed.
         response: Option<R>,
+        /// Why the last copy without a response had none.
+        why: Option<Failure>,
     },
     /// The cell is gone.
     #[error("the service is shutting down")]
     Closed,
+}
+
+/// In words that a client may read.
+fn failed(why: Option<&Failure>) -> String {
+    why.map_or_else(|| "the replicas failed".to_owned(), |why| why.cause().to_string())
 }
 
 impl<R> QueryError<R> {
@@ -92,9 +101,13 @@ impl<R> QueryError<R> {
         }
     }
 
-    pub(crate) fn from_fail(why: FailReason, response: Option<R>) -> Self {
+    pub(crate) fn from_fail(
+        why: FailReason,
+        response: Option<R>,
+        failure: Option<Failure>,
+    ) -> Self {
         match why {
-            FailReason::CopyFailed => Self::Failed { response },
+            FailReason::CopyFailed => Self::Failed { response, why: failure },
             FailReason::Timeout => Self::Timeout,
         }
     }

@@ -6,8 +6,11 @@ use curtail_kernel::ServerId;
 use tower::{Service, ServiceExt as _};
 
 use crate::cell::{Cell, Reply};
+use crate::failure::Failure;
 use crate::query::{Query, QueryError, QueryResponse};
-use crate::transport::{CopyHandle, Failure, Head, Transport};
+use crate::transport::{CopyHandle, Head, Transport};
+
+const NO_SERVICE: Failure = Failure::ConnectFailed(std::io::ErrorKind::NotFound);
 
 /// A transport that sends through one tower service per server.
 ///
@@ -42,7 +45,7 @@ where
         request: R,
         _: CopyHandle,
     ) -> Result<Head<S::Response>, Failure> {
-        let service = self.services.get(server.index()).ok_or(Failure::ConnectFailed)?.clone();
+        let service = self.services.get(server.index()).ok_or(NO_SERVICE)?.clone();
         service.oneshot(request).await.map(Head::whole).map_err(|_| Failure::Reset)
     }
 }

@@ -5,6 +5,7 @@ use slab::Slab;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use crate::failure::Failure;
 use crate::observe::CopyInfo;
 use crate::query::{QueryError, QueryResponse};
 use crate::transport::Transport;
@@ -23,6 +24,8 @@ pub(crate) struct Pending<T: Transport> {
     pub(crate) copies: u32,
     /// A bad response, kept in case no copy gives a good one.
     pub(crate) held: Option<T::Response>,
+    /// Why the last copy that failed without a response did.
+    pub(crate) failure: Option<Failure>,
     /// Tells a later user of the same index from this one.
     pub(crate) ticket: u64,
 }
@@ -46,8 +49,9 @@ impl<T: Transport> Queries<T> {
     ) -> (QueryId, u64) {
         self.tickets += 1;
         let ticket = self.tickets;
-        let (started, copies, held) = (None, 0, None);
-        let pending = Pending { request, reply, group, arrived, started, copies, held, ticket };
+        let (started, copies, held, failure) = (None, 0, None, None);
+        let pending =
+            Pending { request, reply, group, arrived, started, copies, held, failure, ticket };
         (QueryId(self.slab.insert(pending) as u32), ticket)
     }
 

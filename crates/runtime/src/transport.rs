@@ -3,32 +3,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Weak;
+use std::time::Duration;
 
 use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 
-/// Why a server gave no response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// There was no connection, so nothing of the request was sent.
-    ConnectFailed,
-    /// The connection ended before the response did.
-    Reset,
-    /// It sent something that is no response.
-    Malformed,
-    /// It ended on this side, for a reason that says nothing about the server.
-    Local,
-}
-
-impl From<Failure> for Outcome {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::ConnectFailed => Self::ConnectFailed,
-            Failure::Reset => Self::Reset,
-            Failure::Malformed => Self::Malformed,
-            Failure::Local => Self::Local,
-        }
-    }
-}
+use crate::failure::Failure;
 
 /// The rest of a response: ends when its server is done with it. `Err` when it broke off.
 pub type Tail = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
@@ -37,9 +16,11 @@ pub type Tail = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 pub struct Head<R> {
     /// The response, or its beginning.
     pub response: R,
-    /// May the client have it? False for one that says that the server failed.
-    pub good: bool,
-    /// What the server says of itself, where it does.
+    /// What it is worth.
+    pub outcome: Outcome,
+    /// The time after which a server that refused may take requests again.
+    pub retry_after: Option<Duration>,
+    /// What the server reports of itself, where it does.
     pub feedback: Option<Feedback>,
     /// Its rest, where that is still to come. The server's slot stays taken until it has.
     pub tail: Option<Tail>,
@@ -48,7 +29,8 @@ pub struct Head<R> {
 impl<R> Head<R> {
     /// A whole, good response.
     pub fn whole(response: R) -> Self {
-        Self { response, good: true, feedback: None, tail: None }
+        let (retry_after, feedback, tail) = (None, None, None);
+        Self { response, outcome: Outcome::Good, retry_after, feedback, tail }
     }
 }
 

@@ -36,4 +36,8 @@ pub use leaf::{Hit, Leaf, MAX_HITS, SearchAnswer, SearchError, merge_top_k};
 pub use leaf_server::{LeafConfig, LeafServer};
 pub use query::{Query, QueryError};
 pub use root_server::{RootConfig, RootServer};
+
+/// What serves until it is done. An async function is compiled where it is polled; boxed, a server is compiled in this
+/// crate, and not in the command line, which the release profile optimizes less.
+pub type Serving = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 pub use sample::sample_queries;

@@ -27,9 +27,10 @@ pub use two_choices::TwoChoices;
 pub use weighted_random::WeightedRandom;
 
 use crate::Rng;
-use crate::event::{Feedback, Outcome, Probed};
+use crate::event::{Feedback, Probed};
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// Picks a server of a group for a copy.
@@ -92,8 +93,9 @@ pub trait Pick {
         }
     }
 
-    /// A copy has freed its slot, so long after it was sent; none: it was stopped or lost, and says
-    /// nothing but that it took at least so long.
+    /// A copy has ended `took_ns` after it was sent. None: it was stopped or lost, so a response would have taken at
+    /// least that long. `took_ns` of a copy that was refused or failed is at least what a good response of its server
+    /// typically takes.
     fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
         if let Some(seen) = self.seen() {
             seen.ended(server, now, took_ns, outcome);

@@ -8,8 +8,8 @@
 //! Settled:
 //! - A server never heard of costs nothing while it is idle, so that it is tried, and more than any
 //!   other while it holds a copy.
-//! - A failure is no fast response: it may raise the average, and never lowers it. The same holds for
-//!   copies that were stopped or lost. What ended on our side says nothing.
+//! - A failure or a refusal is no fast response: it may raise the average, and never lowers it. The same holds for
+//!   copies that were stopped or lost. Responses about the request, and what ended on our side, are no samples.
 //! - A copy took the time until its slot was free, the body of its response included.
 //!
 //! Deviation: the average decays when a response comes, and when the server is looked at, by time since
@@ -20,10 +20,10 @@ use alloc::vec::Vec;
 
 use super::Pick;
 use crate::Rng;
-use crate::event::Outcome;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 use crate::math::decay;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// After so long without responses 1/e of an average is left, in ns: Finagle's default.
@@ -77,6 +77,14 @@ impl PeakEwma {
         Self { averages: vec![Average::default(); servers] }
     }
 
+    /// The mean of the averages of all other servers, in ns; 0 where none is known.
+    fn peers(&self, server: ServerId, now: Timestamp) -> f64 {
+        let others = self.averages.iter().enumerate().filter(|&(at, _)| at != server.index());
+        let known = others.map(|(_, average)| average.at(now)).filter(|&ns| ns > 0.0);
+        let (sum, count) = known.fold((0.0, 0.0), |(sum, count), ns| (sum + ns, count + 1.0));
+        if count > 0.0 { sum / count } else { 0.0 }
+    }
+
     fn cost(&self, server: ServerId, levels: Levels<'_>) -> f64 {
         let average = &self.averages[server.index()];
         let copies = f64::from(levels.outstanding(server));
@@ -102,16 +110,24 @@ impl Pick for PeakEwma {
     }
 
     fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
-        if outcome != Some(Outcome::Local) {
-            let good = outcome == Some(Outcome::Good);
-            self.averages[server.index()].observe(now, took_ns as f64, good);
-        }
+        let took_ns = took_ns as f64;
+        let (took_ns, may_lower) = match outcome {
+            Some(Outcome::Good) => (took_ns, true),
+            // Peaks lie above what a response typically takes: those of the others are what this one would have, too.
+            Some(Outcome::Refused | Outcome::Failed(_)) => {
+                (took_ns.max(self.peers(server, now)), false)
+            }
+            None => (took_ns, false),
+            Some(Outcome::Request | Outcome::Local | Outcome::OverLimit) => return,
+        };
+        self.averages[server.index()].observe(now, took_ns, may_lower);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Fault;
 
     const S: u64 = 1_000_000_000;
 
@@ -137,7 +153,8 @@ mod tests {
         let average = |pick: &PeakEwma| pick.averages[0].at(Timestamp(10 * S));
         pick.ended(server, Timestamp(0), 50_000_000, Some(Outcome::Good));
         let before = average(&pick);
-        for outcome in [Some(Outcome::Bad), Some(Outcome::ConnectFailed), None] {
+        let failed = Some(Outcome::Failed(Fault::ConnectFailed));
+        for outcome in [Some(Outcome::Refused), failed, Some(Outcome::Request), None] {
             pick.ended(server, Timestamp(10 * S), 1, outcome);
             assert_eq!(average(&pick), before);
         }

@@ -21,9 +21,10 @@ use alloc::vec::Vec;
 
 use super::Pick;
 use crate::Rng;
-use crate::event::{Outcome, Probed};
+use crate::event::Probed;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// r_probe: probes per query.
@@ -32,6 +33,9 @@ const PROBES: usize = 3;
 const MOST_USES: u8 = 2;
 
 const OLD_NS: u64 = 1_000_000_000;
+
+/// A server that failed is hot for this long, and then tried again.
+const FAILED_NS: u64 = 10_000_000_000;
 
 /// Q_RIF.
 const HOT: f64 = 0.84;
@@ -46,12 +50,12 @@ struct Heard {
     at: Timestamp,
     /// How often it may be used.
     uses: u8,
-    /// The server failed last.
-    failed: bool,
+    /// Until when the server is hot because it failed or refused last.
+    failed: Timestamp,
 }
 
 const NOTHING: Heard =
-    Heard { in_flight: 0, latency_ns: 0, at: Timestamp::NEVER, uses: 0, failed: false };
+    Heard { in_flight: 0, latency_ns: 0, at: Timestamp::NEVER, uses: 0, failed: Timestamp(0) };
 
 /// Hot–cold lexicographic choice among the results of probes.
 #[derive(Clone, Debug)]
@@ -72,7 +76,7 @@ impl Prequal {
     /// By this the better of two servers is less; none without a result.
     fn rank(&self, server: ServerId, now: Timestamp) -> Option<(bool, u64)> {
         let Heard { in_flight, latency_ns, at, uses, failed } = self.heard[server.index()];
-        let hot = f64::from(in_flight) > self.hot || failed;
+        let hot = f64::from(in_flight) > self.hot || failed > now;
         let rank = if hot { (true, in_flight.into()) } else { (false, latency_ns) };
         (uses > 0 && now.since(at) < OLD_NS).then_some(rank)
     }
@@ -126,10 +130,13 @@ impl Pick for Prequal {
         self.hot = self.hot.max(0.0);
     }
 
-    fn ended(&mut self, server: ServerId, _: Timestamp, _: u64, outcome: Option<Outcome>) {
-        if let Some(outcome) = outcome.filter(|&outcome| outcome != Outcome::Local) {
-            self.heard[server.index()].failed = outcome != Outcome::Good;
-        }
+    fn ended(&mut self, server: ServerId, now: Timestamp, _: u64, outcome: Option<Outcome>) {
+        let failed = match outcome {
+            Some(Outcome::Good | Outcome::Request) => now,
+            Some(Outcome::Refused | Outcome::Failed(_)) => now.after(FAILED_NS),
+            Some(Outcome::Local | Outcome::OverLimit) | None => return,
+        };
+        self.heard[server.index()].failed = failed;
     }
 
     fn restored(&mut self, server: ServerId) {

@@ -15,8 +15,8 @@
 //!   the way, so they are averaged over [`SILENT_WINDOWS`] times as long, each counts as [`SILENT_BAND`] times
 //!   that average at most, and where none speaks, C3 takes servers for equal that are below so many times the average of
 //!   all. Else one slow response after the other makes a client shun servers in turn, and the load of each swings.
-//! - **A failure is no fast response.** It says nothing of times, and doubles the score for each in a row,
-//!   up to [`MOST_DOUBLINGS`]; that fades, too.
+//! - **A failure or a refusal is no fast response.** It is no sample, and doubles the score for each in a row,
+//!   up to [`MOST_DOUBLINGS`]; that fades, too. A response about the request is no sample, and ends the row.
 //! - **A server is believed within reason.** It works no longer than the client waited
 //!   ([`crate::Event::Feedback`]), and no less than a share of what its queue and its response times
 //!   suggest; its queue is no longer than these allow. So a server that claims to be idle and fast is
@@ -26,8 +26,9 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::event::{Feedback, Outcome};
+use crate::event::Feedback;
 use crate::id::ServerId;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
@@ -153,8 +154,12 @@ impl Seen {
         let state = &mut self.servers[server.index()];
         match outcome {
             Some(Outcome::Good) => state.failures = 0,
-            Some(Outcome::Local) | None => return,
-            Some(_) => {
+            Some(Outcome::Request) => {
+                state.failures = 0;
+                return;
+            }
+            Some(Outcome::Local | Outcome::OverLimit) | None => return,
+            Some(Outcome::Refused | Outcome::Failed(_)) => {
                 state.failures = (state.failures + 1).min(MOST_DOUBLINGS);
                 state.failed = now;
                 return;
@@ -255,6 +260,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Fault;
 
     const A: ServerId = ServerId(0);
     const B: ServerId = ServerId(1);
@@ -291,12 +297,12 @@ mod tests {
         let now = Timestamp(50 * MS);
         let before = seen.estimate(A, now);
         for _ in 0..2 {
-            seen.ended(A, now, 1, Some(Outcome::Bad));
+            seen.ended(A, now, 1, Some(Outcome::Refused));
         }
         let after = seen.estimate(A, now);
         assert_eq!(after.service_ns, 4.0 * before.service_ns);
         for _ in 0..100 {
-            seen.ended(A, now, 1, Some(Outcome::ConnectFailed));
+            seen.ended(A, now, 1, Some(Outcome::Failed(Fault::ConnectFailed)));
         }
         assert_eq!(seen.estimate(A, now).service_ns, 64.0 * before.service_ns);
         let later = now.after(100 * seen.tuning.stale_ns);

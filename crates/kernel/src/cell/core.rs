@@ -9,6 +9,7 @@ use super::budget::Budget;
 use super::copies::{Copies, QueryState, Stage};
 use super::health::{Ejections, Health};
 use super::servers::{GroupState, ServerState, ServerView};
+use super::typical::Holds;
 use crate::Rng;
 use crate::action::{Action, Role, StartReason, StopReason};
 use crate::balance::Pick;
@@ -48,6 +49,8 @@ pub struct Core {
     pub(crate) ejection_timers: Heaps<Timestamp>,
     /// Of servers: when those that are closed for a time open.
     pub(crate) openings: Heaps<Timestamp>,
+    /// Slots of copies that were refused or failed sooner than a good response comes.
+    pub(crate) holds: Holds,
     /// By server: until when its driver wants it closed.
     pub(crate) closed_until: Vec<Timestamp>,
     /// None where rates are not limited.
@@ -145,6 +148,7 @@ impl Core {
             copy_timers: Heaps::new(1),
             ejection_timers: Heaps::new(1),
             openings: Heaps::new(1),
+            holds: Holds::new(),
             closed_until: alloc::vec![Timestamp::default(); topology.servers.len()],
             rates: None,
             ejections: alloc::vec![Ejections::default(); topology.servers.len()],
@@ -161,11 +165,16 @@ impl Core {
             starved_groups: Vec::new(),
         };
         for server in (0..topology.servers.len() as u32).map(ServerId) {
-            let large = core.groups_of(server).any(|g| core.groups[g.index()].order.is_some());
-            core.servers[server.index()].tracked = large;
+            core.servers[server.index()].tracked = core.keeps_books(server);
             core.sort(server);
         }
         core
+    }
+
+    /// Is one of the server's groups large, or its rate limited?
+    pub(super) fn keeps_books(&self, server: ServerId) -> bool {
+        let is_large = |group: GroupId| self.groups[group.index()].order.is_some();
+        self.rates.is_some() || self.groups_of(server).any(is_large)
     }
 
     /// The time of the event at hand.
@@ -199,8 +208,9 @@ impl Core {
         ServerView {
             up: state.health == Health::Up,
             slots: state.slots,
-            limit: state.limit,
-            outstanding: state.outstanding(),
+            limit: state.limit.min(state.ramp),
+            outstanding: state.outstanding() - state.held,
+            held: state.held,
         }
     }
 

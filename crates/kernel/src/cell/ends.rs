@@ -2,27 +2,26 @@
 
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
-use super::health::{Blame, Streak};
+use super::health::Blame;
 use crate::action::{Action, EjectReason, FailReason, StopReason};
 use crate::balance::Pick;
-use crate::event::{Feedback, Outcome};
+use crate::event::Feedback;
 use crate::hedge::Hedge;
 use crate::id::{CopyId, NONE, QueryId, ServerId};
+use crate::outcome::Outcome;
 use crate::time::{NEVER_NS, Timestamp};
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
-    pub(super) fn responded(&mut self, copy: CopyId, good: bool) {
-        let Some(state) = self.core.copies.find(copy) else { return };
-        let (server, query) = (state.server, state.query);
+    pub(super) fn responded(&mut self, copy: CopyId, outcome: Outcome) {
+        let Some(&mut CopyState { query, .. }) = self.core.copies.find(copy) else { return };
         if query == NONE {
             return;
         }
-        if good {
-            self.core.servers[server.index()].failures = Streak::GOOD;
+        if outcome.wins() {
             self.answer(QueryId(query), copy);
             self.core.stop_copy_timer(copy.slot);
         } else {
-            self.copy_failed(copy.slot, Some(EjectReason::Status));
+            self.copy_failed(copy.slot, outcome.failure());
             self.start_cancel_timeout(copy.slot);
         }
     }
@@ -41,17 +40,25 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             && let Some(&CopyState { server, started, .. }) = self.core.copies.peek(copy)
         {
             let now = self.core.now;
-            self.pick.ended(server, now, now.since(started), outcome);
+            let mut took_ns = now.since(started);
+            if outcome.is_some_and(|outcome| outcome.failure().is_some()) {
+                took_ns = took_ns.max(self.core.typical_ns(server));
+            }
+            self.pick.ended(server, now, took_ns, outcome);
             if let Some(outcome) = outcome {
-                self.core.adapt_rate(server, now.since(started), outcome);
+                self.core.adapt_rate(server, took_ns, outcome);
             }
         }
     }
 
     pub(super) fn stopped(&mut self, copy: CopyId) {
         self.observe_end(copy, None);
-        let Some(state) = self.core.copies.find(copy) else { return };
-        let query = state.query;
+        let Some(&mut CopyState { query, server, started, .. }) = self.core.copies.find(copy)
+        else {
+            return;
+        };
+        let took_ns = self.core.now.since(started);
+        self.core.servers[server.index()].takes_at_least(took_ns);
         if query != NONE {
             self.detach(copy.slot);
             self.hedge.recount(&self.core, QueryId(query));
@@ -292,6 +299,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.timed_out(slot);
         }
         self.end_ejections();
+        self.core.end_holds();
         self.core.open_gates();
         while let Some((_, query)) = due(self.core.delays.first(0)) {
             self.core.delays.remove(0, query);

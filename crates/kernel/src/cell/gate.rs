@@ -8,8 +8,8 @@
 //! it is full, closed or out. A server that holds more copies than a new limit allows keeps them.
 
 use super::core::Core;
-use crate::event::Outcome;
-use crate::id::ServerId;
+use crate::id::{GroupId, ServerId};
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 impl Core {
@@ -31,6 +31,19 @@ impl Core {
         }
         if was_closed != closed {
             self.move_gate(server);
+        }
+    }
+
+    /// A server asks for a pause: it is closed for that long, up to [`crate::Limits::retry_after_max_ns`], if every group
+    /// of its still has another server that takes copies.
+    pub(super) fn pause(&mut self, server: ServerId, ns: u64) {
+        let until = self.now.after(ns.min(self.limits.retry_after_max_ns));
+        let has_other = |&group: &GroupId| {
+            self.servers_of(group).iter().any(|&other| other != server && self.takes_copies(other))
+        };
+        let needed = self.groups_of(server).any(|group| !has_other(&group));
+        if !needed && until > self.now.max(self.closed_until[server.index()]) {
+            self.close_until(server, until);
         }
     }
 

@@ -4,7 +4,9 @@
 //! Cost: O(1) per failure; O(groups of the server × their servers) when a server comes or goes.
 //!
 //! **One path.** A failure of whatever kind counts in [`Cell::count_failure`]: `eject_after` of them
-//! in a row eject a server. A good response ends the row.
+//! in a row eject a server. The end of a good response ends the row; its head alone does not. Refusals have a rule of
+//! their own, `eject_after_refusals`: a server that refuses some of its requests defends itself against overload, and
+//! to eject it would overload its peers.
 //!
 //! **Evidence.** A failed response says something about the server or about the request. While the
 //! query is sent again, nothing is counted; a good response from another server shows that the first
@@ -27,6 +29,7 @@ use super::Cell;
 use super::core::Core;
 use crate::action::{Action, EjectReason};
 use crate::balance::Pick;
+use crate::config::Limits;
 use crate::hedge::Hedge;
 use crate::id::{QueryId, ServerId};
 use crate::time::Timestamp;
@@ -61,19 +64,24 @@ pub(crate) enum Blame {
     Request,
 }
 
-/// Failures in a row, and whether a good response was ever heard.
+/// Failures and refusals since the last good response, and whether there was one. In one word, which every good end
+/// sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Streak(u32);
 
 impl Streak {
     const UNPROVEN: u32 = 1 << 31;
+    const REFUSAL: u32 = 1 << 16;
+    /// The most of either that is counted.
+    const MOST: u32 = 0x7fff;
     pub(crate) const NEW: Self = Self(Self::UNPROVEN);
     pub(crate) const GOOD: Self = Self(0);
 
-    fn add_failure(&mut self) -> u32 {
-        let failures = self.0 & !Self::UNPROVEN;
-        self.0 += u32::from(failures < Self::UNPROVEN - 1);
-        self.0 & !Self::UNPROVEN
+    /// Adds one of a kind, which counts in units; how many there are.
+    fn add(&mut self, unit: u32) -> u32 {
+        let count = |streak: u32| streak / unit & Self::MOST;
+        self.0 += if count(self.0) < Self::MOST { unit } else { 0 };
+        count(self.0)
     }
 }
 
@@ -95,10 +103,11 @@ impl Core {
             return false;
         }
         state.failures = Streak::NEW;
+        self.drop_holds(server);
         if before == Health::Ejected {
             self.ejection_timers.remove(0, server.0);
         }
-        let (from, to) = state.groups;
+        let (from, to) = self.servers[server.index()].groups;
         for at in from..to {
             let group = self.memberships[at as usize].0.index();
             let up_before = self.groups[group].up;
@@ -167,10 +176,15 @@ impl Core {
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
     pub(super) fn count_failure(&mut self, server: ServerId, why: EjectReason) {
-        let failures = self.core.servers[server.index()].failures.add_failure();
-        let many = self.core.limits.eject_after;
-        let up = self.core.servers[server.index()].health == Health::Up;
-        if up && many > 0 && failures >= many && self.core.may_eject(server) {
+        let Limits { eject_after, eject_after_refusals, .. } = self.core.limits;
+        let (unit, many) = match why {
+            EjectReason::Refused => (Streak::REFUSAL, eject_after_refusals),
+            _ => (1, eject_after),
+        };
+        let state = &mut self.core.servers[server.index()];
+        let failures = state.failures.add(unit);
+        let up = state.health == Health::Up;
+        if up && many > 0 && failures >= many.min(Streak::MOST) && self.core.may_eject(server) {
             self.eject(server, why);
         }
     }
@@ -222,6 +236,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             return;
         }
         self.core.ejections[server.index()].ended = self.core.now;
+        self.core.begin_ramp(server);
         if H::BIASES {
             self.core.bias(server, false);
         }

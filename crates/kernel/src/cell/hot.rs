@@ -15,10 +15,11 @@ use super::copies::{CopyState, QueryState, Stage};
 use super::health::{Blame, Streak};
 use crate::action::{Action, EjectReason, Role, ShedReason, StartReason};
 use crate::balance::Pick;
-use crate::event::{Arrive, Outcome};
+use crate::event::Arrive;
 use crate::hedge::Hedge;
 use crate::id::{CopyId, NONE, QueryId, ServerId};
 use crate::levels::Avoid;
+use crate::outcome::{Fault, Outcome};
 use crate::time::NEVER_NS;
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
@@ -113,7 +114,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.observe_end(copy, Some(outcome));
         let core = &mut self.core;
         let Some(live) = core.copies.live(copy) else { return self.core.actions() };
-        let CopyState { server, query: id, stopping, timed, .. } = *live.state();
+        let CopyState { server, query: id, stopping, timed, started, .. } = *live.state();
+        let took_ns = core.now.since(started);
         if outcome != Outcome::Good || stopping {
             return self.finished_otherwise(copy, outcome);
         }
@@ -121,17 +123,17 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let Some(query) = core.queries.get_mut(id as usize) else {
             let judged = live.state().judged;
             live.end();
-            return self.vacated(server, copy, (timed, judged));
+            return self.vacated(server, copy, (timed, judged, took_ns));
         };
         if query.copies > 1 || query.blame != Blame::Nothing {
-            return self.won(QueryId(id), server, copy);
+            return self.won(QueryId(id), server, copy, took_ns);
         }
         let query_timed = query.timed();
         query.end();
         live.end();
         let holder = &mut core.servers[server.index()];
         holder.dec_outstanding();
-        holder.failures = Streak::GOOD;
+        holder.is_well(took_ns);
         let query = QueryId(id);
         let books = timed || query_timed || holder.tracked;
         if H::HEDGES || P::OBSERVES || books || core.waiting > 0 {
@@ -157,6 +159,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             core.copy_timers.remove(0, copy.slot);
             if core.servers[server.index()].tracked {
                 core.sort(server);
+                core.climb(server);
             }
         }
         if H::SETS_TIMERS {
@@ -176,7 +179,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         &mut self,
         server: ServerId,
         copy: CopyId,
-        (timed, judged): (bool, bool),
+        (timed, judged, took_ns): (bool, bool, u64),
     ) -> &[Action] {
         let core = &mut self.core;
         if timed {
@@ -188,10 +191,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let holder = &mut core.servers[server.index()];
         holder.dec_outstanding();
         if !judged {
-            holder.failures = Streak::GOOD;
+            holder.is_well(took_ns);
         }
         if holder.tracked {
             core.sort(server);
+            core.climb(server);
         }
         if H::HEDGES {
             self.hedge.released(core, server, copy);
@@ -216,40 +220,54 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// The copy brings the response, and others still run beside it, or one has failed before: only
     /// then another server may be ejected.
     #[inline(never)]
-    fn won(&mut self, query: QueryId, server: ServerId, copy: CopyId) -> &[Action] {
+    fn won(&mut self, query: QueryId, server: ServerId, copy: CopyId, took_ns: u64) -> &[Action] {
         *self.core.out.next() = Action::Answer { query, copy };
         // First of all: the response is evidence against a server that failed the query before.
-        self.core.servers[server.index()].failures = Streak::GOOD;
+        self.core.servers[server.index()].is_well(took_ns);
         let blame_settled = self.end(query, Some((copy, server)));
         self.release(copy.slot);
+        self.core.climb(server);
         if blame_settled { self.settle_after(server) } else { self.settle_only(server) }
     }
 
     #[inline(never)]
     fn finished_otherwise(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
         let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };
-        let CopyState { server, query, stopping, judged, beaten, .. } = *state;
+        let CopyState { server, query, started, stopping, judged, beaten, given_up, .. } = *state;
         let why = match outcome {
             // A copy that we cut off looks like a reset.
-            Outcome::Reset if stopping => None,
+            Outcome::Failed(Fault::Reset) if stopping => None,
             _ => outcome.failure(),
         };
         // First of all: it is evidence against a server that failed the query before.
-        if outcome == Outcome::Good && !judged {
-            self.core.servers[server.index()].failures = Streak::GOOD;
+        if outcome.wins() && !judged {
+            let holder = &mut self.core.servers[server.index()];
+            match outcome {
+                Outcome::Good => holder.is_well(self.core.now.since(started)),
+                _ => holder.failures = Streak::GOOD,
+            }
         }
-        if query != NONE && outcome == Outcome::Good {
+        if query != NONE && outcome.wins() {
             self.answer(QueryId(query), copy);
         } else if query != NONE {
+            if outcome == Outcome::OverLimit {
+                // Another server would send the same.
+                self.core.queries[query as usize].may_retry = false;
+            }
             self.copy_failed(copy.slot, why);
         }
         self.release(copy.slot);
-        match why {
-            _ if judged || query != NONE => {}
-            Some(why) if beaten || why == EjectReason::ConnectFailed => {
+        if outcome.wins() {
+            self.core.climb(server);
+        }
+        if let Some(why) = why {
+            self.core.hold(server, started);
+            // The end of a winner counts, as does that of a copy that was beaten. One that was given up may have been
+            // cut off by this side.
+            let counts = beaten || !given_up || why == EjectReason::ConnectFailed;
+            if counts && !judged && query == NONE {
                 self.count_failure(server, why);
             }
-            _ => {}
         }
         self.settle_after(server)
     }

@@ -9,7 +9,9 @@ mod ends;
 mod gate;
 mod health;
 mod hot;
+mod ramp;
 mod servers;
+mod typical;
 
 pub use self::core::{CopyView, Core};
 pub(crate) use budget::Budget;
@@ -145,7 +147,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         match *event {
             Event::Arrive(_) | Event::Finished { .. } => unreachable!("handled at once"),
             Event::Started { copy } => self.began(copy),
-            Event::Responded { copy, good } => self.responded(copy, good),
+            Event::Responded { copy, outcome } => self.responded(copy, outcome),
             Event::Stopped { copy } => self.stopped(copy),
             Event::Unwanted { copy } => self.unwanted(copy),
             Event::Progress { copy } => self.progress(copy),
@@ -165,6 +167,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             }
             Event::Limit { server, limit } => self.core.set_limit(server, limit),
             Event::Close { server, until } => self.core.close_until(server, until),
+            Event::RetryAfter { server, ns } => self.core.pause(server, ns),
             Event::Tick => self.tick(),
         }
         self.settle()
@@ -201,6 +204,7 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
             &core.copy_timers,
             &core.ejection_timers,
             &core.openings,
+            &core.holds.until,
         ];
         // Most are empty, which is said beside their addresses: nothing else of them is looked at.
         let set = timers.into_iter().filter(|heap| !heap.are_empty());

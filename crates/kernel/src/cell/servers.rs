@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 use super::copies::QueryState;
 use super::core::Core;
 use super::health::{Health, Streak};
+use super::ramp;
+use super::typical::sample;
 use crate::id::{GroupId, NONE, QueryId, ServerId};
 use crate::levels::{FULL, Levels, Order};
 use crate::time::Timestamp;
@@ -30,6 +32,12 @@ pub(crate) struct ServerState {
     biased: bool,
     /// How many of its copies do not count as load: its stage lets them wait for all others.
     light: u32,
+    /// How many slots are held for copies that were refused or failed: see `typical.rs`. They count as load.
+    pub(crate) held: u32,
+    /// How many copies it may hold after it has returned, or [`ramp::DONE`]: see `ramp.rs`.
+    pub(crate) ramp: u32,
+    /// What a good response takes, in ns: an average of those of late; 0 before the first.
+    pub(crate) typical_ns: u64,
     /// One of its groups is large, or its rate is limited: the cell keeps books on its copies.
     pub(crate) tracked: bool,
     pub(crate) failures: Streak,
@@ -50,6 +58,9 @@ impl ServerState {
             open: true,
             biased: false,
             light: 0,
+            held: 0,
+            ramp: ramp::DONE,
+            typical_ns: 0,
             tracked: false,
             failures: Streak::NEW,
             groups: (0, 0),
@@ -72,7 +83,8 @@ impl ServerState {
 
     pub(crate) fn set_open(&mut self, open: bool, closed: bool) {
         self.open = open;
-        self.full_at = if open && !closed { self.load_bias + self.limit } else { 0 };
+        let limit = self.limit.min(self.ramp);
+        self.full_at = if open && !closed { self.load_bias + limit } else { 0 };
         self.set_load(self.load);
     }
 
@@ -91,6 +103,31 @@ impl ServerState {
     #[inline(always)]
     pub(crate) fn dec_outstanding(&mut self) {
         debug_assert!(self.load > self.load_bias, "every slot is freed once");
+        self.set_load(self.load - 1);
+    }
+
+    /// A good response has ended, so long after its copy was sent.
+    #[inline(always)]
+    pub(crate) fn is_well(&mut self, took_ns: u64) {
+        self.failures = Streak::GOOD;
+        self.typical_ns = sample(self.typical_ns, took_ns);
+    }
+
+    /// A copy was stopped after so long: its response would have taken longer. No first sample: it may be short.
+    pub(super) fn takes_at_least(&mut self, ns: u64) {
+        if self.typical_ns > 0 && ns > self.typical_ns {
+            self.typical_ns = sample(self.typical_ns, ns);
+        }
+    }
+
+    /// A slot is held: its copy has ended sooner than a good response comes.
+    pub(super) fn hold(&mut self) {
+        self.held += 1;
+        self.set_load(self.load + 1);
+    }
+
+    pub(super) fn end_hold(&mut self) {
+        self.held -= 1;
         self.set_load(self.load - 1);
     }
 
@@ -142,6 +179,8 @@ pub struct ServerView {
     pub limit: u32,
     /// How many it holds.
     pub outstanding: u32,
+    /// How many more of its slots are taken, because it refused or failed their copies just now.
+    pub held: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -244,7 +283,7 @@ impl Core {
     #[must_use]
     pub fn takes_light(&self, server: ServerId) -> bool {
         let state = &self.servers[server.index()];
-        state.load_bias > 0 && state.light < state.limit / 2 && state.has_room()
+        state.load_bias > 0 && state.light < state.limit.min(state.ramp) / 2 && state.has_room()
     }
 
     /// A copy that a server holds does not count as load for picks; or, once it has ended, is not there any
@@ -259,7 +298,7 @@ impl Core {
     #[must_use]
     pub fn beyond_slots(&self, server: ServerId) -> u32 {
         let state = &self.servers[server.index()];
-        state.outstanding().saturating_sub(state.slots)
+        (state.outstanding() - state.held).saturating_sub(state.slots)
     }
 
     /// A server's level has changed: its large groups put it into order.

@@ -12,12 +12,13 @@ use crate::balance::{
     RoundRobin, TwoChoices, WeightedRandom,
 };
 use crate::config::{ConfigError, Limits, Topology};
-use crate::event::{Feedback, Outcome, Probed};
+use crate::event::{Feedback, Probed};
 use crate::hedge::{
     AppTimeout, Cancellation, Cloning, Das, Delayed, Hedge, Naive, Probabilistic, Tied, Version,
 };
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
+use crate::outcome::Outcome;
 use crate::rate::RateSpec;
 use crate::time::Timestamp;
 

@@ -12,7 +12,8 @@
 //! - **The rate of responses** is an average over [`Tuning::rate_window_ns`], and a response counts in
 //!   its own. A client that is one of hundreds sees 0 or 1 responses in an interval, and a rate
 //!   compared with those would jump between the two.
-//! - **What counts as a response** is a good one. A server that fails fast earns no higher rate.
+//! - **What counts as a response** is one that the client may have. A server that fails or refuses fast earns no
+//!   higher rate, and each failure lowers a rate that its responses do not bear out.
 //! - **Noise is no saturation.** Responses come at random, so their average swings by the root of its
 //!   variance, r·δ/2W for a rate of r per interval δ and a window W, even where a server keeps up. A rate falls if
 //!   it is above the average by more than two of these, and rises as soon as it is below.
@@ -29,9 +30,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::event::Outcome;
 use crate::id::ServerId;
 use crate::math::decay;
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
@@ -136,13 +137,22 @@ impl Rates {
 
     /// A copy has ended so long after it was sent.
     pub(crate) fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, how: Outcome) {
-        if how != Outcome::Good {
-            return;
-        }
         let tuning = &*self.tuning;
         let paced = &mut self.servers[server.index()];
-        paced.fill(now, tuning);
-        paced.hear(now, took_ns, tuning);
+        match how {
+            Outcome::Good | Outcome::Request => {
+                paced.fill(now, tuning);
+                paced.hear(now, took_ns, tuning);
+            }
+            Outcome::Refused | Outcome::Failed(_) => {
+                paced.fill(now, tuning);
+                paced.fade(now, tuning);
+                if paced.rate <= paced.received {
+                    return;
+                }
+            }
+            Outcome::Local | Outcome::OverLimit => return,
+        }
         let rate = match self.spec {
             RateSpec::Cubic => paced.adapt(now, tuning, cubic::raise),
             RateSpec::Aimd => paced.adapt(now, tuning, aimd::raise),
@@ -160,11 +170,16 @@ impl Paced {
         self.filled = now;
     }
 
-    fn hear(&mut self, now: Timestamp, took_ns: u64, tuning: &Tuning) {
-        let window = tuning.rate_window_ns as f64;
-        let left = self.received * decay(now.since(self.heard) as f64 / window);
-        self.received = left + tuning.interval_ns as f64 / window;
+    /// Brings the average of responses up to date.
+    fn fade(&mut self, now: Timestamp, tuning: &Tuning) {
+        let windows = now.since(self.heard) as f64 / tuning.rate_window_ns as f64;
+        self.received *= decay(windows);
         self.heard = now;
+    }
+
+    fn hear(&mut self, now: Timestamp, took_ns: u64, tuning: &Tuning) {
+        self.fade(now, tuning);
+        self.received += tuning.interval_ns as f64 / tuning.rate_window_ns as f64;
         let took = took_ns as f64;
         self.response_ns = match self.response_ns {
             0.0 => took,

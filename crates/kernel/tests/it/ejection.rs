@@ -3,7 +3,7 @@
 
 use crate::referee::World;
 use curtail_kernel::{
-    Action, Arrive, CopyId, EjectReason, Event, GroupId, Limits, Outcome, Policy, QueryId,
+    Action, Arrive, CopyId, EjectReason, Event, Fault, GroupId, Limits, Outcome, Policy, QueryId,
     ServerId, Timestamp, Topology,
 };
 
@@ -44,10 +44,10 @@ fn fail_until_ejected(w: &mut World, now: u64, outcome: Outcome) -> u32 {
 fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
     use EjectReason::{ConnectFailed, Malformed, Reset, Status};
     let kinds = [
-        (Outcome::Bad, Status),
-        (Outcome::Reset, Reset),
-        (Outcome::Malformed, Malformed),
-        (Outcome::ConnectFailed, ConnectFailed),
+        (Outcome::Failed(Fault::Status), Status),
+        (Outcome::Failed(Fault::Reset), Reset),
+        (Outcome::Failed(Fault::Malformed), Malformed),
+        (Outcome::Failed(Fault::ConnectFailed), ConnectFailed),
     ];
     for (outcome, why) in kinds {
         let mut w = world(Policy::ROUND_ROBIN, 2, 1);
@@ -69,7 +69,11 @@ fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
 
 #[test]
 fn one_failure_ejects_nobody() {
-    for outcome in [Outcome::ConnectFailed, Outcome::Bad, Outcome::Reset] {
+    for outcome in [
+        Outcome::Failed(Fault::ConnectFailed),
+        Outcome::Failed(Fault::Status),
+        Outcome::Failed(Fault::Reset),
+    ] {
         let mut w = world(Policy::ROUND_ROBIN, 2, 1);
         for _ in 0..100 {
             run(&mut w, 0, &[A], outcome, true);
@@ -81,7 +85,11 @@ fn one_failure_ejects_nobody() {
 
 #[test]
 fn a_request_that_fails_everywhere_ejects_nobody() {
-    for outcome in [Outcome::Bad, Outcome::Reset, Outcome::Malformed] {
+    for outcome in [
+        Outcome::Failed(Fault::Status),
+        Outcome::Failed(Fault::Reset),
+        Outcome::Failed(Fault::Malformed),
+    ] {
         let mut w = world(Policy::ROUND_ROBIN, 3, 1);
         for n in 0..200 {
             assert!(!run(&mut w, 0, &[A, B, ServerId(2)], outcome, true));
@@ -97,10 +105,10 @@ fn a_request_that_fails_everywhere_ejects_nobody() {
 fn a_failure_that_may_not_be_retried_ejects_nobody_while_no_peer_is_known_to_do_better() {
     let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     for _ in 0..200 {
-        assert!(!run(&mut w, 0, &[A, B], Outcome::Bad, false));
+        assert!(!run(&mut w, 0, &[A, B], Outcome::Failed(Fault::Status), false));
         assert!(w.is_up(A) && w.is_up(B));
     }
-    (0..20).for_each(|_| _ = run(&mut w, 0, &[A], Outcome::Bad, false));
+    (0..20).for_each(|_| _ = run(&mut w, 0, &[A], Outcome::Failed(Fault::Status), false));
     assert!(!w.is_up(A) && w.is_up(B));
 }
 
@@ -111,10 +119,10 @@ fn at_least_half_of_a_group_stays() {
         let good = ServerId(servers - 1);
         let bad: Vec<ServerId> = (0..servers - 1).map(ServerId).collect();
         for _ in 0..100 {
-            run(&mut w, 0, &[], Outcome::Bad, false);
-            run(&mut w, 0, &bad, Outcome::Bad, false);
+            run(&mut w, 0, &[], Outcome::Failed(Fault::Status), false);
+            run(&mut w, 0, &bad, Outcome::Failed(Fault::Status), false);
         }
-        (0..200).for_each(|_| _ = run(&mut w, 0, &bad, Outcome::Bad, false));
+        (0..200).for_each(|_| _ = run(&mut w, 0, &bad, Outcome::Failed(Fault::Status), false));
         let out = (0..servers).filter(|&server| !w.is_up(ServerId(server))).count();
         assert_eq!(out, most, "of {servers}");
         assert!(w.is_up(good));
@@ -126,7 +134,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
     let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     let mut now = 0;
     for span in [1, 2, 4, 8, 16, 32, 60, 60].map(|seconds| seconds * SECOND) {
-        fail_until_ejected(&mut w, now, Outcome::Reset);
+        fail_until_ejected(&mut w, now, Outcome::Failed(Fault::Reset));
         w.feed(now + span - 1, Event::ServerUp { server: A });
         assert!(!w.is_up(A), "{span} ns are not over");
         assert_eq!(w.cell.next_deadline(), Timestamp(now + span));
@@ -136,7 +144,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
     }
     // It is well for a minute.
     now += 60 * SECOND;
-    fail_until_ejected(&mut w, now, Outcome::Reset);
+    fail_until_ejected(&mut w, now, Outcome::Failed(Fault::Reset));
     w.feed(now, Event::ServerUp { server: A });
     w.feed(now + SECOND, Event::Tick);
     assert!(w.is_up(A), "as after a first ejection");
@@ -146,7 +154,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
 #[test]
 fn an_ejection_ends_with_the_first_probe_after_its_time() {
     let mut w = world(Policy::ROUND_ROBIN, 2, 1);
-    fail_until_ejected(&mut w, 0, Outcome::Bad);
+    fail_until_ejected(&mut w, 0, Outcome::Failed(Fault::Status));
     w.feed(1, Event::ServerUp { server: A });
     w.feed(2, Event::ServerUnhealthy { server: A, listens: true });
     w.feed(SECOND, Event::Tick);
@@ -159,7 +167,7 @@ fn an_ejection_ends_with_the_first_probe_after_its_time() {
 fn copies_on_an_ejected_server_run_on() {
     let mut w = world(Policy::ROUND_ROBIN, 2, 4);
     let long: Vec<QueryId> = (0..2).map(|_| w.arrive(0, 0)).collect();
-    fail_until_ejected(&mut w, 0, Outcome::Bad);
+    fail_until_ejected(&mut w, 0, Outcome::Failed(Fault::Status));
     let on_a = w.on(0)[..].first().copied().expect("one of both");
     let query = w.model.copies[&on_a].query.expect("it runs");
     assert!(long.contains(&query) && w.cell.core().is_awaited(A));
@@ -204,11 +212,13 @@ fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
 fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
     let mut w = world(Policy::ROUND_ROBIN, 4, 1);
     for _ in 0..50 {
-        assert!(run(&mut w, 0, &[A, B, ServerId(2)], Outcome::ConnectFailed, false));
+        assert!(run(&mut w, 0, &[A, B, ServerId(2)], Outcome::Failed(Fault::ConnectFailed), false));
     }
     let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     let mut failed = 0;
-    (0..2).for_each(|_| failed += u32::from(!run(&mut w, 0, &[A], Outcome::Reset, false)));
+    (0..2).for_each(|_| {
+        failed += u32::from(!run(&mut w, 0, &[A], Outcome::Failed(Fault::Reset), false))
+    });
     assert_eq!(failed, 1, "what may have been sent is not sent twice");
 }
 
@@ -217,7 +227,7 @@ fn retries_of_what_was_never_sent_stay_within_the_budget() {
     let limits = Limits { retry_reserve: 3, retry_budget: 0.0, ..Limits::default() };
     let mut w = World::replicated(Policy::ROUND_ROBIN, 3, limits);
     let all = [A, B, ServerId(2)];
-    (0..20).for_each(|_| _ = run(&mut w, 0, &all, Outcome::ConnectFailed, false));
+    (0..20).for_each(|_| _ = run(&mut w, 0, &all, Outcome::Failed(Fault::ConnectFailed), false));
     assert_eq!(w.model.retries, 3);
 }
 
@@ -254,7 +264,7 @@ fn timed() -> World {
 fn abandoned_stream(w: &mut World, now: u64) -> CopyId {
     let query = w.arrive(now, 0);
     let (copy, _) = w.only(query);
-    w.feed(now, Event::Responded { copy, good: true });
+    w.feed(now, Event::Responded { copy, outcome: Outcome::Good });
     w.feed(now, Event::Unwanted { copy });
     copy
 }

@@ -3,8 +3,8 @@
 use crate::referee::{World, named};
 use curtail_kernel::hedge::Probabilistic;
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, FailReason, GroupId, Limits, Outcome, Policy, QueryId, Role,
-    Scheduler, ServerId, StartReason, StopReason, Timestamp, Topology, rng,
+    Action, Arrive, CopyId, Event, FailReason, Fault, GroupId, Limits, Outcome, Policy, QueryId,
+    Role, Scheduler, ServerId, StartReason, StopReason, Timestamp, Topology, rng,
 };
 
 const DELAY: u64 = 100;
@@ -57,7 +57,7 @@ fn app_timeout_begins_a_late_query_anew_on_another_server() {
 fn a_copy_that_is_about_to_stop_is_no_retry() {
     let mut w = world(named("app-timeout:100ns"), 3);
     let (query, first, second) = late(&mut w);
-    w.finish(DELAY + 1, second, Outcome::Reset);
+    w.finish(DELAY + 1, second, Outcome::Failed(Fault::Reset));
     assert_eq!(w.actions, [], "the first copy may still answer");
     w.feed(DELAY + 2, Event::Stopped { copy: first });
     assert_eq!(w.starts(), [(query, StartReason::Retry)], "one server has failed it");
@@ -160,10 +160,14 @@ fn a_query_fails_when_its_last_clone_does() {
     let mut w = world(named("clone"), 3);
     let query = w.arrive(0, 0);
     let [a, b, c] = w.copies(query)[..] else { panic!("three servers") };
-    assert_eq!(w.finish(1, b, Outcome::Bad), []);
-    assert_eq!(w.finish(2, a, Outcome::Reset), []);
+    assert_eq!(w.finish(1, b, Outcome::Failed(Fault::Status)), []);
+    assert_eq!(w.finish(2, a, Outcome::Failed(Fault::Reset)), []);
     let fail = Action::Fail { query, why: FailReason::CopyFailed, copy: Some(c) };
-    assert_eq!(w.finish(3, c, Outcome::Bad), [fail], "the others were its retries");
+    assert_eq!(
+        w.finish(3, c, Outcome::Failed(Fault::Status)),
+        [fail],
+        "the others were its retries"
+    );
     w.finish_all(4);
 }
 
@@ -267,7 +271,7 @@ fn duplicates_of_das_are_no_load_and_leave_half_of_a_gate_to_others() {
     for &query in &queries {
         let primary = w.model.attached(query).find(|(_, copy)| copy.role == Role::Primary);
         let primary = *primary.expect("it runs").0;
-        w.finish(10, primary, Outcome::Reset);
+        w.finish(10, primary, Outcome::Failed(Fault::Reset));
     }
     let next: Vec<QueryId> = (11..15).map(|at| w.arrive(at, 0)).collect();
     assert!(next.iter().all(|&query| copies(&w, query) == 1), "no further duplicates");
@@ -287,14 +291,18 @@ fn a_duplicate_that_is_given_up_is_no_retry() {
         copies.sort_by_key(|copy| (role(&w, copy) == Role::Duplicate) == primary_first);
         for (now, copy) in (1..).zip(&copies) {
             let is_primary = role(&w, copy) == Role::Primary;
-            w.finish(now, *copy, if is_primary { Outcome::Reset } else { Outcome::Local });
+            w.finish(
+                now,
+                *copy,
+                if is_primary { Outcome::Failed(Fault::Reset) } else { Outcome::Local },
+            );
         }
         // Only one server failed it.
         assert_eq!(w.starts(), [(query, StartReason::Retry)], "primary first: {primary_first}");
         // Two servers did.
         let again = w.copies(query);
         assert_eq!(again.len(), 1);
-        w.finish(3, again[0], Outcome::Reset);
+        w.finish(3, again[0], Outcome::Failed(Fault::Reset));
         assert!(matches!(w.actions[..], [Action::Fail { .. }]), "{:?}", w.actions);
     }
 }

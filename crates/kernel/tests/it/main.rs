@@ -12,6 +12,7 @@ mod observing_pick;
 mod random_events;
 mod rates;
 mod referee;
+mod refusals;
 mod rescue;
 mod rescue_learner;
 mod rescue_prefetch;

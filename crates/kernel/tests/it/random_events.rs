@@ -6,8 +6,8 @@
 use crate::referee::{World, named};
 use curtail_kernel::hedge::{Exploration, Snapshot};
 use curtail_kernel::{
-    Arrive, CopyId, Event, Feedback, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy, Probed,
-    QueryId, Rng, Server, ServerId, Timestamp, Topology, Tuning, rng,
+    Arrive, CopyId, Event, Fault, Feedback, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy,
+    Probed, QueryId, Rng, Server, ServerId, Timestamp, Topology, Tuning, rng,
 };
 use rand_core::Rng as _;
 
@@ -97,6 +97,8 @@ fn limits(rng: &mut Rng, cancel: bool) -> Limits {
         hedge_budget: pick(rng, &[0.0, 0.25, 1.0, 1.0]),
         hedge_burst: pick(rng, &[0, 1, 8]),
         eject_after: pick(rng, &[0, 1, 3]),
+        eject_after_refusals: pick(rng, &[0, 1, 4]),
+        retry_after_max_ns: pick(rng, &[0, 30, NEVER_NS]),
         max_ejected: pick(rng, &[0.0, 0.5, 1.0]),
         ejection_ns: pick(rng, &[0, 20]),
         ejection_max_ns: pick(rng, &[0, 100, 1_000]),
@@ -183,7 +185,8 @@ fn next_event(
         return copy_event(rng, world, copy, trouble, ended);
     }
     let server = ServerId(below(rng, world.model.up.len() as u32));
-    match below(rng, 13) {
+    match below(rng, 14) {
+        13 => Event::RetryAfter { server, ns: u64::from(below(rng, 60)) },
         12 => {
             let (in_flight, latency_ns) = (below(rng, 5), u64::from(below(rng, 50)));
             Event::Probed(Probed { server, in_flight, latency_ns })
@@ -223,7 +226,12 @@ fn copy_event(
 ) -> Event {
     let state = &world.model.copies[&copy];
     match below(rng, 8) {
-        0 => return Event::Responded { copy, good: trouble == 0 || below(rng, 4) > 0 },
+        0 => {
+            let is_bad = trouble > 0 && below(rng, 4) == 0;
+            let heads = [Outcome::Refused, Outcome::Failed(Fault::Status), Outcome::Request];
+            let outcome = if is_bad { pick(rng, &heads) } else { Outcome::Good };
+            return Event::Responded { copy, outcome };
+        }
         1 => return Event::Forecast { copy, ends: Timestamp(u64::from(rng.next_u32() % 10_000)) },
         2 => return Event::Started { copy },
         4 if below(rng, 2) == 0 => {
@@ -244,8 +252,16 @@ fn copy_event(
     if (state.stopping && below(rng, 3) > 0) || below(rng, 64) == 0 {
         return Event::Stopped { copy };
     }
-    let bad =
-        [Outcome::Bad, Outcome::Reset, Outcome::ConnectFailed, Outcome::Malformed, Outcome::Local];
+    let bad = [
+        Outcome::Request,
+        Outcome::Refused,
+        Outcome::Failed(Fault::Status),
+        Outcome::Failed(Fault::Reset),
+        Outcome::Failed(Fault::ConnectFailed),
+        Outcome::Failed(Fault::Malformed),
+        Outcome::Local,
+        Outcome::OverLimit,
+    ];
     let failed = trouble > 0 && below(rng, 10) < trouble;
     Event::Finished { copy, outcome: if failed { pick(rng, &bad) } else { Outcome::Good } }
 }

@@ -1,8 +1,8 @@
 //! Gates that move, rates, and the ranking of C3.
 
 use curtail_kernel::{
-    Action, Event, Feedback, Limits, Outcome, QueryId, Server, ServerId, StartReason, Timestamp,
-    Topology, Tuning,
+    Action, Event, Fault, Feedback, Limits, Outcome, QueryId, Server, ServerId, StartReason,
+    Timestamp, Topology, Tuning,
 };
 
 use crate::referee::{World, named};
@@ -164,7 +164,7 @@ fn a_server_that_fails_fast_is_not_taken_for_a_fast_one() {
         let (copy, server) = w.only(query);
         sent[server.index()] += 1;
         let (later, outcome) =
-            if server == A { (1, Outcome::Bad) } else { (4 * MS, Outcome::Good) };
+            if server == A { (1, Outcome::Failed(Fault::Status)) } else { (4 * MS, Outcome::Good) };
         w.finish(now + later, copy, outcome);
     }
     assert!((1..40).contains(&sent[0]), "{sent:?}: few, and not none");

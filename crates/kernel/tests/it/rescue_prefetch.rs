@@ -3,8 +3,8 @@
 use crate::referee::{World, named};
 use curtail_kernel::hedge::{Exploration, Record, Snapshot};
 use curtail_kernel::{
-    CopyId, Event, Limits, NEVER_NS, Outcome, QueryId, Rng, ServerId, StartReason, StopReason,
-    Timestamp, Topology, rng,
+    CopyId, Event, Fault, Limits, NEVER_NS, Outcome, QueryId, Rng, ServerId, StartReason,
+    StopReason, Timestamp, Topology, rng,
 };
 use rand_core::Rng as _;
 
@@ -152,7 +152,7 @@ fn happens(rng: &mut Rng, world: &mut World, now: u64) -> Event {
     match below(rng, 40) {
         0 => Event::ServerDown { server: world.server_of(copy) },
         1..=3 => Event::ServerUp { server: ServerId(below(rng, 3) as u32) },
-        4 => Event::Finished { copy, outcome: Outcome::Reset },
+        4 => Event::Finished { copy, outcome: Outcome::Failed(Fault::Reset) },
         _ if world.model.copies[&copy].stopping => Event::Stopped { copy },
         _ => Event::Finished { copy, outcome: Outcome::Good },
     }

@@ -3,8 +3,8 @@
 
 use crate::referee::World;
 use curtail_kernel::{
-    Action, Event, FailReason, Limits, Outcome, Policy, QueryId, Role, ServerId, StartReason,
-    Topology,
+    Action, Event, FailReason, Fault, Limits, Outcome, Policy, QueryId, Role, ServerId,
+    StartReason, Timestamp, Topology,
 };
 
 fn plenty() -> Limits {
@@ -22,7 +22,7 @@ fn the_retries_of_a_server_that_crashed_are_spread() {
             }
             assert!(w.on(0).len() > 12);
             for copy in w.on(0) {
-                w.finish(1, copy, Outcome::Reset);
+                w.finish(1, copy, Outcome::Failed(Fault::Reset));
             }
             let held: Vec<usize> = (1..replicas).map(|s| w.on(s).len()).collect();
             let spread = held.iter().max().unwrap() - held.iter().min().unwrap();
@@ -36,20 +36,21 @@ fn the_retries_of_a_server_that_crashed_are_spread() {
 fn two_choices_retries_choose_among_two() {
     // Server 0 fails all it gets; of the others, one is far more loaded than the other.
     let mut w = World::replicated(Policy::TWO_CHOICES, 3, plenty());
-    w.feed(0, Event::ServerDraining { server: ServerId(1) });
-    w.feed(0, Event::ServerDraining { server: ServerId(0) });
+    let gate = |server, until| Event::Close { server: ServerId(server), until };
+    w.feed(0, gate(1, Timestamp::NEVER));
+    w.feed(0, gate(0, Timestamp::NEVER));
     for _ in 0..100 {
         w.arrive(0, 0);
     }
-    w.feed(1, Event::ServerUp { server: ServerId(0) });
-    w.feed(1, Event::ServerDraining { server: ServerId(2) });
+    w.feed(1, gate(0, Timestamp(1)));
+    w.feed(1, gate(2, Timestamp::NEVER));
     for _ in 0..50 {
         w.arrive(1, 0);
     }
-    w.feed(2, Event::ServerUp { server: ServerId(1) });
-    w.feed(2, Event::ServerUp { server: ServerId(2) });
+    w.feed(2, gate(1, Timestamp(2)));
+    w.feed(2, gate(2, Timestamp(2)));
     for copy in w.on(0) {
-        w.finish(3, copy, Outcome::Reset);
+        w.finish(3, copy, Outcome::Failed(Fault::Reset));
     }
     assert_eq!([w.on(1).len(), w.on(2).len()], [50, 100], "the lesser of both, every time");
 }
@@ -62,7 +63,7 @@ fn without_a_queue_an_idle_server_still_takes_a_retry() {
     let query = w.arrive(0, 0);
     let (first, server) = w.only(query);
     let other = ServerId(1 - server.0);
-    let actions = w.finish(1, first, Outcome::Bad);
+    let actions = w.finish(1, first, Outcome::Failed(Fault::Status));
     let (role, why) = (Role::Primary, StartReason::Retry);
     let sent = |a: &Action| {
         matches!(*a, Action::Start { query: q, server, role: r, why: w, .. }
@@ -85,7 +86,7 @@ fn two_waiting(limits: Limits) -> (World, QueryId, QueryId) {
 fn the_slot_of_a_failed_copy_makes_room_in_the_queue_for_its_retry() {
     let (mut w, fails, waits) = two_waiting(Limits { queue: 1, ..plenty() });
     let (copy, server) = w.only(fails);
-    w.finish(1, copy, Outcome::Bad);
+    w.finish(1, copy, Outcome::Failed(Fault::Status));
     assert_eq!(w.only(waits).1, server, "it may go where the other failed");
     assert!(w.model.waits(fails) && w.model.queries.contains_key(&fails), "{:?}", w.actions);
     w.finish_all(2);
@@ -98,6 +99,6 @@ fn a_retry_that_finds_no_room_costs_nothing_and_is_a_failure() {
     w.feed(1, Event::ServerDraining { server });
     let budget = w.cell.core().retry_budget();
     let failed = Action::Fail { query: fails, why: FailReason::CopyFailed, copy: Some(copy) };
-    assert_eq!(w.finish(2, copy, Outcome::Bad), [failed]);
+    assert_eq!(w.finish(2, copy, Outcome::Failed(Fault::Status)), [failed]);
     assert!((w.cell.core().retry_budget() - budget).abs() < 1e-9);
 }

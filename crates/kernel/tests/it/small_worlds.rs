@@ -10,7 +10,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::referee::{Health, World, named};
 use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{
-    Arrive, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, Policy, Server, ServerId,
+    Arrive, CopyId, Event, Fault, GroupId, HedgeSpec, Limits, Outcome, Policy, Server, ServerId,
     Timestamp, Topology, Tuning,
 };
 
@@ -64,7 +64,7 @@ impl Setup {
                 Event::Arrive(arrive)
             }
             Step::Begin(copy) => Event::Started { copy },
-            Step::Respond(copy) => Event::Responded { copy, good: true },
+            Step::Respond(copy) => Event::Responded { copy, outcome: Outcome::Good },
             Step::Finish(copy, outcome) => Event::Finished { copy, outcome },
             Step::Stopped(copy) => Event::Stopped { copy },
             Step::Abandon(query) => Event::Abandoned { query },
@@ -94,7 +94,7 @@ impl Setup {
         for (&copy, state) in &world.model.copies {
             steps.push(Step::Finish(copy, Outcome::Good));
             if state.query.is_some() {
-                steps.push(Step::Finish(copy, Outcome::Reset));
+                steps.push(Step::Finish(copy, Outcome::Failed(Fault::Reset)));
                 steps.push(Step::Respond(copy));
             }
             // To other policies it means nothing.

@@ -35,6 +35,7 @@ mod resolve;
 mod service;
 mod shape;
 mod shards;
+mod upstream;
 mod values;
 
 use std::fs::File;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use curtail_flow::{Discipline, WorkflowSpec};
 use curtail_http1 as http1;
-use curtail_kernel::{Limits, Policy};
-use curtail_runtime::http::Health;
+use curtail_kernel::{Limits, OutcomeTable, Policy};
+use curtail_runtime::http::{Health, Settings};
 
 use crate::cost::Cost;
 
@@ -83,9 +83,12 @@ pub(crate) struct Service {
     pub(crate) slots: u32,
     pub(crate) cancel: Cancel,
     pub(crate) timeout: Duration,
-    pub(crate) cancel_timeout: Duration,
     /// The bounds of the service's cells.
     pub(crate) limits: Limits,
+    /// The bounds of the connections to its replicas.
+    pub(crate) settings: Settings,
+    /// What the responses of its replicas are worth.
+    pub(crate) outcomes: OutcomeTable,
     /// Without a path its servers are only looked at when they are down.
     pub(crate) health: Health,
     /// At least one.

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::values::{AutoOr, Given, OneOrMany, OrFalse, Size, Span};
+use super::values::{AutoOr, Given, OneOrMany, OrFalse, Size, Span, Statuses};
 
 type Maybe<T> = Option<Given<T>>;
 
@@ -52,6 +52,9 @@ pub(super) struct Listen {
     /// Longest head of a request, request line included.
     #[schemars(extend("default" = "16KiB"))]
     pub(super) max_header_bytes: Maybe<Size>,
+    /// Most header fields of a request.
+    #[schemars(range(min = 1, max = 256), extend("default" = 100))]
+    pub(super) max_headers: Maybe<u64>,
     /// How long SIGTERM waits for running requests.
     #[schemars(extend("default" = "30s"))]
     pub(super) drain: Maybe<Span>,
@@ -177,6 +180,30 @@ pub(super) struct Service {
     /// Failures in a row that eject a replica while another one does better; 0 never does.
     #[schemars(extend("default" = 5))]
     pub(super) eject_after: Maybe<u64>,
+    /// Refusals in a row that eject a replica while another one does better; 0 never does. A replica that refuses only
+    /// some requests is overloaded, and is never ejected for it.
+    #[schemars(extend("default" = 20))]
+    pub(super) eject_after_refusals: Maybe<u64>,
+    /// A replica that refuses with 503 and `Retry-After` gets no copies for that long, and for this long at most.
+    #[schemars(extend("default" = "5s"))]
+    pub(super) max_retry_after: Maybe<Span>,
+    /// What the statuses of responses are worth, where it is not what the default table says.
+    pub(super) outcome: Maybe<Outcomes>,
+    /// For opening a connection to a replica.
+    #[schemars(extend("default" = "3s"))]
+    pub(super) connect_timeout: Maybe<Span>,
+    /// Longest head of a response. A longer one is an error of this proxy, not a failure of the replica.
+    #[schemars(extend("default" = "16KiB"))]
+    pub(super) max_response_header_bytes: Maybe<Size>,
+    /// Most header fields of a response, in the same way.
+    #[schemars(range(min = 1, max = 256), extend("default" = 100))]
+    pub(super) max_response_headers: Maybe<u64>,
+    /// Idle connections that are kept per replica.
+    #[schemars(range(min = 0, max = 65_535), extend("default" = 64))]
+    pub(super) idle_connections: Maybe<u64>,
+    /// How long they are kept.
+    #[schemars(extend("default" = "30s"))]
+    pub(super) idle_timeout: Maybe<Span>,
     /// The share of a shard's replicas that may be ejected; at least one stays.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.5))]
     pub(super) max_ejected: Maybe<f64>,
@@ -240,6 +267,20 @@ pub(super) struct Service {
     pub(super) shard: Maybe<OneOrMany<Shard>>,
 }
 
+/// What the statuses of responses are worth. An entry is a status, or a text like `"4xx"` or `"502-599"`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ good, request, refused, failed }")]
+pub(super) struct Outcomes {
+    /// The client gets the response, and the time that it took counts.
+    pub(super) good: Option<Vec<Given<Statuses>>>,
+    /// It is about the request: the client gets it, and it is no sample of the replica's latency.
+    pub(super) request: Option<Vec<Given<Statuses>>>,
+    /// The replica refused the work: another one may do it.
+    pub(super) refused: Option<Vec<Given<Statuses>>>,
+    /// The replica failed: another one may do better, and failures in a row eject it.
+    pub(super) failed: Option<Vec<Given<Statuses>>>,
+}
+
 /// What a service is to the process that a sidecar belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -266,7 +307,7 @@ pub(crate) enum Cancel {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "{ path, interval, timeout } or false")]
 pub(super) struct Health {
-    /// Path for which the status of a healthy replica is below 500.
+    /// Path for which the status of a healthy replica counts as good or as about the request.
     #[schemars(extend("default" = "/"))]
     pub(super) path: Maybe<String>,
     /// Between two probes of a replica.

@@ -5,13 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_http1::{HEAD_BYTES_MAX, Limits, Timeouts};
+use curtail_http1::{Limits, Timeouts};
 
 use super::check::key;
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
 use super::values::{Given, OrFalse, each};
-use super::{address, check, flow, notes, raw, service};
+use super::{address, check, flow, notes, raw, service, upstream};
 
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
@@ -49,12 +49,14 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     let secs = Duration::from_secs;
     let http = raw.http.as_ref().map_or(HTTP, |given| check::listener(given, given.get(), report));
     let admin = admin(raw, http, report);
-    let head = (256..=HEAD_BYTES_MAX, "256B to 16MiB");
+    let default = Limits::default();
     let limits = Limits {
-        head_bytes: key!(size, report, raw.max_header_bytes, head, 16 << 10),
+        head_bytes: key!(size, report, raw.max_header_bytes, upstream::HEAD, default.head_bytes),
+        headers: key!(count, report, raw.max_headers, upstream::HEADERS, default.headers as u32)
+            as usize,
         // Each service has its own bound, which is applied once a request is routed.
         body_bytes: usize::MAX,
-        ..Limits::default()
+        ..default
     };
     let timeouts = Timeouts {
         idle: key!(duration, report, raw.idle_timeout, secs(60)),

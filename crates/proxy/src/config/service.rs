@@ -11,7 +11,7 @@ use super::model::{Cancel, Route, Service, Throttle};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{AutoOr, Given, OrFalse, Span, each};
-use super::{check, flow, raw, shards};
+use super::{check, flow, raw, shards, upstream};
 use crate::cost::Cost;
 
 /// Longest body that may be allowed, in bytes: bodies are held in memory whole.
@@ -46,8 +46,9 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         slots,
         cancel,
         timeout,
-        cancel_timeout,
         limits,
+        settings: upstream::settings(raw, cancel_timeout, report),
+        outcomes: upstream::outcomes(raw, report),
         health: health(raw.health.as_ref(), report),
         routes: routes(raw, policy, report),
         shard_by: shards::shard_by(raw, shards.len(), at, report),
@@ -126,6 +127,14 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
         hedge_burst: if hedge_budget > 0.0 { default.hedge_burst } else { 0 },
         rescue_budget: rescue_budget(raw.rescue_budget.as_ref(), policy, report),
         eject_after: key!(count, report, raw.eject_after, 0..=1_000_000, default.eject_after),
+        eject_after_refusals: {
+            let usual = default.eject_after_refusals;
+            key!(count, report, raw.eject_after_refusals, 0..=1_000_000, usual)
+        },
+        retry_after_max_ns: {
+            let usual = span(default.retry_after_max_ns);
+            ns(key!(at_least, report, raw.max_retry_after, Duration::ZERO, usual))
+        },
         max_ejected: key!(fraction, report, raw.max_ejected, half, default.max_ejected),
         ejection_ns: ns(ejection),
         ejection_max_ns: ns(longest),

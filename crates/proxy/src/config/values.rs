@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
-use curtail_kernel::duration;
+use curtail_kernel::{STATUSES, duration};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
@@ -266,6 +266,58 @@ impl JsonSchema for AutoOr {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1 }] })
+    }
+}
+
+/// Statuses that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Statuses(pub(super) RangeInclusive<u16>);
+
+impl Statuses {
+    const FIX: &'static str =
+        "write a status from 100 to 599, or a text like \"4xx\" or \"502-599\"";
+
+    /// Reads `404`, `4xx` or `502-599`.
+    fn read(text: &str) -> Option<Self> {
+        let range = match text.strip_suffix("xx") {
+            Some(class) => {
+                let from = class.parse::<u16>().ok()?.checked_mul(100)?;
+                from..=from.checked_add(99)?
+            }
+            None => {
+                let (from, to) = text.split_once('-').unwrap_or((text, text));
+                from.trim().parse().ok()?..=to.trim().parse().ok()?
+            }
+        };
+        let fits = |status| STATUSES.contains(status);
+        (fits(range.start()) && fits(range.end()) && !range.is_empty()).then_some(Self(range))
+    }
+}
+
+impl<'de> Deserialize<'de> for Statuses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(status) => status.to_string(),
+            _ => return Err(D::Error::custom(format_args!("is no status; {}", Self::FIX))),
+        };
+        Self::read(&text)
+            .ok_or_else(|| D::Error::custom(format_args!("is no status; {}", Self::FIX)))
+    }
+}
+
+impl JsonSchema for Statuses {
+    fn schema_name() -> Cow<'static, str> {
+        "Statuses".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let text = json_schema!({ "type": "string", "pattern": "^([1-5]xx|[1-5][0-9]{2}(-[1-5][0-9]{2})?)$" });
+        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 100, "maximum": 599 }, text] })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The label values that are known in advance.
 
-use curtail_kernel::{EjectReason, Outcome, Role, StartReason, StopReason};
-use curtail_runtime::EjectionCause;
+use curtail_kernel::{EjectReason, Fault, Outcome, Role, StartReason, StopReason};
+use curtail_runtime::{Cause, EjectionCause};
 
 use crate::route::NoTarget;
 
@@ -78,6 +78,10 @@ kinds! {
 
     pub(crate) enum CopyOutcome {
         Good => "good",
+        /// A complete response about the request.
+        Request => "request",
+        /// A complete response by which the server refuses the work.
+        Refused => "refused",
         /// A complete response that says that the server failed.
         Bad => "bad",
         Reset => "reset",
@@ -85,6 +89,8 @@ kinds! {
         Malformed => "malformed",
         /// It ended on the proxy's side, for a reason that says nothing about the server.
         Local => "local",
+        /// The response broke a limit of the proxy's.
+        OverLimit => "over_limit",
         Stopped => "stopped",
         /// Its server went down, or was silent past `cancel_timeout`.
         Lost => "lost",
@@ -124,6 +130,7 @@ kinds! {
         Reset => "reset",
         Malformed => "malformed",
         Status => "status",
+        Refused => "refused",
         Timeout => "timeout",
         Silent => "silent",
         Probes => "probes",
@@ -160,6 +167,23 @@ kinds! {
         Rescue => "rescue",
         Explore => "explore",
     }
+    Cause {
+        ConnectFailed => "connect_failed",
+        ConnectTimeout => "connect_timeout",
+        Reset => "reset",
+        Incomplete => "incomplete",
+        Stalled => "stalled",
+        NotHttp => "not_http",
+        Malformed => "malformed",
+        Status => "status",
+        Framing => "framing",
+        Chunks => "chunks",
+        HeadTooLarge => "head_too_large",
+        BodyTooLarge => "body_too_large",
+        BadStatus => "bad_status",
+        Silent => "silent",
+        Local => "local",
+    }
     Role {
         Primary => "primary",
         Duplicate => "duplicate",
@@ -188,11 +212,14 @@ impl From<Outcome> for CopyOutcome {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Good => Self::Good,
-            Outcome::Bad => Self::Bad,
-            Outcome::Reset => Self::Reset,
-            Outcome::ConnectFailed => Self::ConnectFailed,
-            Outcome::Malformed => Self::Malformed,
+            Outcome::Request => Self::Request,
+            Outcome::Refused => Self::Refused,
+            Outcome::Failed(Fault::Status) => Self::Bad,
+            Outcome::Failed(Fault::Reset) => Self::Reset,
+            Outcome::Failed(Fault::ConnectFailed) => Self::ConnectFailed,
+            Outcome::Failed(Fault::Malformed) => Self::Malformed,
             Outcome::Local => Self::Local,
+            Outcome::OverLimit => Self::OverLimit,
         }
     }
 }
@@ -206,6 +233,7 @@ impl From<EjectionCause> for EjectionReason {
                 EjectReason::Reset => Self::Reset,
                 EjectReason::Malformed => Self::Malformed,
                 EjectReason::Status => Self::Status,
+                EjectReason::Refused => Self::Refused,
                 EjectReason::Timeout => Self::Timeout,
                 EjectReason::Silent => Self::Silent,
             },

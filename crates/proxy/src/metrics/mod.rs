@@ -8,18 +8,20 @@
 mod kinds;
 mod series;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use curtail_kernel::hedge::Learner;
 use curtail_kernel::{NEVER_NS, Role, StartReason, StopReason};
-use curtail_runtime::CopyEnd;
+use curtail_runtime::{Cause, CopyEnd};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use crate::config::{Config, Service};
+use crate::log_limit::LogLimit;
 pub(crate) use kinds::{
     CopyOutcome, EjectionReason, ExplorationOutcome, Kind, ProbeOutcome, Rejection, RequestOutcome,
     RescueOutcome, RescueState, StatusClass,
@@ -42,6 +44,8 @@ struct ClientMetrics {
     connections: Gauge,
     accepted: Counter,
     rejected: ByKind<Rejection, Counter>,
+    /// One per kind.
+    rejected_lines: Vec<LogLimit>,
 }
 
 #[derive(Debug)]
@@ -83,6 +87,7 @@ pub(crate) struct ReplicaMetrics {
     pub(crate) copies_won: ByKind<Role, Counter>,
     pub(crate) copies_ended: ByKind<CopyOutcome, Counter>,
     pub(crate) cancellations: ByKind<StopReason, Counter>,
+    pub(crate) copy_failures: ByKind<Cause, Counter>,
     pub(crate) copy_duration: Durations,
     pub(crate) wasted: Seconds,
 }
@@ -99,6 +104,7 @@ pub(crate) struct ServerMetrics {
     pub(crate) score: Option<Level>,
     /// Where the policy sends them.
     pub(crate) load_probes: Option<ByKind<ProbeOutcome, Counter>>,
+    pub(crate) probe_failures: ByKind<Cause, Counter>,
     pub(crate) ejections: ByKind<EjectionReason, Counter>,
 }
 
@@ -111,6 +117,7 @@ impl Metrics {
             connections: families.add("connections", &none),
             accepted: families.add("connections_accepted", &none),
             rejected: families.each("rejected", &none, "reason"),
+            rejected_lines: Rejection::ALL.iter().map(|_| LogLimit::new()).collect(),
         };
         let service = |service| Arc::new(ServiceMetrics::new(&mut families, service));
         let services = config.services.iter().map(service).collect();
@@ -126,9 +133,13 @@ impl Metrics {
         OpenConnection(self.clients.connections.clone())
     }
 
-    /// Counts a connection or request that is turned away.
-    pub(crate) fn rejected(&self, why: impl Into<Rejection>) {
-        self.clients.rejected.inc(why.into());
+    /// Counts a connection or request that is turned away, and logs it within bounds.
+    pub(crate) fn rejected(&self, reason: Rejection, status: u16, why: &dyn fmt::Display) {
+        self.clients.rejected.inc(reason);
+        if let Some(left_out) = self.clients.rejected_lines[reason.index()].allow() {
+            let reason = reason.text();
+            tracing::warn!(status, reason, %why, left_out, "request refused");
+        }
     }
 
     /// Everything in the text exposition of OpenMetrics, see [`CONTENT_TYPE`].
@@ -170,6 +181,7 @@ impl ServiceMetrics {
                 score: spec.policy.reads_feedback().then(|| families.add("server_score", &labels)),
                 load_probes: (spec.probe.as_ref())
                     .map(|_| families.each("load_probes", &labels, "outcome")),
+                probe_failures: families.each("probe_failures", &labels, "cause"),
                 ejections: families.each("ejections", &labels, "reason"),
             }
         };
@@ -211,6 +223,7 @@ impl ReplicaMetrics {
             copies_won: families.each("copies_won", labels, "role"),
             copies_ended: families.each("copies_ended", labels, "outcome"),
             cancellations: families.each("cancellations", labels, "reason"),
+            copy_failures: families.each("copy_failures", labels, "cause"),
             copy_duration: families.add("copy_duration", labels),
             wasted: families.add("wasted", labels),
         }

@@ -21,7 +21,7 @@ use super::kinds::Kind;
 
 /// Every metric and what it is about, in the order in which they are written. Names are without the
 /// prefix, the unit and `_total`.
-const METRICS: [(&str, &str); 30] = [
+const METRICS: [(&str, &str); 32] = [
     ("requests", "Requests that reached the service and ended"),
     ("responses", "Whole responses to requests that reached the service, the proxy's own included"),
     ("request_duration", "From the end of a request to the end of its response, however it ended"),
@@ -30,6 +30,7 @@ const METRICS: [(&str, &str); 30] = [
     ("copies_started", "Copies sent to replicas"),
     ("copies_won", "Copies whose response the client got"),
     ("copies_ended", "Copies that ended"),
+    ("copy_failures", "Copies that ended without a whole response"),
     ("copy_duration", "From the start of a copy to its end"),
     ("wasted", "Run time of copies that did not win"),
     ("hedges_refused", "Queries to which the hedge budget refused a duplicate"),
@@ -54,6 +55,7 @@ const METRICS: [(&str, &str); 30] = [
     ("server_rate", "Copies per second that the server may be sent, as its rate adapts"),
     ("server_score", "By what the policy ranks the server; less is better"),
     ("load_probes", "Probes that asked the server for its load"),
+    ("probe_failures", "Probes that failed"),
     ("ejections", "Times that the server was ejected"),
     ("connections", "Client connections that are open"),
     ("connections_accepted", "Client connections so far"),

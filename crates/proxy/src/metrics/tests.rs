@@ -147,9 +147,9 @@ fn connections_are_open_until_the_guard_goes() {
     let first = metrics.client_connected();
     let second = metrics.client_connected();
     drop(first);
-    metrics.rejected(Rejection::Connections);
-    metrics.rejected(crate::route::NoTarget::MissingKey);
-    metrics.rejected(&curtail_http1::Reject::BodyTimeout(5));
+    metrics.rejected(Rejection::Connections, 503, &"full");
+    metrics.rejected(crate::route::NoTarget::MissingKey.into(), 400, &"no key");
+    metrics.rejected((&curtail_http1::Reject::BodyTimeout(5)).into(), 408, &"slow");
     let text = metrics.render();
     has(&text, "curtail_connections 1");
     has(&text, "curtail_connections_accepted_total 2");

@@ -44,8 +44,7 @@ pub(super) async fn serve(
             Ok(()) if client.is_closing() => break,
             Ok(()) => {}
             Err(Cut::Client(ServerError::Reject(reject))) => {
-                proxy.metrics.rejected(&reject);
-                tracing::debug!(status = reject.status(), why = %reject, "request refused");
+                proxy.metrics.rejected((&reject).into(), reject.status(), &reject);
                 if client.reject(&reject).await.is_err() {
                     return;
                 }
@@ -239,6 +238,6 @@ async fn refuse(
     why: Rejection,
     (status, text): (u16, String),
 ) -> Result<(), Cut> {
-    proxy.metrics.rejected(why);
+    proxy.metrics.rejected(why, status, &text);
     Ok(respond::text(client, status, &text, None, &Fields::default()).await?)
 }

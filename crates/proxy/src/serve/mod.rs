@@ -73,7 +73,8 @@ fn permit(
 ) -> Option<OwnedSemaphorePermit> {
     let permit = Arc::clone(permits).try_acquire_owned().ok();
     if permit.is_none() {
-        proxy.metrics.rejected(Rejection::Connections);
+        let why = "the limit of client connections is reached";
+        proxy.metrics.rejected(Rejection::Connections, 503, &why);
         // Best effort, without waiting: the point is to hold nothing for this client.
         let _ = stream.try_write(respond::FULL);
     }

@@ -124,7 +124,7 @@ pub(super) async fn outcome(
             let status = respond(client, context, response.response, &extra).await?;
             return Ok((status, RequestOutcome::Answered));
         }
-        Err(QueryError::Failed { response: Some(response) }) => {
+        Err(QueryError::Failed { response: Some(response), .. }) => {
             let status = respond(client, context, response, &[]).await?;
             return Ok((status, RequestOutcome::Failed));
         }

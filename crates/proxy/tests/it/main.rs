@@ -8,6 +8,7 @@ mod feedback;
 mod harness;
 mod limits;
 mod noise;
+mod outcomes;
 mod peer_closed;
 mod requests;
 mod shards;

@@ -3,24 +3,24 @@
 //! A server that is out gets nothing but probes. The kernel takes servers out, too, when copies
 //! fail; so even without active checks something must find out whether such a server has returned.
 
-use std::io;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use curtail_http1::{BodyLength, Limits, Persistence, client, write_request};
-use curtail_kernel::ServerId;
+use curtail_http1::{BodyLength, Persistence, client, write_request};
+use curtail_kernel::{Outcome, ServerId};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::{Http, failure, is_failure, pool};
+use super::Http;
 use crate::cell::Cell;
+use crate::failure::Failure;
 use crate::observe::ProbeFailure;
-use crate::transport::Failure;
 
 /// How a server is probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The target of a GET, answered with a status below 500 by a healthy server, as queries are.
+    /// The target of a GET. The response of a healthy server has a status that counts as good or as about the request,
+    /// as the responses to queries do.
     /// None: a connection is enough, and only servers that are out are probed.
     pub path: Option<String>,
     /// Between two probes.
@@ -58,11 +58,8 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
             }
             // Twice in a row takes a server out; where nothing listens, once is enough.
             Err(Some(why)) => {
-                failures = if matches!(why, ProbeFailure::ConnectFailed(_)) {
-                    FAILURES
-                } else {
-                    failures.saturating_add(1)
-                };
+                cell.probe_failed(server, why);
+                failures = if why.is_unreachable() { FAILURES } else { failures.saturating_add(1) };
                 if failures >= FAILURES {
                     eject(&cell, server, why);
                 }
@@ -96,28 +93,22 @@ async fn probe(
     let address = cell.transport().pool(server).address();
     let asking = async {
         let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(|error| found(pool::failure(&error), error.kind()))?;
+        let stream = stream.map_err(|error| found(Failure::from(&error)))?;
         let Some(path) = &health.path else { return Ok(()) };
         let mut request = BytesMut::new();
         let (host, close) = ([("host", address.to_string())], Persistence::Close);
         write_request(&mut request, "GET", path, host, BodyLength::None, close)
             .map_err(|_| None)?;
-        let mut connection = client::Connection::new(stream, Limits::default());
+        let mut connection = client::Connection::new(stream, cell.transport().limits());
         let head = connection.send(&request, false).await;
-        match head.map_err(|error| found(failure(&error), io::ErrorKind::NotConnected))?.status() {
-            status if is_failure(status) => Err(Some(ProbeFailure::Status(status))),
-            _ => Ok(()),
-        }
+        let status = head.map_err(|error| found(error.into()))?.status();
+        let wins = cell.transport().outcome(status).wins();
+        if wins { Ok(()) } else { Err(Some(ProbeFailure::Status(status))) }
     };
     timeout(health.timeout, asking).await.unwrap_or(Err(Some(ProbeFailure::Silent)))
 }
 
-/// `why` there was no connection.
-fn found(failure: Failure, why: io::ErrorKind) -> Option<ProbeFailure> {
-    match failure {
-        Failure::ConnectFailed => Some(ProbeFailure::ConnectFailed(why)),
-        Failure::Reset => Some(ProbeFailure::Reset),
-        Failure::Malformed => Some(ProbeFailure::Malformed),
-        Failure::Local => None,
-    }
+/// None where it failed on this side.
+fn found(failure: Failure) -> Option<ProbeFailure> {
+    (failure.outcome() != Outcome::Local).then_some(ProbeFailure::Failed(failure))
 }

@@ -10,7 +10,7 @@ use curtail_kernel::ServerId;
 use tokio::sync::mpsc;
 
 use super::priority::lowest;
-use crate::transport::Failure;
+use crate::failure::Failure;
 
 /// A request, rendered once for all of its copies.
 #[derive(Clone, Debug)]
@@ -82,13 +82,13 @@ impl Response {
     pub async fn whole(self, limit: usize) -> Result<Bytes, Failure> {
         let mut receiver = match self.body {
             Body::Whole(body) if body.len() <= limit => return Ok(body),
-            Body::Whole(_) => return Err(Failure::Malformed),
+            Body::Whole(_) => return Err(Failure::BodyTooLarge(limit)),
             Body::Stream(receiver) => receiver,
         };
         let mut body = BytesMut::new();
         while let Some(piece) = receiver.next().await? {
             if body.len() + piece.len() > limit {
-                return Err(Failure::Malformed);
+                return Err(Failure::BodyTooLarge(limit));
             }
             body.extend_from_slice(&piece);
         }
@@ -127,7 +127,7 @@ impl BodyReceiver {
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         match self.data.recv().await {
             Some(piece) => Ok(Some(piece)),
-            None => self.end.get().copied().unwrap_or(Err(Failure::Reset)).map(|()| None),
+            None => self.end.get().copied().unwrap_or(Err(Failure::Incomplete)).map(|()| None),
         }
     }
 }

@@ -10,6 +10,7 @@ mod message;
 mod pool;
 mod priority;
 mod relay;
+mod retry_after;
 
 pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
@@ -22,14 +23,15 @@ use std::time::Duration;
 
 use curtail_http1::client::ClientError;
 use curtail_http1::{Framing, Limits};
-use curtail_kernel::{Role, ServerId};
+use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId};
 
-use crate::transport::{CopyHandle, Failure, Head, Tail, Transport};
+use crate::failure::Failure;
+use crate::transport::{CopyHandle, Head, Tail, Transport};
 use pool::Stream;
 use relay::Relay;
 
 /// Bounds on the connections to servers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// On what a server sends.
     pub limits: Limits,
@@ -82,6 +84,7 @@ impl Default for Settings {
 pub struct Http {
     pools: Vec<Pool>,
     settings: Settings,
+    outcomes: OutcomeTable,
     probe_path: Option<String>,
 }
 
@@ -89,7 +92,7 @@ impl Http {
     /// For the servers of a topology, in its order.
     pub fn new(servers: impl IntoIterator<Item = SocketAddr>, settings: Settings) -> Self {
         let pools = servers.into_iter().map(|address| Pool::new(address, settings)).collect();
-        Self { pools, settings, probe_path: None }
+        Self { pools, settings, outcomes: OutcomeTable::default(), probe_path: None }
     }
 
     /// The same, with a path where servers answer the probes of policies that send them.
@@ -97,6 +100,23 @@ impl Http {
     pub fn with_probes(mut self, path: Option<String>) -> Self {
         self.probe_path = path;
         self
+    }
+
+    /// The same, with another table of what responses are worth.
+    #[must_use]
+    pub fn with_outcomes(mut self, outcomes: OutcomeTable) -> Self {
+        self.outcomes = outcomes;
+        self
+    }
+
+    /// Bounds on what servers send.
+    pub(super) fn limits(&self) -> Limits {
+        self.settings.limits
+    }
+
+    /// What the status of a response is worth.
+    pub(super) fn outcome(&self, status: u16) -> Outcome {
+        self.outcomes.status(status)
     }
 
     /// The connections to a server.
@@ -116,12 +136,12 @@ impl Http {
                 Ok(head) => return Ok((stream, head)),
                 Err(ClientError::Unsent) => {}
                 Err(ClientError::Closed) if request.may_repeat => {}
-                Err(error) => return Err(failure(&error)),
+                Err(error) => return Err(error.into()),
             }
         }
         let mut stream = pool.connect().await?;
-        let head = stream.send(&request.wire, request.is_head).await;
-        head.map(|head| (stream, head)).map_err(|error| failure(&error))
+        let head = stream.send(&request.wire, request.is_head).await?;
+        Ok((stream, head))
     }
 
     async fn send_as(
@@ -138,22 +158,25 @@ impl Http {
         if let Some(watch) = &request.watch {
             watch.received(server, &head);
         }
-        let good = !is_failure(head.status());
-        let reports = self.settings.load_reports;
+        let outcome = self.outcome(head.status());
+        // A server that refuses or fails reports what that took, and not what the work takes.
+        let reports = self.settings.load_reports && outcome == Outcome::Good;
         let feedback = if reports { LoadReport::of(&head).feedback() } else { None };
+        let retry_after = if outcome == Outcome::Refused { retry_after::of(&head) } else { None };
         if self.is_small(head.framing()) {
             let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
-            let body = stream.body_all(limit).await.map_err(|error| failure(&error))?;
+            let body = stream.body_all(limit).await?;
             pool.put_back(stream);
             let response = Response { head, body: Body::Whole(body) };
-            return Ok(Head { response, good, feedback, tail: None });
+            return Ok(Head { response, outcome, retry_after, feedback, tail: None });
         }
         let (sender, receiver) = message::channel(self.settings.body_buffer);
         let relay = Relay::new(stream, self.settings, copy);
         let tail: Tail = Box::pin(relay.run(sender, pool.clone()));
         Ok(Head {
             response: Response { head, body: Body::Stream(receiver) },
-            good,
+            outcome,
+            retry_after,
             feedback,
             tail: Some(tail),
         })
@@ -183,8 +206,8 @@ impl Transport for Http {
         }
         match self.send_as(server, request.lowest(), copy).await {
             // A server that gives up a duplicate does what it should.
-            Ok(Head { good: false, .. }) | Err(_) => Err(Failure::Local),
-            good => good,
+            Ok(head) if head.outcome.wins() => Ok(head),
+            Ok(_) | Err(_) => Err(Failure::GivenUp),
         }
     }
 
@@ -205,24 +228,5 @@ impl Transport for Http {
 
     fn close_idle(&self, server: ServerId) {
         self.pools[server.index()].clear();
-    }
-}
-
-/// Does a status say that the server failed? 501 and 505 are about the request.
-fn is_failure(status: u16) -> bool {
-    status >= 500 && !matches!(status, 501 | 505)
-}
-
-fn failure(error: &ClientError) -> Failure {
-    match error {
-        // It is this side that reads no further, whichever server sends it.
-        ClientError::TooLarge(..) => Failure::Local,
-        ClientError::Parse(response) if response.is_over_a_limit() => Failure::Local,
-        ClientError::Parse(_) => Failure::Malformed,
-        ClientError::Unsent => Failure::ConnectFailed,
-        ClientError::Closed
-        | ClientError::IncompleteMessage
-        | ClientError::Io(_)
-        | ClientError::NotReusable => Failure::Reset,
     }
 }

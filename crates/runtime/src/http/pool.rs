@@ -3,7 +3,6 @@
 //! whatever stands between, and what is sent on it then goes nowhere.
 
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::Settings;
-use crate::transport::Failure;
+use crate::failure::Failure;
 
 /// A connection to a server.
 ///
@@ -110,8 +109,8 @@ impl Pool {
                 let _ = stream.set_nodelay(true);
                 Ok(Stream::new(stream, self.settings.limits))
             }
-            Ok(Err(error)) => Err(failure(&error)),
-            Err(_) => Err(Failure::ConnectFailed),
+            Ok(Err(error)) => Err(Failure::from(&error)),
+            Err(_) => Err(Failure::ConnectTimeout(self.settings.connect_timeout)),
         }
     }
 
@@ -129,39 +128,5 @@ impl Pool {
     /// Closes the idle connections.
     pub(super) fn clear(&self) {
         self.lock().clear();
-    }
-}
-
-/// Why there is no connection.
-pub(super) fn failure(error: &io::Error) -> Failure {
-    use io::ErrorKind::{AddrInUse, AddrNotAvailable, OutOfMemory};
-    /// No descriptors, in the system or the process; no buffers, on Linux and on BSDs.
-    const SCARCE: [i32; 4] = [23, 24, 105, 55];
-    match error.kind() {
-        // No port left.
-        AddrInUse | AddrNotAvailable | OutOfMemory => Failure::Local,
-        _ if error.raw_os_error().is_some_and(|code| SCARCE.contains(&code)) => Failure::Local,
-        _ => Failure::ConnectFailed,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_a_connection_nothing_was_sent() {
-        use io::ErrorKind::{ConnectionRefused, HostUnreachable, PermissionDenied, TimedOut};
-        for kind in [ConnectionRefused, HostUnreachable, PermissionDenied, TimedOut] {
-            assert_eq!(failure(&kind.into()), Failure::ConnectFailed);
-        }
-        assert_eq!(failure(&io::ErrorKind::AddrNotAvailable.into()), Failure::Local, "no port");
-    }
-
-    #[test]
-    #[cfg(unix)]
-    fn a_lack_of_descriptors_is_our_own() {
-        const EMFILE: i32 = 24;
-        assert_eq!(failure(&io::Error::from_raw_os_error(EMFILE)), Failure::Local);
     }
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::Settings;
 use super::message::BodySender;
 use super::pool::{Pool, Stream};
-use super::{Settings, failure};
-use crate::transport::{CopyHandle, Failure};
+use crate::failure::Failure;
+use crate::transport::CopyHandle;
 
 /// How often the kernel hears that a server which sends is not silent. Cancel timeouts are longer.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -56,21 +57,21 @@ impl Relay {
             let cut = self.unwanted.map(|since| since + self.settings.unwanted_timeout);
             // A server that always has a piece ready would never let a timer go off.
             if cut.is_some_and(|cut| cut <= Instant::now()) {
-                return Err(Failure::Local);
+                return Err(Failure::GivenUp);
             }
             let until = cut.map_or(silent, |cut| cut.min(silent));
             tokio::select! {
                 piece = timeout_at(until, self.stream.body()) => match piece {
                     Ok(piece) => break piece,
-                    Err(_) if until < silent => return Err(Failure::Local),
-                    Err(_) => return Err(Failure::Reset),
+                    Err(_) if until < silent => return Err(Failure::GivenUp),
+                    Err(_) => return Err(Failure::Stalled(self.settings.read_timeout)),
                 },
                 // Not only when the next piece comes: a server may be silent for long.
                 () = sender.closed(), if self.unwanted.is_none() => self.unwanted(),
             }
         };
         self.report_progress();
-        piece.map_err(|error| failure(&error))
+        Ok(piece?)
     }
 
     /// Hands a piece to a client, who may be slow: that is not the server's silence. False when

@@ -127,7 +127,7 @@ async fn the_first_of_two_copies_wins_and_the_loser_runs_on() {
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_retried_elsewhere_within_the_rules() {
-    for failure in [Failure::Reset, Failure::Malformed, Failure::Local] {
+    for failure in [Failure::Reset, Failure::Panicked, Failure::GivenUp] {
         let failing: &[Act] = &[Act::Fail(failure)];
         let fine: &[Act] = &[Act::Respond(1), Act::Respond(1)];
         // Which of two idle servers is first is up to chance: either the failing one is avoided
@@ -140,7 +140,7 @@ async fn failures_are_retried_elsewhere_within_the_rules() {
         let servers = Scripted::new(&[failing, failing]);
         let cell_two = cell("psq", &servers, Limits { retries: 1, ..Limits::default() });
         let error = cell_two.query(Query::new("x")).await.unwrap_err();
-        assert_eq!(error, QueryError::Failed { response: None });
+        assert_eq!(error, QueryError::Failed { response: None, why: Some(failure) });
         assert_eq!(servers.sent().len(), 2);
 
         let mut query = Query::new("x");

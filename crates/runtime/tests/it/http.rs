@@ -87,7 +87,7 @@ async fn broken_responses_fail_and_free_the_slot() {
         .await;
         let cell = cell(address, Limits::default());
         let error = cell.query(get()).await.unwrap_err();
-        assert!(matches!(error, QueryError::Failed { response: None }), "{text:?}: {error:?}");
+        assert!(matches!(error, QueryError::Failed { response: None, .. }), "{text:?}: {error:?}");
         idle(&cell).await;
     }
 }
@@ -113,7 +113,7 @@ async fn a_bad_status_is_handed_over_when_nothing_better_comes() {
     let text = "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops";
     let (address, _requests) = server(move |stream, _| say(stream, text)).await;
     let cell = cell(address, Limits::default());
-    let QueryError::Failed { response: Some(response) } = cell.query(get()).await.unwrap_err()
+    let QueryError::Failed { response: Some(response), .. } = cell.query(get()).await.unwrap_err()
     else {
         panic!("the response was there")
     };
@@ -155,7 +155,7 @@ async fn half_a_response_is_not_taken_for_the_whole_when_its_server_goes_down() 
     };
     assert_eq!(pieces.next().await.unwrap().unwrap(), "one");
     cell.server_down(ServerId(0));
-    assert_eq!(pieces.next().await, Err(Failure::Reset));
+    assert_eq!(pieces.next().await, Err(Failure::Incomplete));
 }
 
 #[tokio::test]

@@ -51,6 +51,7 @@ pub use config::{Cancel, Hiccup, HiccupError, LeafConfig, LeafServerError};
 pub use slow::{Slowdown, SlowdownError};
 pub use stats::LeafStats;
 
+use crate::Serving;
 use crate::leaf::Leaf;
 use crate::serve;
 use service::LeafService;
@@ -92,7 +93,14 @@ impl LeafServer {
     }
 
     /// Serves until `shutdown` resolves; running queries may then finish, within 10 s.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        serve::serve(self.listener, self.service, shutdown).await;
+    pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Serving {
+        self.boxed(Box::pin(shutdown))
+    }
+
+    /// See [`Serving`].
+    #[inline(never)]
+    fn boxed(self, shutdown: Serving) -> Serving {
+        let serving = serve::serve(self.listener, self.service, shutdown);
+        Box::pin(async move { _ = serving.await })
     }
 }

@@ -100,7 +100,7 @@ fn leaf(cell: &Cell<Http>, server: ServerId) -> String {
 
 fn explain(error: &QueryError<Response>) -> String {
     match error {
-        QueryError::Failed { response: Some(response) } => {
+        QueryError::Failed { response: Some(response), .. } => {
             format!("{error} (the last one answered with status {})", response.head.status())
         }
         error => error.to_string(),

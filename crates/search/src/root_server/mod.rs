@@ -34,6 +34,7 @@ use tokio::time::sleep;
 
 use service::RootService;
 
+use crate::Serving;
 use crate::serve;
 
 mod fan_out;
@@ -90,7 +91,17 @@ impl RootServer {
     }
 
     /// Serves until `shutdown` resolves; running requests may then finish, within 10 s.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+    pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Serving {
+        self.boxed(Box::pin(shutdown))
+    }
+
+    /// See [`Serving`].
+    #[inline(never)]
+    fn boxed(self, shutdown: Serving) -> Serving {
+        Box::pin(self.serve_until(shutdown))
+    }
+
+    async fn serve_until(self, shutdown: Serving) {
         let mut background = probe(&self.cells);
         if let Some(learning) = self.learning {
             background.spawn(async move { learning.run(&self.cells).await });

@@ -162,6 +162,8 @@ impl Client {
     }
 }
 
+const NO_SERVER: Failure = Failure::ConnectFailed(std::io::ErrorKind::NotConnected);
+
 impl Transport for Client {
     type Request = Job;
     /// The data, in the pieces that came.
@@ -174,7 +176,7 @@ impl Transport for Client {
         copy: CopyHandle,
     ) -> Result<Head<Vec<Bytes>>, Failure> {
         let Inner { remotes, options, .. } = &*self.0;
-        let remote = remotes.get(server.index()).ok_or(Failure::ConnectFailed)?;
+        let remote = remotes.get(server.index()).ok_or(NO_SERVER)?;
         let priority = match copy.role() {
             Role::Duplicate if options.priorities => Priority::Low,
             Role::Primary | Role::Duplicate => Priority::High,
@@ -187,12 +189,12 @@ impl Transport for Client {
         let copy = options.announce.then_some(Copy(copy));
         link.pending.lock().insert(id, Waiting { data: Vec::new(), reply, copy });
         let mut sent = Sent { pending: &link.pending, purges: None, job: id };
-        link.requests.send(Request::Get(get)).await.map_err(|_| Failure::Local)?;
+        link.requests.send(Request::Get(get)).await.map_err(|_| Failure::GivenUp)?;
         sent.purges = options.purges.then_some(&remote.purges);
-        let data = replied.await.unwrap_or(Err(Failure::Local));
+        let data = replied.await.unwrap_or(Err(Failure::GivenUp));
         sent.purges = None;
         // A server that gives up a duplicate does what it should.
-        let fault = |why| if priority == Priority::Low { Failure::Local } else { why };
+        let fault = |why| if priority == Priority::Low { Failure::GivenUp } else { why };
         data.map(Head::whole).map_err(fault)
     }
 }
@@ -263,7 +265,7 @@ async fn run(
             Ok(Ok(stream)) => stream,
             _ => {
                 while requests.try_recv().is_ok() {}
-                pending.fail(Failure::ConnectFailed);
+                pending.fail(NO_SERVER);
                 continue;
             }
         };

@@ -1,8 +1,9 @@
-//! Gates that move: closed by a driver, or for want of a token.
+//! Gates that move: closed by a driver, because a server asked for a pause, or for want of a token; slots that are held;
+//! and the ramp of a server that returns.
 
-use curtail_kernel::{Core, Event, ServerId, Timestamp, Tuning};
+use curtail_kernel::{Core, Event, Outcome, ServerId, Timestamp, Tuning};
 
-use super::Model;
+use super::{Copy, Model};
 
 impl Model {
     pub(crate) fn is_closed(&self, server: ServerId) -> bool {
@@ -54,6 +55,53 @@ impl Model {
 
     /// Does the gate of a server let another copy in?
     pub(crate) fn has_room(&self, server: ServerId) -> bool {
-        !self.is_closed(server) && self.outstanding(server) < self.gate(server)
+        !self.is_closed(server) && self.taken(server) < self.gate(server)
+    }
+
+    /// A server asks for a pause. It gets one unless a group of its would be left without a server.
+    pub(super) fn pause(&mut self, server: ServerId, ns: u64) {
+        let until = self.now.after(ns.min(self.limits.retry_after_max_ns));
+        let mut mine = self.topology.groups.iter().filter(|group| group.contains(&server));
+        let takes = |other: ServerId| self.is_open(other) && !self.is_closed(other);
+        let has_other = |group: &Vec<ServerId>| group.iter().any(|&s| s != server && takes(s));
+        if mine.all(has_other)
+            && until > self.now.max(self.closed[server.index()].unwrap_or(self.now))
+        {
+            self.closed[server.index()] = Some(until);
+        }
+    }
+
+    /// A copy has ended on its server.
+    pub(super) fn learn(&mut self, copy: &Copy, outcome: Outcome) {
+        let at = copy.server.index();
+        if outcome.wins() {
+            self.longest_ns = self.longest_ns.max(self.now.since(copy.started));
+            let limit = self.limit_of(copy.server);
+            self.ramp[at] = self.ramp[at].map(|ramp| ramp + 1).filter(|&ramp| ramp < limit);
+        } else if !matches!(outcome, Outcome::Local | Outcome::OverLimit) {
+            self.faults[at].push(copy.started);
+        }
+    }
+
+    /// A server has returned: others of its groups have the traffic so far.
+    pub(super) fn begin_ramp(&mut self, server: ServerId) {
+        let mut mine = self.topology.groups.iter().filter(|group| group.contains(&server));
+        let has_peer = |group: &Vec<ServerId>| group.iter().any(|&s| s != server && self.is_up(s));
+        let one_more = self.outstanding(server) + 1;
+        self.ramp[server.index()] = mine.all(has_peer).then_some(one_more);
+    }
+
+    /// The slots that the cell holds after an event: each is that of a copy that was refused or failed, and no longer
+    /// than a good response takes.
+    pub(super) fn hold(&mut self, core: &Core, event: &Event) {
+        for at in 0..self.held.len() {
+            if matches!(event, Event::Tick) {
+                let (now, longest) = (self.now, self.longest_ns);
+                self.faults[at].retain(|started| started.after(longest) > now);
+            }
+            self.held[at] = core.server(ServerId(at as u32)).held;
+            let faults = self.faults[at].len();
+            assert!(self.held[at] as usize <= faults, "{} slots held for {faults}", self.held[at]);
+        }
     }
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{
-    Action, Arrive, CopyId, Core, Event, FailReason, GroupId, HedgeSpec, Limits, NEVER_NS, Outcome,
-    Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
+    Action, Arrive, CopyId, Core, EjectReason, Event, FailReason, Fault, GroupId, HedgeSpec,
+    Limits, NEVER_NS, Outcome, Policy, QueryId, Role, ServerId, ShedReason, StartReason,
+    StopReason, Timestamp, Topology,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct Standing {
     /// Failed copies, whatever they say about the server. A failure may count late, when another
     /// server has responded, and so after good responses of this one.
     failures: u32,
+    /// Refused copies, in the same way.
+    refusals: u32,
     /// It has given a good response since its health changed.
     good: bool,
     /// Ejections in a row, when the present one may end, and when the last one did.
@@ -95,6 +98,14 @@ pub(crate) struct Model {
     pub(super) closed: Vec<Option<Timestamp>>,
     /// By server: tokens of its rate, and whether the cell says that it is closed.
     pub(super) buckets: Vec<(f64, bool)>,
+    /// By server: the slots that are held for copies that were refused or failed.
+    pub(crate) held: Vec<u32>,
+    /// By server: when those copies had started.
+    pub(super) faults: Vec<Vec<Timestamp>>,
+    /// The longest time that a good response took, or after which a copy was stopped, in ns.
+    pub(super) longest_ns: u64,
+    /// By server that has returned: how many copies it may hold.
+    pub(super) ramp: Vec<Option<u32>>,
     /// The copy whose server began with it in the event at hand, where that is news to its query.
     pub begun: Option<CopyId>,
     /// Queries that waited before the event at hand.
@@ -116,6 +127,10 @@ impl Model {
             limit: vec![None; topology.servers.len()],
             closed: vec![None; topology.servers.len()],
             buckets: vec![(limits.tuning.burst, false); topology.servers.len()],
+            held: vec![0; topology.servers.len()],
+            faults: vec![Vec::new(); topology.servers.len()],
+            longest_ns: 0,
+            ramp: vec![None; topology.servers.len()],
             topology,
             limits,
             now: Timestamp(0),
@@ -146,7 +161,16 @@ impl Model {
         self.copies.values().filter(|copy| copy.server == server).count() as u32
     }
 
+    /// How many of its slots are taken: by copies, and for copies that it refused or failed.
+    pub(crate) fn taken(&self, server: ServerId) -> u32 {
+        self.outstanding(server) + self.held[server.index()]
+    }
+
     pub(crate) fn gate(&self, server: ServerId) -> u32 {
+        self.limit_of(server).min(self.ramp[server.index()].unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn limit_of(&self, server: ServerId) -> u32 {
         self.limit[server.index()].unwrap_or(match (self.policy.bound(), self.policy.pulls()) {
             (Some(n), _) => n,
             (None, true) => self.slots(server),
@@ -198,11 +222,15 @@ impl Model {
         }
     }
 
-    fn eject(&mut self, server: ServerId) {
+    fn eject(&mut self, server: ServerId, why: EjectReason) {
         assert!(self.is_up(server), "ejected twice");
         let limits = self.limits;
-        let failures = self.standing[server.index()].failures;
-        assert!(limits.eject_after > 0 && failures >= limits.eject_after, "{failures} failures");
+        let Standing { failures, refusals, .. } = self.standing[server.index()];
+        let (count, least) = match why {
+            EjectReason::Refused => (refusals, limits.eject_after_refusals),
+            _ => (failures, limits.eject_after),
+        };
+        assert!(least > 0 && count >= least, "{count} of {why:?}");
         let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
         let mut better = false;
         for group in mine {
@@ -232,6 +260,7 @@ impl Model {
         standing.ended = self.now;
         assert!(!self.is_up(server), "restored twice");
         self.set_health(server, Health::Up);
+        self.begin_ramp(server);
     }
 
     pub(crate) fn serves(&self, server: ServerId, group: GroupId) -> bool {
@@ -273,24 +302,31 @@ impl Model {
                 let news = |copy: &Copy| copy.query.is_some() && !copy.stopping;
                 self.begun = self.copies.get(&copy).filter(|&copy| news(copy)).map(|_| copy);
             }
-            Event::Responded { copy, good } => {
-                if self.copies.get(&copy).is_some_and(|copy| copy.query.is_some()) {
-                    self.end_of_copy(copy, if good { Outcome::Good } else { Outcome::Bad });
+            Event::Responded { copy, outcome } => {
+                // A good head says nothing yet: the end does.
+                let asked = self.copies.get(&copy).is_some_and(|copy| copy.query.is_some());
+                if asked && !outcome.wins() {
+                    self.end_of_copy(copy, outcome);
                 }
-                self.heard(copy, good);
+                self.heard(copy, outcome.wins());
             }
             Event::Finished { copy, outcome } => {
-                let unsent = outcome == Outcome::ConnectFailed;
+                let unsent = outcome == Outcome::Failed(Fault::ConnectFailed);
                 self.end_of_copy(copy, outcome);
                 let query = self.copies.get(&copy).and_then(|copy| copy.query);
-                self.heard(copy, outcome == Outcome::Good);
+                self.heard(copy, outcome.wins());
                 if let Some(query) = query.and_then(|query| self.queries.get_mut(&query)) {
                     query.unsent = unsent;
+                    query.may_retry &= outcome != Outcome::OverLimit;
                 }
-                self.copies.remove(&copy);
+                if let Some(copy) = self.copies.remove(&copy) {
+                    self.learn(&copy, outcome);
+                }
             }
             Event::Stopped { copy } => {
-                self.copies.remove(&copy);
+                if let Some(copy) = self.copies.remove(&copy) {
+                    self.longest_ns = self.longest_ns.max(now.since(copy.started));
+                }
             }
             Event::Abandoned { query } => {
                 if self.queries.contains_key(&query) {
@@ -313,6 +349,7 @@ impl Model {
                 self.closed[server.index()] = Some(until).filter(|&until| until > now);
                 self.open_paced(server.index()..server.index() + 1);
             }
+            Event::RetryAfter { server, ns } => self.pause(server, ns),
             Event::Tick => {
                 let closed = self.closed.iter_mut();
                 closed.for_each(|until| *until = until.filter(|&until| until > now));
@@ -368,10 +405,11 @@ impl Model {
         let standing = &mut self.standing[state.server.index()];
         match outcome {
             _ if state.failed => {}
-            Outcome::Good => standing.good = true,
-            Outcome::Local => {}
+            Outcome::Good | Outcome::Request => standing.good = true,
+            Outcome::Local | Outcome::OverLimit => {}
             // Not all of them count: those of a request that fails everywhere do not.
-            _ => standing.failures += 1,
+            Outcome::Refused => standing.refusals += 1,
+            Outcome::Failed(_) => standing.failures += 1,
         }
     }
 
@@ -400,7 +438,7 @@ impl Model {
         late.sort_unstable();
         for (_, _, copy) in late {
             if self.copies[&copy].query.is_some() {
-                self.end_of_copy(copy, Outcome::Reset);
+                self.end_of_copy(copy, Outcome::Failed(Fault::Reset));
             }
             self.copy_failed(copy);
         }
@@ -423,7 +461,7 @@ impl Model {
             return;
         }
         assert_ne!(self.limits.cancel_timeout_ns, NEVER_NS, "silent for how long?");
-        self.end_of_copy(copy, Outcome::Reset);
+        self.end_of_copy(copy, Outcome::Failed(Fault::Reset));
         let state = &self.copies[&copy];
         assert!(state.stopping || state.query.is_none(), "somebody waits for it");
         self.copy_failed(copy);
@@ -470,7 +508,7 @@ impl Model {
             Action::Fail { query, why, copy } => self.fail(query, why, copy),
             Action::Shed { query, why } => self.shed(query, why),
             Action::Lose { copy } => self.check_lost(copy),
-            Action::Eject { server, .. } => self.eject(server),
+            Action::Eject { server, why } => self.eject(server, why),
             Action::Restore { server } => self.restore(server),
             Action::Probe { server } => {
                 assert!(
@@ -510,7 +548,7 @@ impl Model {
         assert!(self.is_open(server), "nothing goes to a server that is closed");
         assert!(self.serves(server, state.group), "a server of the query's group");
         let open = self.closed[server.index()].is_none();
-        assert!(open && self.outstanding(server) < self.gate(server), "the gate holds");
+        assert!(open && self.taken(server) < self.gate(server), "the gate holds");
         assert!(self.attached(query).all(|(_, c)| c.server != server), "copies on two servers");
         let copies = self.attached(query).count();
         match role {

@@ -51,7 +51,7 @@ impl Model {
         if self.is_laedge() {
             assert_eq!(self.waiting(group), [], "a duplicate starts while a query waits");
             let slots = self.slots(server);
-            assert!(self.outstanding(server) < slots, "LÆDGE duplicates in idle slots only");
+            assert!(self.taken(server) < slots, "LÆDGE duplicates in idle slots only");
         }
         self.check_room(server);
     }
@@ -66,7 +66,7 @@ impl Model {
 
     /// Only suspects overtake, and not two in a row.
     fn check_rescue(&self, query: QueryId, server: ServerId, why: StartReason) {
-        let idle = self.outstanding(server) < self.slots(server);
+        let idle = self.taken(server) < self.slots(server);
         if why == StartReason::Rescue {
             assert!(idle || self.limits.cancel, "it waits where nobody can call it back");
             let begun = self.attached(query).map(|(_, copy)| copy.begun.expect("it has an age"));
@@ -221,8 +221,12 @@ impl Model {
 
     fn check_server(&self, core: &Core, server: ServerId) {
         let view = core.server(server);
-        let held = self.outstanding(server);
-        assert_eq!(view.outstanding, held, "{server:?} holds what was started and has not ended");
+        let outstanding = self.outstanding(server);
+        assert_eq!(
+            view.outstanding, outstanding,
+            "{server:?} holds what started and has not ended"
+        );
+        assert_eq!(view.limit, self.gate(server), "the gate of {server:?}");
         assert_eq!(view.up, self.is_up(server));
         if !self.is_open(server) {
             return;
@@ -237,7 +241,7 @@ impl Model {
         let slots = self.slots(server);
         // What the budget refused is not tried again as soon as there is a token.
         let unlimited = self.limits.hedge_budget >= 1.0;
-        if self.is_laedge() && unlimited && has_room && held < slots {
+        if self.is_laedge() && unlimited && has_room && self.taken(server) < slots {
             for (&id, query) in &self.queries {
                 assert!(!self.wants_copy(server, id, query), "{server:?} idles beside {id:?}");
             }
@@ -254,7 +258,7 @@ impl Model {
     /// queue, is least loaded.
     fn load(&self, server: ServerId) -> i64 {
         let slots = i64::from(self.slots(server));
-        i64::from(self.outstanding(server) - self.light(server)) - slots
+        i64::from(self.taken(server) - self.light(server)) - slots
     }
 
     /// A query is sent again: to the server that the balance prefers?

@@ -49,6 +49,7 @@ impl World {
         self.model.earn(self.cell.core(), Timestamp(now));
         self.model.event(Timestamp(now), &event);
         self.actions = self.cell.handle(Timestamp(now), &event).to_vec();
+        self.model.hold(self.cell.core(), &event);
         for action in &self.actions {
             self.model.action(action);
             if let Action::Answer { query, .. }
@@ -71,6 +72,7 @@ impl World {
         if matches!(event, Event::Tick) {
             // A query that starts now may want to be looked at again at once.
             let again = self.cell.handle(Timestamp(now), &Event::Tick).to_vec();
+            self.model.hold(self.cell.core(), &event);
             again.iter().for_each(|action| self.model.action(action));
             self.actions.extend(again);
             assert!(self.cell.next_deadline().0 > now, "what is due is done");
@@ -175,9 +177,10 @@ impl World {
         let paced = self.model.policy.rate().is_some();
         loop {
             let Some((&copy, state)) = self.model.copies.iter().next() else {
-                // Servers that have spent their rate open in time.
+                // Servers that have spent their rate open in time, and slots that are held are free.
                 let Timestamp(next) = self.cell.next_deadline();
-                if !paced || next == u64::MAX {
+                let holds = self.model.held.iter().any(|&held| held > 0);
+                if !(paced || holds) || next == u64::MAX {
                     break;
                 }
                 now = now.max(next);

@@ -106,7 +106,7 @@ impl World<'_> {
                 cell.handle(now, &kernel::Event::Feedback { copy, feedback });
                 outcome = Outcome::Good;
             } else if frame.refused {
-                outcome = Outcome::Bad;
+                outcome = Outcome::Refused;
             }
         }
         cell.handle(now, &kernel::Event::Finished { copy, outcome });

@@ -1,0 +1,100 @@
+//! What a service takes from its replicas: bounds on connections and responses, and what a response is worth.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use curtail_http1::{HEAD_BYTES_MAX, HEADERS_MAX, Limits};
+use curtail_kernel::{Fault, Outcome, OutcomeTable};
+use curtail_runtime::http::Settings;
+
+use super::check::key;
+use super::raw;
+use super::report::Report;
+use super::values::{Given, Statuses};
+
+/// Bounds on the head of a message, with those that the parser has.
+pub(super) const HEAD: (std::ops::RangeInclusive<usize>, &str) =
+    (256..=HEAD_BYTES_MAX, "256B to 16MiB");
+pub(super) const HEADERS: std::ops::RangeInclusive<u32> = 1..=HEADERS_MAX as u32;
+
+/// Resolves the bounds on what replicas send, and on connections to them.
+pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report<'_>) -> Settings {
+    let default = Settings::default();
+    let Limits { head_bytes, headers, .. } = default.limits;
+    let headers = key!(count, report, raw.max_response_headers, HEADERS, headers as u32);
+    Settings {
+        limits: Limits {
+            head_bytes: key!(size, report, raw.max_response_header_bytes, HEAD, head_bytes),
+            headers: headers as usize,
+            ..default.limits
+        },
+        connect_timeout: key!(duration, report, raw.connect_timeout, default.connect_timeout),
+        idle: key!(count, report, raw.idle_connections, 0..=65_535, default.idle as u32) as usize,
+        idle_timeout: key!(duration, report, raw.idle_timeout, default.idle_timeout),
+        read_timeout: cancel,
+        unwanted_timeout: cancel,
+        ..default
+    }
+}
+
+/// Resolves what responses are worth: the default table with the statuses that the file names.
+pub(super) fn outcomes(raw: &raw::Service, report: &mut Report<'_>) -> OutcomeTable {
+    let mut table = OutcomeTable::default();
+    let Some(given) = raw.outcome.as_ref().map(Given::get) else { return table };
+    let mut named: BTreeMap<u16, &str> = BTreeMap::new();
+    for (key, list, outcome) in [
+        ("good", &given.good, Outcome::Good),
+        ("request", &given.request, Outcome::Request),
+        ("refused", &given.refused, Outcome::Refused),
+        ("failed", &given.failed, Outcome::Failed(Fault::Status)),
+    ] {
+        for statuses in list.iter().flatten() {
+            let Statuses(range) = statuses.get();
+            let twice = range.clone().find_map(|status| Some((status, *named.get(&status)?)));
+            if let Some((status, other)) = twice.filter(|(_, other)| *other != key) {
+                let wrong = format!("outcome.{key} has {status}, which outcome.{other} has, too");
+                report.error(&statuses.span(), &wrong, "leave it in one of them");
+            }
+            named.extend(range.clone().map(|status| (status, key)));
+            table.set(range.clone(), outcome);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use curtail_kernel::{Fault, Outcome};
+
+    use crate::config::parse;
+
+    #[test]
+    fn a_file_changes_what_statuses_are_worth_and_the_others_keep_their_outcome() {
+        let text = r#"
+            [[service]]
+            name = "a"
+            policy = "random"
+            outcome = { good = [404], refused = ["520-529", 403], failed = ["3xx"], request = [503] }
+            [[service.shard]]
+            name = "0"
+            replicas = ["127.0.0.1:9001"]
+        "#;
+        let config = parse("test", text).unwrap_or_else(|errors| panic!("{errors}"));
+        let status = |status| config.services[0].outcomes.status(status);
+        let failed = Outcome::Failed(Fault::Status);
+        for (code, outcome) in [
+            (404, Outcome::Good),
+            (403, Outcome::Refused),
+            (520, Outcome::Refused),
+            (529, Outcome::Refused),
+            (519, failed),
+            (302, failed),
+            (503, Outcome::Request),
+            (429, Outcome::Refused),
+            (400, Outcome::Request),
+            (200, Outcome::Good),
+        ] {
+            assert_eq!(status(code), outcome, "{code}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a response is worth: refusals, broken ends and limits of this side, before real sockets.
+
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::harness::{Backend, HELLO, Proxy, Seen, Step, eventually, say};
+
+const BUSY: &str = "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 4\r\n\r\nbusy";
+const PAUSE: &str = "HTTP/1.1 503 Busy\r\nretry-after: 30\r\ncontent-length: 4\r\n\r\nbusy";
+
+async fn copies(proxy: &Proxy, outcome: &str) -> f64 {
+    proxy.metric("curtail_copies_ended_total", &[("outcome", outcome)]).await
+}
+
+#[tokio::test]
+async fn a_replica_that_refuses_at_once_draws_no_traffic_and_no_client_sees_it() {
+    for policy in ["least-outstanding", "peak-ewma", "least-response-time", "c3", "rescue"] {
+        let [bad, good] = [Backend::says(BUSY).await, Backend::says(HELLO).await];
+        let lines = format!("policy = \"{policy}\"\nretry_budget = 1.0");
+        let proxy = Proxy::serving(&lines, &[&bad, &good]).await;
+        for _ in 0..200 {
+            assert_eq!(proxy.get("/").await.text(), "hello", "{policy}");
+        }
+        let refused = bad.seen().len();
+        assert!(refused <= 100, "{policy}: {refused} of 200");
+        assert!(copies(&proxy, "refused").await > 0.5, "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_decides_what_a_status_is_worth() {
+    let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\nnone";
+    for (line, from_both) in [
+        ("", false),
+        ("outcome = { refused = [404] }", true),
+        ("outcome = { failed = [\"4xx\"] }", true),
+    ] {
+        let replicas = [Backend::says(missing).await, Backend::says(missing).await];
+        let proxy = Proxy::serving(line, &[&replicas[0], &replicas[1]]).await;
+        let response = proxy.get("/").await;
+        assert_eq!((response.status, response.text()), (404, "none".into()), "{line}");
+        let seen: Vec<usize> = replicas.iter().map(|replica| replica.seen().len()).collect();
+        assert_eq!(seen.iter().sum::<usize>() == 2, from_both, "{line}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_asks_for_a_pause_gets_one_and_no_longer_than_the_limit() {
+    let [busy, good] = [Backend::says(PAUSE).await, Backend::says(HELLO).await];
+    let lines = "policy = \"round-robin\"\nmax_retry_after = \"300ms\"\nretry_budget = 1.0";
+    let proxy = Proxy::serving(lines, &[&busy, &good]).await;
+    let begun = tokio::time::Instant::now();
+    for _ in 0..50 {
+        assert_eq!(proxy.get("/").await.text(), "hello");
+    }
+    // Twice only if the machine stood still for that long.
+    let most = 1 + begun.elapsed().as_millis() as usize / 300;
+    assert!((1..=most).contains(&busy.seen().len()), "{} requests", busy.seen().len());
+    eventually("the pause to end", async || {
+        proxy.get("/").await;
+        busy.seen().len() > most
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replica_that_breaks_off_inside_of_its_bodies_is_ejected() {
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    for end in [vec![Step::Close], vec![say("zz\r\n"), Step::Close]] {
+        let broken = move |_: &Seen| [vec![say(head)], end.clone()].concat();
+        let [bad, good] = [Backend::new(broken).await, Backend::says(HELLO).await];
+        let lines = "policy = \"round-robin\"";
+        let proxy = Proxy::serving(lines, &[&bad, &good]).await;
+        for _ in 0..40 {
+            proxy.get("/").await;
+        }
+        eventually("an ejection", async || {
+            proxy.metric("curtail_ejections_total", &[]).await > 0.5
+        })
+        .await;
+    }
+}
+
+/// What a replica sends, the cause in the metrics, and words of the response to the client.
+fn causes() -> Vec<(String, &'static str, &'static str)> {
+    let ok = "HTTP/1.1 200 OK\r\n";
+    let field = |n| format!("x-{n}: y\r\n");
+    vec![
+        ("SSH-2.0-OpenSSH_9.2\r\n\r\n".into(), "not_http", "not HTTP/1"),
+        ("HTTP/1.1 999 What\r\n\r\n".into(), "status", "status"),
+        (format!("{ok}bad name: y\r\n\r\n"), "malformed", "malformed"),
+        (format!("{ok}content-length: 5\r\ncontent-length: 6\r\n\r\nhello"), "framing", "length"),
+        (format!("{ok}x: {}\r\n\r\n", "y".repeat(600)), "head_too_large", "limit of the proxy"),
+        (format!("{ok}{}\r\n", (0..20).map(field).collect::<String>()), "head_too_large", "limit"),
+        (format!("{ok}content-length: 9\r\n\r\nhello"), "incomplete", "inside of its response"),
+        (String::new(), "reset", "before it responded"),
+    ]
+}
+
+#[tokio::test]
+async fn the_reason_reaches_the_log_the_metrics_and_the_client() {
+    for (text, cause, words) in causes() {
+        let lines = Lines::default();
+        let _guard = tracing::subscriber::set_default(lines.clone());
+        let replica = Backend::new(move |_| vec![say(&text), Step::Close]).await;
+        let limits = "max_response_header_bytes = \"512B\"\nmax_response_headers = 10";
+        let proxy = Proxy::serving(limits, &[&replica]).await;
+        for _ in 0..5 {
+            let response = proxy.get("/").await;
+            assert_eq!(response.status, 502, "{cause}");
+            assert!(response.text().contains(words), "{cause}: {}", response.text());
+            let address = replica.address.to_string();
+            assert!(!response.text().contains(&address), "no address: {}", response.text());
+        }
+        let counted = proxy.metric("curtail_copy_failures_total", &[("cause", cause)]).await;
+        assert!(counted > 4.5, "{cause}: {counted}");
+        let said = lines.of("no response from a replica");
+        let address = replica.address.to_string();
+        assert!((1..5).contains(&said.len()), "bounded in rate: {said:?}");
+        assert!(said[0].contains(&address) && said[0].contains("service"), "{cause}: {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_over_a_limit_of_the_proxy_is_asked_for_once_and_blames_no_replica() {
+    let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\ncontent-length: 0\r\n\r\n", "y".repeat(600));
+    let replicas = [Backend::says(&long).await, Backend::says(&long).await];
+    let lines = "max_response_header_bytes = \"512B\"";
+    let proxy = Proxy::serving(lines, &[&replicas[0], &replicas[1]]).await;
+    for requests in 1..=20 {
+        assert_eq!(proxy.get("/").await.status, 502);
+        let seen: usize = replicas.iter().map(|replica| replica.seen().len()).sum();
+        assert_eq!(seen, requests, "not sent again");
+    }
+    assert!(copies(&proxy, "over_limit").await > 19.5);
+    assert!(proxy.metric("curtail_ejections_total", &[]).await < 0.5);
+}
+
+#[tokio::test]
+async fn refused_requests_are_logged_within_bounds() {
+    let lines = Lines::default();
+    let _guard = tracing::subscriber::set_default(lines.clone());
+    let replica = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("", &[&replica]).await;
+    for _ in 0..5 {
+        let mut client = proxy.client().await;
+        client.send("GET / HTTP/1.1\r\nhost: x\r\nbad name: y\r\n\r\n").await;
+        assert_eq!(client.response().await.status, 400);
+    }
+    let said = lines.of("request refused");
+    assert!((1..5).contains(&said.len()), "{said:?}");
+    assert!(said[0].contains("malformed"), "{said:?}");
+}
+
+/// The warnings of this thread, each with its fields.
+#[derive(Clone, Debug, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Lines {
+    fn of(&self, message: &str) -> Vec<String> {
+        let lines = self.0.lock().expect("no panic under it");
+        lines.iter().filter(|line| line.contains(message)).cloned().collect()
+    }
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0 += &format!("{}={value:?} ", field.name());
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().expect("no panic under it").push(text.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}

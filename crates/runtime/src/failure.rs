@@ -1,0 +1,222 @@
+//! Why a copy has no response: the reason, what it is worth to the kernel, and what a client may read of it.
+
+use std::io;
+use std::time::Duration;
+
+use curtail_http1::client::ClientError;
+use curtail_http1::{BadResponse, BodyError};
+use curtail_kernel::{Fault, Outcome};
+
+/// Why a server gave no response. Its text is for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// There was no connection, so nothing of the request was sent.
+    #[error("no connection: {0}")]
+    ConnectFailed(io::ErrorKind),
+    /// There was no connection in time.
+    #[error("no connection within {0:?}")]
+    ConnectTimeout(Duration),
+    /// The connection ended before the response began.
+    #[error("the connection closed before the response")]
+    Reset,
+    /// The connection ended inside of the response.
+    #[error("the connection closed inside of the response")]
+    Incomplete,
+    /// The connection broke in another way.
+    #[error("the connection broke: {0}")]
+    Io(io::ErrorKind),
+    /// No byte of the body came for this long.
+    #[error("no byte of the body came for {0:?}")]
+    Stalled(Duration),
+    /// What came is no response, or one over a limit of this side.
+    #[error("{0}")]
+    BadResponse(BadResponse),
+    /// The body is longer than this side takes, in bytes.
+    #[error("the body of the response is longer than {0} bytes")]
+    BodyTooLarge(usize),
+    /// This side has no descriptor, port or buffer left.
+    #[error("no descriptor, port or buffer is left on this side: {0}")]
+    Resources(io::ErrorKind),
+    /// Its result was of no use to this side any more.
+    #[error("given up")]
+    GivenUp,
+    /// The transport has a bug.
+    #[error("the transport panicked")]
+    Panicked,
+}
+
+impl Failure {
+    /// What it is worth to the kernel.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::ConnectFailed(_) | Self::ConnectTimeout(_) => {
+                Outcome::Failed(Fault::ConnectFailed)
+            }
+            Self::Reset | Self::Incomplete | Self::Io(_) | Self::Stalled(_) => {
+                Outcome::Failed(Fault::Reset)
+            }
+            Self::BodyTooLarge(_) => Outcome::OverLimit,
+            Self::BadResponse(why) if why.is_over_a_limit() => Outcome::OverLimit,
+            Self::BadResponse(_) | Self::Panicked => Outcome::Failed(Fault::Malformed),
+            Self::Resources(_) | Self::GivenUp => Outcome::Local,
+        }
+    }
+
+    /// Its kind in one word, for labels of metrics.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::ConnectFailed(_) => Cause::ConnectFailed,
+            Self::ConnectTimeout(_) => Cause::ConnectTimeout,
+            Self::Reset | Self::Io(_) => Cause::Reset,
+            Self::Incomplete => Cause::Incomplete,
+            Self::Stalled(_) => Cause::Stalled,
+            Self::BodyTooLarge(_) => Cause::BodyTooLarge,
+            Self::BadResponse(why) => Cause::of(why),
+            Self::Resources(_) | Self::GivenUp | Self::Panicked => Cause::Local,
+        }
+    }
+}
+
+/// The kinds of failures. The text is for clients: it names no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// No connection was accepted.
+    #[error("the replica accepts no connections")]
+    ConnectFailed,
+    /// No connection was accepted in time.
+    #[error("the replica accepted no connection in time")]
+    ConnectTimeout,
+    /// The connection ended before the response.
+    #[error("the replica closed the connection before it responded")]
+    Reset,
+    /// The connection ended inside of the response.
+    #[error("the replica closed the connection inside of its response")]
+    Incomplete,
+    /// The response stopped to come.
+    #[error("the replica stopped inside of its response")]
+    Stalled,
+    /// No HTTP/1 at all.
+    #[error("the replica's response is not HTTP/1")]
+    NotHttp,
+    /// HTTP/1 with an error in its head.
+    #[error("the head of the replica's response is malformed")]
+    Malformed,
+    /// A status or an upgrade that was not asked for.
+    #[error("the status of the replica's response is none that a proxy can relay")]
+    Status,
+    /// Its length is contradictory or unknown.
+    #[error("the length of the replica's response cannot be trusted")]
+    Framing,
+    /// The chunked coding is broken.
+    #[error("the chunked body of the replica's response is malformed")]
+    Chunks,
+    /// The head is over a limit.
+    #[error("the head of the replica's response is over a limit of the proxy")]
+    HeadTooLarge,
+    /// The body, or its framing, is over a limit.
+    #[error("the body of the replica's response is over a limit of the proxy")]
+    BodyTooLarge,
+    /// A response by which the server refused or failed; of probes.
+    #[error("the replica failed")]
+    BadStatus,
+    /// No response in time; of probes.
+    #[error("the replica did not respond in time")]
+    Silent,
+    /// It ended on this side.
+    #[error("the proxy could not send the request to a replica")]
+    Local,
+}
+
+impl Cause {
+    fn of(why: &BadResponse) -> Self {
+        use BodyError::{ExtensionsTooLong, LineTooLong, TrailersTooLong};
+        match why {
+            BadResponse::NotHttp => Self::NotHttp,
+            BadResponse::Malformed(_) => Self::Malformed,
+            BadResponse::Status(_) | BadResponse::Upgrade => Self::Status,
+            BadResponse::Framing(_) => Self::Framing,
+            BadResponse::HeadTooLarge(_)
+            | BadResponse::TooManyHeaders(_)
+            | BadResponse::TooManyInterim(_) => Self::HeadTooLarge,
+            BadResponse::Body(LineTooLong(_) | ExtensionsTooLong(_) | TrailersTooLong(_)) => {
+                Self::BodyTooLarge
+            }
+            BadResponse::Body(_) => Self::Chunks,
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::TooLarge(bytes) => Self::BodyTooLarge(bytes),
+            ClientError::Parse(response) => Self::BadResponse(response),
+            ClientError::Unsent => Self::ConnectFailed(io::ErrorKind::NotConnected),
+            ClientError::Closed | ClientError::NotReusable => Self::Reset,
+            ClientError::IncompleteMessage => Self::Incomplete,
+            ClientError::Io(error) => Self::Io(error.kind()),
+        }
+    }
+}
+
+/// Why there is no connection.
+impl From<&io::Error> for Failure {
+    fn from(error: &io::Error) -> Self {
+        use io::ErrorKind::{AddrInUse, AddrNotAvailable, OutOfMemory};
+        /// No descriptors, in the system or the process; no buffers, on Linux and on BSDs.
+        const SCARCE: [i32; 4] = [23, 24, 105, 55];
+        match error.kind() {
+            // No port left.
+            kind @ (AddrInUse | AddrNotAvailable | OutOfMemory) => Self::Resources(kind),
+            kind if error.raw_os_error().is_some_and(|code| SCARCE.contains(&code)) => {
+                Self::Resources(kind)
+            }
+            kind => Self::ConnectFailed(kind),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_connection_nothing_was_sent() {
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable, PermissionDenied, TimedOut};
+        for kind in [ConnectionRefused, HostUnreachable, PermissionDenied, TimedOut] {
+            assert_eq!(Failure::from(&kind.into()), Failure::ConnectFailed(kind));
+        }
+        let no_port = Failure::from(&io::ErrorKind::AddrNotAvailable.into());
+        assert_eq!(no_port.outcome(), Outcome::Local);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_lack_of_descriptors_is_our_own() {
+        const EMFILE: i32 = 24;
+        let failure = Failure::from(&io::Error::from_raw_os_error(EMFILE));
+        assert_eq!(failure.outcome(), Outcome::Local);
+    }
+
+    #[test]
+    fn a_limit_of_this_side_is_no_fault_of_the_server() {
+        for failure in [
+            Failure::BodyTooLarge(1),
+            Failure::BadResponse(BadResponse::HeadTooLarge(1)),
+            Failure::BadResponse(BadResponse::TooManyHeaders(1)),
+            Failure::BadResponse(BadResponse::TooManyInterim(1)),
+            Failure::BadResponse(BadResponse::Body(BodyError::LineTooLong(1))),
+            Failure::BadResponse(BadResponse::Body(BodyError::TrailersTooLong(1))),
+        ] {
+            assert_eq!(failure.outcome(), Outcome::OverLimit, "{failure}");
+            assert!(
+                matches!(failure.cause(), Cause::HeadTooLarge | Cause::BodyTooLarge),
+                "{failure}"
+            );
+        }
+        let framing = Failure::BadResponse(BadResponse::NotHttp);
+        assert_eq!(framing.outcome(), Outcome::Failed(Fault::Malformed));
+    }
+}

@@ -1,0 +1,61 @@
+//! `Retry-After` of a response with which a server refuses work (RFC 9110 §10.2.3).
+//!
+//! Only that of 503 is about the server. With 429 it is about the client that sent too much (RFC 6585 §4): to close the
+//! server for it would let one client close it for all others. The field goes to the client in both cases.
+
+use std::time::Duration;
+
+use curtail_http1::ResponseHead;
+
+const SERVICE_UNAVAILABLE: u16 = 503;
+
+/// How long the server wants no requests. None where it does not say, or gives a date.
+pub(super) fn of(head: &ResponseHead) -> Option<Duration> {
+    if head.status() != SERVICE_UNAVAILABLE {
+        return None;
+    }
+    seconds(head.header("retry-after")?)
+}
+
+/// `delay-seconds`: a number that is too large counts as the largest.
+fn seconds(value: &[u8]) -> Option<Duration> {
+    let digits = value.trim_ascii();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    Some(Duration::from_secs(digits.iter().fold(0, add)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn seconds_are_read_and_dates_are_not() {
+        for (value, read) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120)),
+            ("99999999999999999999999", Some(u64::MAX)),
+            ("", None),
+            ("-1", None),
+            ("1.5", None),
+            ("Fri, 31 Dec 1999 23:59:59 GMT", None),
+        ] {
+            assert_eq!(seconds(value.as_bytes()), read.map(Duration::from_secs), "{value:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_number_of_seconds_or_none(value: Vec<u8>) {
+            let is_number = std::str::from_utf8(&value).is_ok_and(|text| {
+                let text = text.trim_ascii();
+                !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+            });
+            prop_assert_eq!(seconds(&value).is_some(), is_number);
+        }
+    }
+}
