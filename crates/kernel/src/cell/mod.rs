@@ -8,6 +8,7 @@ mod dispatch;
 mod ends;
 mod gate;
 mod health;
+mod holds;
 mod hot;
 mod ramp;
 mod servers;

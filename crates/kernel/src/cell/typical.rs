@@ -8,56 +8,9 @@
 //! Settled: a server that has never sent a good response is taken for typical of its peers. Cost: O(1) per good end;
 //! O(log holds) per failure, and O(servers of its groups) where the server has no good response yet.
 
-use alloc::vec::Vec;
-
 use super::core::Core;
-use crate::heap::Heaps;
 use crate::id::ServerId;
 use crate::time::Timestamp;
-
-/// A good response moves the average by 1/8 of the difference.
-const WEIGHT_SHIFT: u32 = 3;
-
-/// The average after one more good response that took so many ns; 0 before the first.
-#[inline(always)]
-pub(super) fn sample(typical_ns: u64, took_ns: u64) -> u64 {
-    match typical_ns {
-        0 => took_ns,
-        typical => {
-            typical.wrapping_add_signed((took_ns.wrapping_sub(typical) as i64) >> WEIGHT_SHIFT)
-        }
-    }
-}
-
-/// The slots that are held, each by its number.
-#[derive(Clone, Debug)]
-pub(crate) struct Holds {
-    servers: Vec<ServerId>,
-    free: Vec<u32>,
-    /// When each is free.
-    pub(super) until: Heaps<Timestamp>,
-}
-
-impl Holds {
-    pub(super) fn new() -> Self {
-        Self { servers: Vec::new(), free: Vec::new(), until: Heaps::new(1) }
-    }
-
-    fn add(&mut self, server: ServerId, until: Timestamp) {
-        let hold = self.free.pop().unwrap_or_else(|| {
-            self.servers.push(server);
-            self.servers.len() as u32 - 1
-        });
-        self.servers[hold as usize] = server;
-        self.until.insert(0, until, hold);
-    }
-
-    fn remove(&mut self, hold: u32) -> ServerId {
-        self.until.remove(0, hold);
-        self.free.push(hold);
-        self.servers[hold as usize]
-    }
-}
 
 impl Core {
     /// What a good response of a server takes, in ns: an average of those of late, or that of its peers before the
@@ -106,28 +59,11 @@ impl Core {
         if self.servers[server.index()].held == 0 {
             return;
         }
-        for hold in 0..self.holds.servers.len() as u32 {
-            if self.holds.servers[hold as usize] == server && self.holds.until.contains(hold) {
-                self.holds.remove(hold);
-                self.servers[server.index()].end_hold();
-            }
+        while let Some(hold) = self.holds.any_of(server) {
+            self.holds.remove(hold);
+            self.servers[server.index()].end_hold();
         }
         self.sort(server);
         self.freed.push(server);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::sample;
-
-    #[test]
-    fn the_average_begins_with_the_first_response_and_follows_those_that_come() {
-        assert_eq!(sample(0, 800), 800);
-        assert_eq!(sample(800, 1_600), 900);
-        assert_eq!(sample(800, 0), 700);
-        let long = (0..100).fold(10, |typical, _| sample(typical, 1_000_000));
-        assert!((999_000..=1_000_000).contains(&long), "{long}");
-        assert_eq!(sample(u64::MAX / 2, u64::MAX / 2), u64::MAX / 2);
     }
 }

@@ -24,6 +24,8 @@ struct Bad {
     head: Option<Outcome>,
     end: Outcome,
     after_ns: u64,
+    /// With one copy in this many.
+    one_in: u32,
 }
 
 /// What becomes of the queries.
@@ -32,6 +34,7 @@ struct Seen {
     copies: u32,
     on_bad: u32,
     failed: u32,
+    ejections: u32,
 }
 
 /// Servers that work for an exponential time, without a queue of their own, and a bad one.
@@ -60,7 +63,11 @@ impl World {
         self.at(now, Event::Started { copy });
         if server == BAD {
             self.seen.on_bad += 1;
-            let Bad { head, end, after_ns } = self.bad;
+            let Bad { head, end, after_ns, one_in } = self.bad;
+            if self.seen.on_bad % one_in != 0 {
+                let took = exponential(&mut self.rng, 10 * MS);
+                return self.at(now + took, Event::Finished { copy, outcome: Outcome::Good });
+            }
             if let Some(outcome) = head {
                 self.at(now + after_ns / 2, Event::Responded { copy, outcome });
             }
@@ -82,6 +89,7 @@ impl World {
                     self.at(now + US, Event::Probed(Probed { server, in_flight, latency_ns }));
                 }
                 Action::Eject { server, .. } => {
+                    self.seen.ejections += 1;
                     self.at(now + 250 * MS, Event::ServerUp { server });
                 }
                 Action::Answer { .. } | Action::Lose { .. } | Action::Restore { .. } => {}
@@ -134,7 +142,7 @@ fn limits(eject_after_refusals: u32) -> Limits {
     Limits { cancel: true, eject_after: 0, eject_after_refusals, ..Limits::default() }
 }
 
-const REFUSES: Bad = Bad { head: None, end: Outcome::Refused, after_ns: 100 * US };
+const REFUSES: Bad = Bad { head: None, end: Outcome::Refused, after_ns: 100 * US, one_in: 1 };
 
 /// Its share of the copies, at most, with what chance may add.
 fn fair(copies: u32) -> f64 {
@@ -160,7 +168,9 @@ fn a_server_that_refuses_everything_is_ejected_and_one_that_refuses_some_is_not(
     for policy in ["round-robin", "least-outstanding", "c3", "peak-ewma", "laedge"].map(named) {
         let seen = World::run(policy, REFUSES, limits(20));
         assert!(seen.on_bad < seen.copies / 10, "{policy}: {seen:?}");
-        assert!(seen.failed < QUERIES / 100, "{policy}: {seen:?}");
+        assert!(seen.failed < QUERIES / 100 && seen.ejections > 0, "{policy}: {seen:?}");
+        let seen = World::run(policy, Bad { one_in: 2, ..REFUSES }, limits(20));
+        assert_eq!(seen.ejections, 0, "{policy}: {seen:?}");
     }
 }
 
@@ -168,7 +178,7 @@ fn a_server_that_refuses_everything_is_ejected_and_one_that_refuses_some_is_not(
 fn a_server_that_breaks_off_inside_of_its_responses_is_not_preferred_and_is_ejected() {
     let head = Some(Outcome::Good);
     for end in [Fault::Reset, Fault::Malformed].map(Outcome::Failed) {
-        let breaks = Bad { head, end, after_ns: 200 * US };
+        let breaks = Bad { head, end, after_ns: 200 * US, one_in: 1 };
         for policy in policies() {
             let seen = World::run(policy, breaks, limits(0));
             assert!(f64::from(seen.on_bad) <= fair(seen.copies), "{policy}: {seen:?}");

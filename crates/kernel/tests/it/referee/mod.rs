@@ -2,9 +2,11 @@
 //! contract. It knows nothing of how the kernel keeps its books.
 
 mod gates;
+mod health;
 mod model;
 mod promises;
 mod world;
 
-pub(crate) use model::{Copy, Health, Model, Query};
+pub(crate) use health::Health;
+pub(crate) use model::{Copy, Model, Query};
 pub(crate) use world::{World, named};

@@ -4,36 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{
-    Action, Arrive, CopyId, Core, EjectReason, Event, FailReason, Fault, GroupId, HedgeSpec,
-    Limits, NEVER_NS, Outcome, Policy, QueryId, Role, ServerId, ShedReason, StartReason,
-    StopReason, Timestamp, Topology,
+    Action, Arrive, CopyId, Core, Event, FailReason, Fault, GroupId, HedgeSpec, Limits, NEVER_NS,
+    Outcome, Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp,
+    Topology,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Health {
-    Up,
-    Ejected,
-    Unhealthy,
-    Unreachable,
-    Draining,
-    Down,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Standing {
-    /// Failed copies, whatever they say about the server. A failure may count late, when another
-    /// server has responded, and so after good responses of this one.
-    failures: u32,
-    /// Refused copies, in the same way.
-    refusals: u32,
-    /// It has given a good response since its health changed.
-    good: bool,
-    /// Ejections in a row, when the present one may end, and when the last one did.
-    ejections: u32,
-    pub until: Timestamp,
-    ended: Timestamp,
-    probed: bool,
-}
+use super::health::{Health, Standing};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
@@ -61,7 +37,7 @@ pub(crate) struct Copy {
     pub why: StartReason,
     pub stopping: bool,
     /// It has failed: whatever comes of it says no more.
-    failed: bool,
+    pub(super) failed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -215,54 +191,6 @@ impl Model {
         !baseline && self.limits.hedge_budget < 1.0 && self.hedges < 1.0
     }
 
-    fn set_health(&mut self, server: ServerId, health: Health) {
-        if std::mem::replace(&mut self.up[server.index()], health) != health {
-            let standing = &mut self.standing[server.index()];
-            standing.good = false;
-        }
-    }
-
-    fn eject(&mut self, server: ServerId, why: EjectReason) {
-        assert!(self.is_up(server), "ejected twice");
-        let limits = self.limits;
-        let Standing { failures, refusals, .. } = self.standing[server.index()];
-        let (count, least) = match why {
-            EjectReason::Refused => (refusals, limits.eject_after_refusals),
-            _ => (failures, limits.eject_after),
-        };
-        assert!(least > 0 && count >= least, "{count} of {why:?}");
-        let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
-        let mut better = false;
-        for group in mine {
-            let up = group.iter().filter(|&&other| self.is_up(other)).count() - 1;
-            let share = (1.0 - limits.max_ejected) * group.len() as f64;
-            assert!(up >= 1 && up as f64 >= share, "too few stay");
-            let good = |&&other: &&ServerId| self.is_up(other) && self.standing[other.index()].good;
-            better |= group.iter().any(|other| good(&other));
-        }
-        assert!(better, "no peer is known to be better");
-        let standing = &mut self.standing[server.index()];
-        if self.now.since(standing.ended) >= limits.ejection_max_ns {
-            standing.ejections = 0;
-        }
-        let span = limits.ejection_ns << standing.ejections.min(20);
-        standing.ejections += 1;
-        standing.until = self.now.after(span.min(limits.ejection_max_ns));
-        standing.probed = false;
-        self.set_health(server, Health::Ejected);
-    }
-
-    fn restore(&mut self, server: ServerId) {
-        let standing = &mut self.standing[server.index()];
-        assert!(standing.probed, "no probe succeeded");
-        let ejected = self.up[server.index()] == Health::Ejected;
-        assert!(!ejected || standing.until <= self.now, "the back-off is not over");
-        standing.ended = self.now;
-        assert!(!self.is_up(server), "restored twice");
-        self.set_health(server, Health::Up);
-        self.begin_ramp(server);
-    }
-
     pub(crate) fn serves(&self, server: ServerId, group: GroupId) -> bool {
         self.topology.groups[group.index()].contains(&server)
     }
@@ -396,20 +324,6 @@ impl Model {
             self.beaten.extend(others);
         } else {
             self.copy_failed(copy);
-        }
-    }
-
-    /// A copy has ended, or its response has begun: how does its server stand?
-    fn end_of_copy(&mut self, copy: CopyId, outcome: Outcome) {
-        let Some(state) = self.copies.get(&copy) else { return };
-        let standing = &mut self.standing[state.server.index()];
-        match outcome {
-            _ if state.failed => {}
-            Outcome::Good | Outcome::Request => standing.good = true,
-            Outcome::Local | Outcome::OverLimit => {}
-            // Not all of them count: those of a request that fails everywhere do not.
-            Outcome::Refused => standing.refusals += 1,
-            Outcome::Failed(_) => standing.failures += 1,
         }
     }
 

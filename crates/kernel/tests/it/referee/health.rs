@@ -1,0 +1,95 @@
+//! How servers stand, and whether ejections and returns are right.
+
+use curtail_kernel::{CopyId, EjectReason, Outcome, ServerId, Timestamp};
+
+use super::Model;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Up,
+    Ejected,
+    Unhealthy,
+    Unreachable,
+    Draining,
+    Down,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    /// Failed copies, whatever they say about the server. A failure may count late, when another
+    /// server has responded, and so after good responses of this one.
+    failures: u32,
+    /// Refused copies, in the same way.
+    refusals: u32,
+    /// It has given a good response since its health changed.
+    good: bool,
+    /// Ejections in a row, when the present one may end, and when the last one did.
+    ejections: u32,
+    pub until: Timestamp,
+    ended: Timestamp,
+    pub(super) probed: bool,
+}
+
+impl Model {
+    pub(super) fn set_health(&mut self, server: ServerId, health: Health) {
+        if std::mem::replace(&mut self.up[server.index()], health) != health {
+            let standing = &mut self.standing[server.index()];
+            standing.good = false;
+        }
+    }
+
+    pub(super) fn eject(&mut self, server: ServerId, why: EjectReason) {
+        assert!(self.is_up(server), "ejected twice");
+        let limits = self.limits;
+        let Standing { failures, refusals, .. } = self.standing[server.index()];
+        let (count, least) = match why {
+            EjectReason::Refused => (refusals, limits.eject_after_refusals),
+            _ => (failures, limits.eject_after),
+        };
+        assert!(least > 0 && count >= least, "{count} of {why:?}");
+        let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
+        let mut better = false;
+        for group in mine {
+            let up = group.iter().filter(|&&other| self.is_up(other)).count() - 1;
+            let share = (1.0 - limits.max_ejected) * group.len() as f64;
+            assert!(up >= 1 && up as f64 >= share, "too few stay");
+            let good = |&&other: &&ServerId| self.is_up(other) && self.standing[other.index()].good;
+            better |= group.iter().any(|other| good(&other));
+        }
+        assert!(better, "no peer is known to be better");
+        let standing = &mut self.standing[server.index()];
+        if self.now.since(standing.ended) >= limits.ejection_max_ns {
+            standing.ejections = 0;
+        }
+        let span = limits.ejection_ns << standing.ejections.min(20);
+        standing.ejections += 1;
+        standing.until = self.now.after(span.min(limits.ejection_max_ns));
+        standing.probed = false;
+        self.set_health(server, Health::Ejected);
+    }
+
+    pub(super) fn restore(&mut self, server: ServerId) {
+        let standing = &mut self.standing[server.index()];
+        assert!(standing.probed, "no probe succeeded");
+        let ejected = self.up[server.index()] == Health::Ejected;
+        assert!(!ejected || standing.until <= self.now, "the back-off is not over");
+        standing.ended = self.now;
+        assert!(!self.is_up(server), "restored twice");
+        self.set_health(server, Health::Up);
+        self.begin_ramp(server);
+    }
+
+    /// A copy has ended, or its response has begun: how does its server stand?
+    pub(super) fn end_of_copy(&mut self, copy: CopyId, outcome: Outcome) {
+        let Some(state) = self.copies.get(&copy) else { return };
+        let standing = &mut self.standing[state.server.index()];
+        match outcome {
+            _ if state.failed => {}
+            Outcome::Good | Outcome::Request => standing.good = true,
+            Outcome::Local | Outcome::OverLimit => {}
+            // Not all of them count: those of a request that fails everywhere do not.
+            Outcome::Refused => standing.refusals += 1,
+            Outcome::Failed(_) => standing.failures += 1,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# instructions.sh CURTAIL PROXY REQUESTS: prints instructions=N, those of PROXY (curtail or haproxy) from its start to its
+# end, while one client sends it REQUESTS requests one after the other on one connection. The difference between a longer
+# and a shorter run is free of start and end.
+set -eu
+curtail=$1 proxy=$2 requests=$3
+folder=$(mktemp -d)
+leaf=$((20000 + $$ % 20000)) port=$((leaf + 20000))
+trap 'kill $(jobs -p) 2> /dev/null || :; wait; rm -rf "$folder"' EXIT
+
+"$curtail" leaf --listen 127.0.0.1:$leaf --service-time det:1us 2> /dev/null &
+cat > "$folder/curtail.toml" << END
+[listen]
+http = "127.0.0.1:$port"
+admin = false
+[log]
+level = "error"
+[[service]]
+name = "leaves"
+policy = "psq"
+slots = 4
+health = false
+[[service.shard]]
+name = "0"
+replicas = ["127.0.0.1:$leaf"]
+END
+cat > "$folder/haproxy.cfg" << END
+global
+  nbthread 1
+defaults
+  mode http
+  http-reuse always
+  option forwardfor
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+frontend clients
+  bind 127.0.0.1:$port
+  default_backend leaves
+backend leaves
+  balance leastconn
+  server leaf0 127.0.0.1:$leaf maxconn 4
+END
+case $proxy in
+    curtail) set -- "$curtail" proxy --config "$folder/curtail.toml" ;;
+    haproxy) set -- haproxy -db -q -f "$folder/haproxy.cfg" ;;
+esac
+TOKIO_WORKER_THREADS=1 valgrind --log-file="$folder/log" --tool=callgrind --callgrind-out-file=/dev/null "$@" &
+callgrind=$!
+until curl --silent --output /dev/null "http://127.0.0.1:$port/health"; do sleep 0.2; done
+yes "http://127.0.0.1:$port/search?q=hedge" | head -n "$requests" | xargs curl --silent --output /dev/null > /dev/null
+kill -TERM $callgrind
+wait $callgrind || :
+sed -n 's/.*Collected : */instructions=/p' "$folder/log"
