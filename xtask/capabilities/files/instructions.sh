@@ -5,10 +5,24 @@
 set -eu
 curtail=$1 proxy=$2 requests=$3
 folder=$(mktemp -d)
-leaf=$((20000 + $$ % 20000)) port=$((leaf + 20000))
+backend=$((20000 + $$ % 20000)) port=$((backend + 20000))
 trap 'kill $(jobs -p) 2> /dev/null || :; wait; rm -rf "$folder"' EXIT
 
-"$curtail" leaf --listen 127.0.0.1:$leaf --service-time det:1us 2> /dev/null &
+cat > "$folder/nginx.conf" << END
+pid $folder/nginx.pid;
+daemon off;
+master_process off;
+events { worker_connections 64; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  server {
+    listen 127.0.0.1:$backend;
+    location / { return 200 "ok\\n"; }
+  }
+}
+END
+nginx -p "$folder" -e stderr -c "$folder/nginx.conf" &
 cat > "$folder/curtail.toml" << END
 [listen]
 http = "127.0.0.1:$port"
@@ -16,13 +30,13 @@ admin = false
 [log]
 level = "error"
 [[service]]
-name = "leaves"
+name = "servers"
 policy = "psq"
 slots = 4
 health = false
 [[service.shard]]
 name = "0"
-replicas = ["127.0.0.1:$leaf"]
+replicas = ["127.0.0.1:$backend"]
 END
 cat > "$folder/haproxy.cfg" << END
 global
@@ -36,10 +50,10 @@ defaults
   timeout server 60s
 frontend clients
   bind 127.0.0.1:$port
-  default_backend leaves
-backend leaves
+  default_backend servers
+backend servers
   balance leastconn
-  server leaf0 127.0.0.1:$leaf maxconn 4
+  server only 127.0.0.1:$backend maxconn 4
 END
 case $proxy in
     curtail) set -- "$curtail" proxy --config "$folder/curtail.toml" ;;
@@ -47,8 +61,8 @@ case $proxy in
 esac
 TOKIO_WORKER_THREADS=1 valgrind --log-file="$folder/log" --tool=callgrind --callgrind-out-file=/dev/null "$@" &
 callgrind=$!
-until curl --silent --output /dev/null "http://127.0.0.1:$port/health"; do sleep 0.2; done
-yes "http://127.0.0.1:$port/search?q=hedge" | head -n "$requests" | xargs curl --silent --output /dev/null > /dev/null
+until curl --silent --output /dev/null "http://127.0.0.1:$port/"; do sleep 0.2; done
+yes "http://127.0.0.1:$port/" | head -n "$requests" | xargs curl --silent --output /dev/null > /dev/null
 kill -TERM $callgrind
 wait $callgrind || :
 sed -n 's/.*Collected : */instructions=/p' "$folder/log"
