@@ -174,8 +174,10 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
     });
     let found_floor = attribution.as_ref().map(|of| (of.floor, of.gaps_from_ns));
     let causes = causes(measured, &summary);
-    let blame = attribution.as_ref().map_or(Blame::Undecided, |of| of.blame);
     let repetitions = measured.executions.repetitions();
+    let bimodal = summary.modality.bimodal;
+    let verdict = verdict(bimodal, repetitions, attribution.as_ref(), causes.as_ref());
+    let undecided = matches!(verdict.of, Verdict::Undecided { .. });
     Found {
         partial: measured.interrupted || measured.ended.is_some(),
         ended_because: measured.ended.clone(),
@@ -193,7 +195,13 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         rate_missed,
         errors: measured.errors,
         hiccup: match attribution.as_ref().and_then(|of| of.leaf) {
-            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, summary.modality.bimodal),
+            // The leaf may have all of them.
+            Some(leaf) if undecided => Hiccup::new(
+                leaf.probability.hull(summary.hiccups.probability),
+                leaf.duration_ns.or(summary.hiccups.duration_ns),
+                bimodal,
+            ),
+            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, bimodal),
             None => Hiccup::seen(&summary),
         },
         hiccups_from_ns: summary.hiccups.from_ns,
@@ -206,8 +214,11 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
             processors: measured.floor.processors,
             longest_gap_ns: measured.floor.gaps.max(),
         },
-        blame,
-        verdict: verdict(summary.modality.bimodal, repetitions, blame, causes.as_ref()),
+        blame: match attribution {
+            Some(of) if !undecided => of.blame,
+            _ => Blame::Undecided,
+        },
+        verdict,
         causes,
         leaf: match &measured.leaf {
             Ok((leaf, _)) => {
