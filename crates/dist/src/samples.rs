@@ -23,7 +23,7 @@ pub struct Samples {
     pub have_units: bool,
 }
 
-/// Enough of a file to tell a log from a list of times, in bytes.
+/// The beginning of a file that shows whether it is a log or a list of times, in bytes.
 const BEGINNING: u64 = 64 << 10;
 
 /// Reads the samples in `path`, as `file:PATH` does; without units they are multiples of `unit_ns`.

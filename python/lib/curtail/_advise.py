@@ -105,8 +105,8 @@ class Advice:
     """What a hedge gains that knows the future."""
     stop_above_utilization: float | None
     """The load from which on hedging is no longer faster; None where it never is."""
-    told: bool
-    """False where other samples of the same service might well say otherwise."""
+    settled: bool
+    """False where other samples of the same service might well lead to another answer."""
     confidence: float
     """The probability that the verdict is right, as far as it depends on chance, in the simulation and in
     the samples."""

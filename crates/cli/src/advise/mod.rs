@@ -177,7 +177,7 @@ fn verdict(advice: &Advice) -> Typed<Verdict> {
     let (p99_gain, p99_bound) = (advice.gain.p99, advice.bound.p99);
     let policy = advice.hedging_policy.clone();
     let of = match p99_bound {
-        _ if !advice.told => {
+        _ if !advice.settled => {
             Verdict::CannotBeTold { policy, p99_gain, p99_gain_ci95: advice.gain_ci95.p99 }
         }
         _ if advice.hedge => Verdict::Pays { policy, p99_gain },

@@ -29,7 +29,7 @@ pub(super) fn answer(advice: &Advice, samples: Option<&SampleSummary>, width: us
 fn headline(advice: &Advice, samples: Option<&SampleSummary>) -> String {
     let provided = samples.map_or(String::new(), |samples| format!(", if {}", samples.assumes));
     let sure = format!("{:.0} % sure{provided}", (advice.confidence * 100.0).floor().min(99.0));
-    if !advice.told {
+    if !advice.settled {
         let gain = advice.gain.p99.map_or(0.0, |gain| gain * 100.0);
         let open = format!(
             "Cannot be told: in these samples {} lowers p99 by {gain:.0} %{}, and others might differ.",

@@ -111,7 +111,7 @@ fn what_a_folder_of_jitter_leaves_open_is_told() {
     assert!(!flat.contains("run psq") && !flat.contains("[[service]]"), "{said}");
     let advice = json_in(folder.path(), line);
     assert_eq!(advice["verdict"]["kind"], "cannot-be-told", "{}", advice["verdict"]);
-    assert_eq!((&advice["told"], &advice["hedge"]), (&false.into(), &false.into()));
+    assert_eq!((&advice["settled"], &advice["hedge"]), (&false.into(), &false.into()));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use curtail_dist::LogWriter;
 
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 
-/// The line of a log that counts 200 times of so many milliseconds.
+/// The line of a log that counts 200 times of a length in milliseconds.
 fn interval(ms: u64) -> String {
     let (mut text, mut counted) = (Vec::new(), curtail_load::histogram());
     counted.record_n(ms * 1_000_000, 200).expect("in range");

@@ -64,7 +64,7 @@ const FREEDOM: usize = REPLICATIONS as usize - 1;
 /// A verdict that other samples of the same service would overturn more often than that is none.
 const SURE: f64 = 0.9;
 
-/// With so many times more jitter than service, utilizations are told with the jitter: those without it
+/// With more jitter than this many times the service, utilizations count the jitter: those without it
 /// would all be near 0.
 const MOSTLY_JITTER: f64 = 4.0;
 
@@ -158,9 +158,9 @@ pub struct Advice {
     /// the figures cross, between the last load at which it is faster beyond chance and the next one.
     /// None where it never is, the highest one of the curve where it still is there.
     pub stop_above_utilization: Option<f64>,
-    /// False where other samples of the same service might well say otherwise. Then what to run is
+    /// False where other samples of the same service might well lead to another answer. Then what to run is
     /// per-shard queuing, because nothing speaks for more.
-    pub told: bool,
+    pub settled: bool,
     /// The probability that the verdict is right, as far as it depends on chance, in the simulation and in
     /// the samples; up to 0.999.
     pub confidence: f64,
@@ -241,8 +241,8 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     let confidence = sure.confidence.map_or(by_simulation, |of| of.min(by_simulation));
     // A yes that may as well cost something is none either.
     let may_lose = sure.gain_ci95.p99.is_some_and(|[low, _]| pays && low < 0.0);
-    let told = sure.confidence.is_none_or(|by_samples| by_samples >= SURE && !may_lose);
-    let hedge = pays && told;
+    let settled = sure.confidence.is_none_or(|by_samples| by_samples >= SURE && !may_lose);
+    let hedge = pays && settled;
     let curve = curve::curve(question, candidates[at], pays, &plan)?;
     let Some(curve) = curve else { return Ok(None) };
     let facts = Facts::new(question, &outcomes, best, &curve);
@@ -269,9 +269,9 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         bound: facts.gain(facts.bound),
         idealized: facts.gain(&outcomes[candidates.len() - 2]),
         stop_above_utilization: curve.stop_above,
-        told,
+        settled,
         confidence,
-        because: reasons::because(&facts, told.then_some(pays)),
+        because: reasons::because(&facts, settled.then_some(pays)),
         unit: best.unit,
         hiccups: facts.hiccups,
         latencies,
@@ -285,7 +285,7 @@ fn is_mostly_jitter(experiment: &Experiment) -> bool {
     jitter > MOSTLY_JITTER * experiment.service.mean()
 }
 
-/// A load that nobody can carry.
+/// The load is more than the replicas can carry.
 fn overloaded(experiment: &Experiment, mostly_jitter: bool) -> Error {
     let busy = 100.0 * experiment.utilization_with_jitter();
     let with = if experiment.jitter.is_some() { "with the jitter " } else { "" };

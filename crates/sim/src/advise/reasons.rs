@@ -95,7 +95,7 @@ pub(super) fn because(facts: &Facts<'_>, pays: Option<bool>) -> String {
 /// The samples leave it open.
 fn open(facts: &Facts<'_>) -> String {
     format!(
-        "{}; at {} {} p99 from {} to {}, but other samples of the same service might well say otherwise: \
+        "{}; at {} {} p99 from {} to {}, but other samples of the same service might well lead to another answer: \
          measure for longer",
         hit(facts),
         load(facts),

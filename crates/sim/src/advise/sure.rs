@@ -126,7 +126,7 @@ pub(super) fn sure(
     let interval = |percentile: f64| {
         let (runs, worlds) = (gains_of_runs(percentile)?, gains_of_worlds(percentile)?);
         let (gain, half) = (gained(percentile)?, variances(&runs, &worlds, shorter)?.half_width());
-        // Nobody gains more than all.
+        // No gain is more than all of p99.
         Some([gain - half, (gain + half).min(1.0)])
     };
     let confidence = || {

@@ -116,7 +116,7 @@ impl Times {
     }
 }
 
-/// What a result says of P of so many queries and J of so many executions.
+/// The hiccups in a result, which must be of this number of queries and executions.
 fn found(path: &Path, [queries, executions]: [usize; 2]) -> Result<SampleSummary, Error> {
     let refused = |why: String| Error::Samples { name: path.display().to_string(), why };
     let text = read_text(path).map_err(ResolveError::from)?;

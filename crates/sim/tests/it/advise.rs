@@ -310,11 +310,14 @@ fn what_samples_leave_open_is_no_verdict() {
     };
     let (open, _) = advised(rare(120), 0.3);
     let ci95 = open.gain_ci95.p99;
-    assert!(!open.told && !open.hedge && open.confidence < 0.9, "{}: {ci95:?}", open.confidence);
+    assert!(!open.settled && !open.hedge && open.confidence < 0.9, "{}: {ci95:?}", open.confidence);
     assert_eq!(open.policy, "psq");
-    assert!(open.because.contains("other samples of the same service might well say otherwise"));
+    assert!(
+        open.because
+            .contains("other samples of the same service might well lead to another answer")
+    );
     let (sure, _) = advised(rare(120_000), 0.3);
-    assert!(sure.told && sure.confidence >= 0.9, "{}", sure.confidence);
+    assert!(sure.settled && sure.confidence >= 0.9, "{}", sure.confidence);
 }
 
 #[test]
