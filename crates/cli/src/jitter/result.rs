@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use curtail_jitter::machine::{Causes, Counters, likely};
-use curtail_jitter::{Bias, Blame, Estimate, Intermediate, Modality, Stop, Summary};
+use curtail_jitter::{Attribution, Bias, Blame, Estimate, Intermediate, Modality, Stop, Summary};
 use curtail_load::{Errors, Pace, Plan};
 use serde::Serialize;
 
@@ -194,16 +194,7 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         rate_reached: rate.map(|_| rate_missed.is_none()),
         rate_missed,
         errors: measured.errors,
-        hiccup: match attribution.as_ref().and_then(|of| of.leaf) {
-            // The leaf may have all of them.
-            Some(leaf) if undecided => Hiccup::new(
-                leaf.probability.hull(summary.hiccups.probability),
-                leaf.duration_ns.or(summary.hiccups.duration_ns),
-                bimodal,
-            ),
-            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, bimodal),
-            None => Hiccup::seen(&summary),
-        },
+        hiccup: own(attribution.as_ref(), &summary, undecided),
         hiccups_from_ns: summary.hiccups.from_ns,
         intermediate: summary.intermediate.clone(),
         floor: FloorFound {
@@ -231,6 +222,20 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         fit: summary.modality,
         classes: classes.collect(),
         samples: samples.display().to_string(),
+    }
+}
+
+/// The leaf's own hiccups. Where the cause is open, they may be all that were seen.
+fn own(attribution: Option<&Attribution>, summary: &Summary, undecided: bool) -> Hiccup {
+    let (seen, bimodal) = (&summary.hiccups, summary.modality.bimodal);
+    match attribution.and_then(|of| of.leaf) {
+        Some(leaf) if undecided => Hiccup::new(
+            leaf.probability.hull(seen.probability),
+            leaf.duration_ns.or(seen.duration_ns),
+            bimodal,
+        ),
+        Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, bimodal),
+        None => Hiccup::seen(summary),
     }
 }
 
