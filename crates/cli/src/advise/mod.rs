@@ -173,6 +173,11 @@ enum Verdict {
     },
 }
 
+/// What its utilizations count, where it is more than P.
+fn counted(advice: &Advice) -> &'static str {
+    if advice.utilization_of == UtilizationOf::Total { " with the jitter" } else { "" }
+}
+
 fn verdict(advice: &Advice) -> Typed<Verdict> {
     let (p99_gain, p99_bound) = (advice.gain.p99, advice.bound.p99);
     let policy = advice.hedging_policy.clone();

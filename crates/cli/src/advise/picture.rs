@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use curtail_sim::advise::{Advice, Point};
 
-use super::words::counted;
+use super::counted;
 use crate::digits;
 
 /// Columns between the labels and the end of the longest bar.

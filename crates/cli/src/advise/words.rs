@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use curtail_sim::UtilizationOf;
 use curtail_sim::advise::{Advice, Latency, SampleSummary, UNSETTLED};
 
-use super::picture;
+use super::{counted, picture};
 use crate::table::row;
 use crate::{digits, say};
 
@@ -51,11 +50,6 @@ fn headline(advice: &Advice, samples: Option<&SampleSummary>) -> String {
     }
     let no = format!("No: hedging does not pay here; run {}.", advice.policy);
     format!("{} ({sure})\n\n", say::verdict(&no, Some(false)))
-}
-
-/// What its utilizations count, where it is more than P.
-pub(super) fn counted(advice: &Advice) -> &'static str {
-    if advice.utilization_of == UtilizationOf::Total { " with the jitter" } else { "" }
 }
 
 /// From where to where a share may be, in percent.

@@ -20,14 +20,14 @@ pub(super) enum Verdict {
     LeafAndMachine,
     Machine,
     Undecided {
-        because: Doubt,
+        because: Reason,
     },
 }
 
-/// Why the cause cannot be told.
+/// Why the cause stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Doubt {
+pub(super) enum Reason {
     /// Too few hiccups, or too short a floor.
     TooLittle,
     /// The floor exceeds what was seen.
@@ -59,7 +59,10 @@ const CANNOT: &str =
     "There are hiccups, and it cannot be told whether they are the leaf's or the machine's: ";
 
 /// Why the machine is not to blame for hiccups, though the loop had as many.
-fn doubt(attribution: Option<&Attribution>, causes: Option<&Causes>) -> Option<(Doubt, String)> {
+fn open_because(
+    attribution: Option<&Attribution>,
+    causes: Option<&Causes>,
+) -> Option<(Reason, String)> {
     let blame = attribution.map_or(Blame::Undecided, |of| of.blame);
     let floor_exceeds = attribution.is_some_and(|of| of.floor_exceeds);
     let (off, all) = off_processor(causes);
@@ -73,13 +76,13 @@ fn doubt(attribution: Option<&Attribution>, causes: Option<&Causes>) -> Option<(
             "{CANNOT}a loop that does nothing was stopped as often, but in {off} of {all} hiccups the leaf \
              was not kept from a processor. {again}"
         );
-        return Some((Doubt::CountersDisagree, text));
+        return Some((Reason::CountersDisagree, text));
     }
     let text = format!(
         "{CANNOT}a loop that does nothing was stopped more often than the leaf, so the machine was busier \
          then. {again}"
     );
-    floor_exceeds.then_some((Doubt::FloorExceeds, text))
+    floor_exceeds.then_some((Reason::FloorExceeds, text))
 }
 
 /// `attribution` is none where no floor was observed.
@@ -89,7 +92,7 @@ pub(super) fn verdict(
     attribution: Option<&Attribution>,
     causes: Option<&Causes>,
 ) -> Typed<Verdict> {
-    if let Some((because, text)) = doubt(attribution, causes).filter(|_| bimodal) {
+    if let Some((because, text)) = open_because(attribution, causes).filter(|_| bimodal) {
         return Typed::new(Verdict::Undecided { because }, text);
     }
     let blame = attribution.map_or(Blame::Undecided, |of| of.blame);
@@ -121,7 +124,7 @@ pub(super) fn verdict(
         ),
         (true, _) => {
             let text = format!("{CANNOT}measure for longer, or with a larger --floor.");
-            return Typed::new(Verdict::Undecided { because: Doubt::TooLittle }, text);
+            return Typed::new(Verdict::Undecided { because: Reason::TooLittle }, text);
         }
     };
     Typed::new(of, text)
@@ -147,7 +150,7 @@ mod tests {
     fn counters_that_disagree_leave_the_cause_open() {
         let waits = [(Cause::Waiting, 125), (Cause::RunQueue, 7), (Cause::Unknown, 2)];
         let open = found(Blame::Machine, false, &waits);
-        assert_eq!(open.of, Verdict::Undecided { because: Doubt::CountersDisagree });
+        assert_eq!(open.of, Verdict::Undecided { because: Reason::CountersDisagree });
         assert!(open.text.contains("in 125 of 132 hiccups the leaf was not kept"), "{}", open.text);
         for agree in [&[(Cause::RunQueue, 90), (Cause::Waiting, 40)][..], &[(Cause::Unknown, 9)]] {
             assert_eq!(found(Blame::Machine, false, agree).of, Verdict::Machine, "{agree:?}");
@@ -159,10 +162,10 @@ mod tests {
     fn a_floor_that_exceeds_what_was_seen_leaves_it_open_too() {
         for blame in [Blame::Machine, Blame::Undecided] {
             let open = found(blame, true, &[(Cause::RunQueue, 9)]);
-            assert_eq!(open.of, Verdict::Undecided { because: Doubt::FloorExceeds });
+            assert_eq!(open.of, Verdict::Undecided { because: Reason::FloorExceeds });
         }
         let little = found(Blame::Undecided, false, &[(Cause::RunQueue, 9)]);
-        assert_eq!(little.of, Verdict::Undecided { because: Doubt::TooLittle });
+        assert_eq!(little.of, Verdict::Undecided { because: Reason::TooLittle });
         assert!(little.text.ends_with("measure for longer, or with a larger --floor."));
     }
 }

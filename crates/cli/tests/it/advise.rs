@@ -92,7 +92,7 @@ fn bad_input_is_refused_with_value_and_mend() {
 }
 
 #[test]
-fn what_a_folder_of_jitter_leaves_open_is_told() {
+fn what_a_folder_of_jitter_leaves_open_is_named() {
     // One pause in 120 executions, which hit two of them.
     let time = |at: u32| if at / 2 == 30 { "30ms\n" } else { "10us\n" };
     let j: String = (0..120).map(time).collect();

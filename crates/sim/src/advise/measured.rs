@@ -4,8 +4,7 @@ use curtail_dist::{Distribution, Spec};
 use serde::Serialize;
 
 use super::samples::{Found, find_hiccups};
-use super::sure::resampled_by;
-use super::times::blocks;
+use super::sure::{blocks, resampled_by};
 use crate::bounds;
 use crate::error::Error;
 use crate::experiment::Experiment;

@@ -16,6 +16,7 @@
 use curtail_dist::seed;
 use curtail_kernel::hedge::Version;
 use curtail_kernel::{HedgeSpec, Policy};
+use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::{FREEDOM, GainIntervals, Question, WORTH, figure, sized};
@@ -63,6 +64,19 @@ pub(super) fn resampled_by(
         fits.then_some(Experiment { utilization, seed: stream, ..made })
     };
     (0..WORLDS).filter_map(one).collect()
+}
+
+/// As many times in blocks of neighbors that begin anywhere; the first one follows the last
+/// (the circular block bootstrap, Politis and Romano 1992).
+pub(super) fn blocks(of: &[f64], block: usize, rng: &mut Pcg64Mcg) -> Vec<f64> {
+    let count = of.len();
+    let mut drawn = Vec::with_capacity(count + block);
+    while drawn.len() < count {
+        let start = (rng.next_u64() % count as u64) as usize;
+        drawn.extend((0..block).map(|at| of[(start + at) % count]));
+    }
+    drawn.truncate(count);
+    drawn
 }
 
 /// How many requests [`sure`] counts at most.

@@ -4,12 +4,10 @@
 use std::path::Path;
 
 use curtail_dist::{Distribution, ResolveError, Samples, read_samples, read_text};
-use rand_core::Rng as _;
-use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
 use super::measured::{Measured, SampleSummary, with_times};
-use super::sure::resampled_by;
+use super::sure::{blocks, resampled_by};
 use crate::error::Error;
 use crate::experiment::{Experiment, UNIT_NS};
 use crate::parameters::Parameters;
@@ -162,19 +160,6 @@ impl Repeated {
             Self { p_ns, j_ns, ..self.clone() }.experiment(parameters).ok()
         })
     }
-}
-
-/// As many times in blocks of neighbors that begin anywhere; the first one follows the last
-/// (the circular block bootstrap, Politis and Romano 1992).
-pub(super) fn blocks(of: &[f64], block: usize, rng: &mut Pcg64Mcg) -> Vec<f64> {
-    let count = of.len();
-    let mut drawn = Vec::with_capacity(count + block);
-    while drawn.len() < count {
-        let start = (rng.next_u64() % count as u64) as usize;
-        drawn.extend((0..block).map(|at| of[(start + at) % count]));
-    }
-    drawn.truncate(count);
-    drawn
 }
 
 #[cfg(test)]

@@ -321,7 +321,7 @@ fn what_samples_leave_open_is_no_verdict() {
 }
 
 #[test]
-fn where_nearly_all_is_jitter_loads_are_told_with_it() {
+fn where_nearly_all_is_jitter_loads_count_it() {
     // The leaf draws its time anew for each execution, so that the least of them is next to nothing.
     let spec: Spec = "exp:5ms".parse().expect("a distribution");
     let (from, mut rng) = (spec.resolve(1.0).expect("a distribution"), seed::rng(3));
