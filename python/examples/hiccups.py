@@ -7,7 +7,7 @@
 # %%
 import curtail
 
-service = {"shards": 10, "service": "exp:5ms", "requests": 5_000}
+service = {"shards": 10, "service_time": "exp:5ms", "requests": 5_000}
 
 # %% [markdown]
 # One experiment: a row per policy, and the difference to the first one with its confidence interval.

@@ -63,10 +63,10 @@ fn advise(
             (experiment, resampled, None)
         }
         Some(given) => {
-            let measured = given.measured()?;
-            let (experiment, summary) = measured.clone().experiment(&parameters).map_err(bad)?;
-            let resampled = measured.resampled(&parameters, &experiment);
-            (experiment, resampled, Some(summary))
+            let times = given.times()?;
+            let (experiment, summary) = times.experiment(&parameters).map_err(bad)?;
+            let resampled = times.resampled(&parameters, &experiment);
+            (experiment, resampled, summary)
         }
     };
     let (resampled, replicas_at) = (&resampled[..], &[][..]);

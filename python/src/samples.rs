@@ -6,7 +6,7 @@ use curtail_dist::{MAX_SAMPLE_NS, read_samples};
 use curtail_kernel::duration::{UNITS, Unit};
 use curtail_queueing::fit::{By, FitError, Report};
 use curtail_sim::UNIT_NS;
-use curtail_sim::advise::Measured;
+use curtail_sim::advise::{Measured, Times};
 use pyo3::prelude::*;
 
 use crate::ask::bad;
@@ -54,10 +54,13 @@ impl Given {
         }
     }
 
-    /// For advice.
-    pub(crate) fn measured(self) -> PyResult<Measured> {
+    /// For advice: a path may be that of a folder of `curtail jitter`, too.
+    pub(crate) fn times(self) -> PyResult<Times> {
+        if let Self::File(path) = &self {
+            return Times::read(path).map_err(bad);
+        }
         let Read { name, ns, have_units, .. } = self.read()?;
-        Ok(Measured { name, ns, have_units })
+        Ok(Times::Measured(Measured { name, ns, have_units }))
     }
 
     /// How distributions fit.

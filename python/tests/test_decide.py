@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import asdict
 from pathlib import Path
@@ -32,7 +33,8 @@ def as_printed(advice: curtail.Advice) -> dict[str, Any]:
     told["latencies"] = advice.latencies.to_pylist()
     told["curve"] = advice.curve.to_pylist()
     told["gain_ci95"] = {name: of and list(of) for name, of in told["gain_ci95"].items()}
-    told["samples"]["probability_ci95"] = list(told["samples"]["probability_ci95"])
+    for name in ("probability_ci95", "duration_ci95"):
+        told["samples"][name] = told["samples"][name] and list(told["samples"][name])
     return told
 
 
@@ -52,11 +54,31 @@ def test_advice_is_that_of_the_command_line(
     assert advice.samples is not None and advice.samples.with_hiccup > 40
 
 
+def test_a_folder_of_jitter_is_read_as_the_command_line_reads_it(
+    shell: Shell, times: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / "p.txt").write_text("".join(f"{time}ms\n" for time in times[:100]))
+    (tmp_path / "j.txt").write_text("".join(f"{time / 100}ms\n" for time in times))
+    seen = {"probability": 0.02, "probability_ci95": [0.015, 0.025]}
+    seen |= {"duration_ns": 1.5e6, "duration_ci95": [1.4e6, 1.6e6]}
+    found = {"queries": 100, "executions": len(times), "seen": seen}
+    (tmp_path / "result.json").write_text(json.dumps(found))
+    printed = shell("advise", "--utilization=0.3", f"--samples={tmp_path}")
+    advice = curtail.advise(utilization=0.3, samples=tmp_path)
+    printed.pop("verdict")
+    assert as_printed(advice) == printed
+    assert advice.samples is not None and advice.samples.duration_ci95 == (1.4, 1.6)
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({}, "give either service or samples"),
-        ({"service": "exp:1", "samples": [1]}, "give either service or samples"),
+        ({}, "give either service_time or samples"),
+        ({"service": "exp:1", "samples": [1]}, "give either service_time or samples"),
+        (
+            {"service": "exp:1", "service_time": "exp:1"},
+            "service is another name of service_time; drop one",
+        ),
         ({"samples": [1], "jitter": "exp:1"}, "jitter is 'exp:1', and samples hold their own"),
         ({"samples": [1.0] * 5}, "samples: 5 samples say too little about rare hiccups; give 100"),
         ({"samples": [0.0] * 500}, "samples: all samples are zero; give service times"),

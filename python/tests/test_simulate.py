@@ -92,6 +92,11 @@ def test_numbers_of_numpy_and_frames_of_pandas_are_welcome() -> None:
         ({"utilization": "much"}, 'utilization is "much"; give it a number'),
         ({"utilization": float("nan")}, "utilization is nan; give it a finite number"),
         ({"service": "ex:1"}, "service: `ex` is not a distribution; did you mean exp:MEAN?"),
+        (
+            {"service": "exp:1", "service_time": "exp:1"},
+            "service is another name of service_time; drop one",
+        ),
+        ({"warmup": 2}, "warm-up is 2; give it 0 to 0.9"),
         ({"service": 5}, 'service is 5; give it a text, as "exp:1"'),
         ({"jitter": "exp:1ms"}, "jitter has units and service has none; give a unit to every"),
         ({"speeds": [1]}, "speeds is [1.0]; give it one speed for each of the 2 replicas"),

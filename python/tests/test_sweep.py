@@ -208,6 +208,12 @@ def test_keys_have_the_names_of_parameters() -> None:
     assert table.num_rows == 8
     assert table.column_names[:4] == ["point", "warm-up", "speeds", "seed"]
     assert table["speeds"].to_pylist()[:4:2] == ["1,1", "1,0.5"]
+    # Flags have other names for two of them.
+    grid = {"warmup": [0.5], "service_time": ["exp:1", "exp:2"]}
+    table = curtail.sweep(grid, "psq", shards=1, requests=100)
+    assert table.column_names[:3] == ["point", "warmup", "service-time"]
+    fixed = curtail.sweep({"seed": [42]}, "psq", shards=1, requests=100, service_time="exp:2", warmup=0.5)
+    assert fixed["request.mean"].to_pylist() == table["request.mean"].to_pylist()[1:]
 
 
 @pytest.mark.parametrize(

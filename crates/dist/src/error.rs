@@ -50,6 +50,12 @@ pub enum ResolveError {
     #[error("{} is a log that holds no histogram with a sample; record an interval or more",
         path.display())]
     NoHistogram { path: PathBuf },
+    #[error("{} has several series ({}) and none without a tag; keep the lines of one, as \
+        grep '^Tag={},'", path.display(), tags.join(", "), tags.first().map_or("", |tag| tag))]
+    SeveralSeries { path: PathBuf, tags: Vec<String> },
+    #[error("{} is a folder; name the file whose times you mean{}", path.display(),
+        if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) })]
+    Folder { path: PathBuf, files: Vec<String> },
     #[error("{}:{line}: `{text}` is not a sample: {why}", path.display())]
     BadSample { path: PathBuf, line: usize, text: String, why: String },
     #[error("the samples in {} {}; give a unit to every time or to none", path.display(),

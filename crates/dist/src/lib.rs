@@ -39,7 +39,9 @@ mod text;
 
 pub use distribution::{Distribution, MAX_SAMPLE_NS, MIN_PARAMETER_NS};
 pub use error::{ParseError, ResolveError};
-pub use histogram_log::{LogInterval, LogReader, LogWriter, MAX_SAMPLES, plausible_counts};
+pub use histogram_log::{
+    LogInterval, LogReader, LogSeries, LogWriter, MAX_SAMPLES, plausible_counts, read_log_series,
+};
 pub use quantity::{Malformed, Time};
 pub use samples::{Samples, read_samples};
 pub use spec::{Form, Scale, Spec};

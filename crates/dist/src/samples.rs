@@ -1,12 +1,14 @@
 //! Samples in a file: one time per line, `#` starts a comment; or a log of histograms.
 
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
 use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
-use crate::histogram_log;
+use crate::histogram_log::{self, LogReader, MAX_NAMED, read_log_series};
 use crate::quantity::{Malformed, Time};
-use crate::text::{excerpt, read_text};
+use crate::text::{BYTE_ORDER_MARK, TextError, excerpt, text_from};
 
 pub(crate) const MIXED: &str = "some lines have units and some have none; give all a unit or none";
 
@@ -21,14 +23,29 @@ pub struct Samples {
     pub have_units: bool,
 }
 
+/// The beginning of a file that shows whether it is a log or a list of times, in bytes.
+const BEGINNING: u64 = 64 << 10;
+
 /// Reads the samples in `path`, as `file:PATH` does; without units they are multiples of `unit_ns`.
-/// Those in a log of HdrHistogram are nanoseconds.
+/// Those in a log of HdrHistogram are nanoseconds, and of one series.
 pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
-    let text = read_text(path)?;
-    if histogram_log::is_log(&text) {
-        let (ns, line) = histogram_log::read(path, &text)?;
-        return Ok(Samples { lines: vec![line; ns.len()], ns, have_units: true });
+    let unreadable = |source| TextError::Unreadable { path: path.to_owned(), source };
+    if path.is_dir() {
+        return Err(ResolveError::Folder { path: path.to_owned(), files: files_of_times(path) });
     }
+    // Opened once, because a pipe cannot be read again.
+    let mut file = File::open(path).map_err(unreadable)?;
+    let mut beginning = Vec::new();
+    (&mut file).take(BEGINNING).read_to_end(&mut beginning).map_err(unreadable)?;
+    let text = String::from_utf8_lossy(&beginning);
+    let is_log = histogram_log::is_log(text.trim_start_matches(BYTE_ORDER_MARK));
+    let whole = Cursor::new(beginning).chain(file);
+    if is_log {
+        let series = read_log_series(LogReader::over(BufReader::new(whole), path))?;
+        let ns = histogram_log::samples(&series.counted);
+        return Ok(Samples { lines: vec![series.line; ns.len()], ns, have_units: true });
+    }
+    let text = text_from(whole, path)?;
     let bad = |line, content: &str, why| ResolveError::BadSample {
         path: path.to_owned(),
         line,
@@ -43,6 +60,18 @@ pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> 
     }
     let ns = found.iter().map(|(_, time)| time.ns(unit_ns)).collect();
     Ok(Samples { ns, lines: found.iter().map(|(line, _)| *line).collect(), have_units })
+}
+
+/// The files in a folder that may hold times, by their endings.
+fn files_of_times(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let times = paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "txt" || ending == "hlog"));
+    let mut names: Vec<String> =
+        times.map(|path| excerpt(&path.display().to_string())).take(MAX_NAMED).collect();
+    names.sort();
+    names
 }
 
 /// The times in a text, one per line, each with its line; all with units, or none. `bad` makes an error of a line, what it says and what is wrong with it.

@@ -1,7 +1,7 @@
 //! Text from a file: up to a bound, in UTF-8, without the mark that some editors put at its start.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The largest file of samples, arrivals or requests that is read, in bytes: room for several
@@ -11,7 +11,7 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// How many characters of a bad line an error repeats.
 const SHOWN_CHARS: usize = 60;
 
-const BYTE_ORDER_MARK: &str = "\u{feff}";
+pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Why a file is not text that can be read. The message names the file and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
@@ -46,10 +46,15 @@ pub fn excerpt(line: &str) -> String {
 /// Reads a file of up to [`MAX_FILE_BYTES`].
 pub fn read_text(path: &Path) -> Result<String, TextError> {
     let unreadable = |source| TextError::Unreadable { path: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
+    text_from(File::open(path).map_err(unreadable)?, path)
+}
+
+/// The same from what is open already; errors name `path`.
+pub(crate) fn text_from(from: impl Read, path: &Path) -> Result<String, TextError> {
+    let unreadable = |source| TextError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     // One byte more than allowed, to tell a full file from one that goes on.
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    from.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(TextError::TooLarge { path: path.to_owned() });
     }

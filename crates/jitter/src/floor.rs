@@ -9,6 +9,10 @@
 //! get a share of the hits that matches its share of the time: the conditional test of two Poisson rates. *Is
 //! it the machine?* If it caused none, its share would be lost in the interval of the probability.
 //!
+//! A third test is for the floor itself: if the loop was hit significantly more often than the leaf, the
+//! machine was busier then, or it stops a loop that always runs more often than a leaf that sleeps. Such a
+//! floor explains nothing.
+//!
 //! If machine pauses are about as long as the leaf's hiccups, jitter alone cannot separate them.
 //! But the floor gives the number and the lengths of such pauses. Both are subtracted from the
 //! observations: counts from counts, time from time.
@@ -49,10 +53,21 @@ impl Floor {
 
     /// The p-value of `slow` or more slow executions, if the leaf is hit no more than the loop was.
     fn explains(&self, summary: &Summary, slow: f64, gaps: f64) -> f64 {
+        let (slow, share) = self.shares(summary, slow);
+        at_least(slow, slow + gaps, share)
+    }
+
+    /// True if the loop was hit more often than the leaf, beyond chance.
+    fn exceeds(&self, summary: &Summary, slow: f64, gaps: f64) -> bool {
+        let (slow, share) = self.shares(summary, slow);
+        at_least(gaps, slow + gaps, 1.0 - share) < SIGNIFICANT
+    }
+
+    /// The independent slow executions, and the leaf's share of the time.
+    fn shares(&self, summary: &Summary, slow: f64) -> (f64, f64) {
         let dispersion = summary.hiccups.dispersion;
         let leaf_ns = summary.mean_p_ns * summary.executions as f64 / dispersion;
-        let slow = slow / dispersion;
-        at_least(slow, slow + gaps, leaf_ns / (leaf_ns + self.ran_ns as f64))
+        (slow / dispersion, leaf_ns / (leaf_ns + self.ran_ns as f64))
     }
 
     /// The number and the sum of gaps of at least `least_ns`.
@@ -90,7 +105,8 @@ pub enum Blame {
     Leaf,
     /// There are more than the floor explains, and the floor's share is not lost.
     Both,
-    /// There are too few of either, or the floor was not observed long enough, to decide.
+    /// There are too few of either, or the floor was not observed long enough, to decide; or it exceeds
+    /// what was seen.
     Undecided,
 }
 
@@ -104,6 +120,8 @@ pub struct Attribution {
     pub floor: FloorHits,
     /// The shortest gap that is counted, in nanoseconds.
     pub gaps_from_ns: u64,
+    /// The loop was hit more often than the leaf: the floor is not that of these executions.
+    pub floor_exceeds: bool,
     /// The leaf's part, after subtracting the floor; none without hiccups.
     pub leaf: Option<LeafHiccups>,
     /// The probability of so many hits on the leaf if it is hit no more than the loop was, from 0
@@ -121,6 +139,7 @@ impl View<'_> {
                 blame: Blame::None,
                 floor,
                 gaps_from_ns: 0,
+                floor_exceeds: false,
                 leaf: None,
                 p_value: 1.0,
             };
@@ -136,14 +155,17 @@ impl View<'_> {
         let shows = expected.probability * sure > lost;
         let start_ns = self.start(summary, from_ns, floor);
         let leaf = leaf(*self, summary, start_ns, floor);
+        let floor_exceeds = floor.exceeds(summary, hiccups.count, gaps);
         let blame = match (p_value < SIGNIFICANT, shows) {
+            _ if floor_exceeds => Blame::Undecided,
             (true, true) => Blame::Both,
             (true, false) => Blame::Leaf,
             // Not significant, but an interval above zero means that the machine may not explain all.
             (false, true) if leaf.probability.low <= 0.0 => Blame::Machine,
             (false, _) => Blame::Undecided,
         };
-        Attribution { blame, floor: expected, gaps_from_ns, leaf: Some(leaf), p_value }
+        let leaf = Some(leaf);
+        Attribution { blame, floor: expected, gaps_from_ns, floor_exceeds, leaf, p_value }
     }
 
     /// The jitter from which executions are the leaf's hiccups or machine pauses: the last valley,

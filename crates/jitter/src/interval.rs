@@ -45,7 +45,8 @@ impl Estimate {
     }
 
     /// The same value with the union of both intervals.
-    pub(super) fn hull(self, other: Estimate) -> Estimate {
+    #[must_use]
+    pub fn hull(self, other: Estimate) -> Estimate {
         Estimate {
             value: self.value,
             low: self.low.min(other.low),

@@ -187,7 +187,9 @@ impl Router {
     }
 
     fn entry(&self, method: &str, path: &str) -> Option<&Entry> {
-        if !path.starts_with('/') {
+        // `OPTIONS *` is about the server as a whole, so it goes to a service that takes all paths.
+        let whole = path == "*" && method == "OPTIONS";
+        if !path.starts_with('/') && !whole {
             return None;
         }
         // Start with as many segments as the longest prefix has: a client cannot make this search
@@ -196,7 +198,7 @@ impl Router {
         let deeper = self.depth.checked_sub(1).and_then(|more| cuts.nth(more));
         let mut prefix = match deeper {
             Some((end, _)) => &path[..end],
-            None if self.depth == 0 => "",
+            None if self.depth == 0 || whole => "",
             None => path,
         };
         loop {
@@ -357,6 +359,7 @@ mod tests {
             ("GET", "/?s=0", None),
             ("GET", "/b?s=/a", None),
             ("OPTIONS", "*", None),
+            ("GET", "*", None),
             ("GET", "", None),
         ] {
             let found = router.route(method, target, none);
@@ -366,6 +369,22 @@ mod tests {
                 assert_eq!(error.to_string(), "no service takes this path and method");
             }
         }
+    }
+
+    #[test]
+    fn a_question_to_the_whole_server_goes_to_a_service_that_takes_all_paths() {
+        let service = |lines: &[&str], method| {
+            let found = router(lines).route(method, "*", |_| Some(&b"0"[..]));
+            found.ok().map(|target| target.service)
+        };
+        let by = "shard_by = { header = \"s\" }\nroute = ";
+        let [all, deep] = ["/", "/a/b"].map(|path| format!("{by}{{ path_prefix = \"{path}\" }}"));
+        assert_eq!(service(&[&deep, &all], "OPTIONS"), Some(1));
+        assert_eq!(service(&[&all], "GET"), None);
+        assert_eq!(service(&[&deep], "OPTIONS"), None);
+        let options = format!("{by}{{ path_prefix = \"/\", method = \"OPTIONS\" }}");
+        let get = format!("{by}{{ path_prefix = \"/\", method = \"GET\" }}");
+        assert_eq!(service(&[&get, &options], "OPTIONS"), Some(1));
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub enum Error {
     PolicyTwice { name: String },
     #[error("percentiles {percentile}: {why}")]
     Percentile { percentile: f64, why: String },
+    #[error(transparent)]
+    Times(#[from] ResolveError),
     #[error("{name}: {why}")]
     Samples { name: String, why: String },
     #[error("{policy}: {why}")]

@@ -8,10 +8,15 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
 
 /// Half the width of the 95 % confidence interval of the mean; none of fewer than two.
 pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
+    let variance = variance(values)?;
+    Some(quantile(values.len() - 1) * (variance / values.len() as f64).sqrt())
+}
+
+/// The variance of what these are samples of; none of fewer than two.
+pub(crate) fn variance(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
-    let freedom = values.len() - 1;
-    let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / freedom as f64;
-    Some(quantile(freedom) * (variance / values.len() as f64).sqrt())
+    let squares = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+    Some(squares / (values.len() - 1) as f64)
 }
 
 pub(crate) fn quantile(freedom: usize) -> f64 {

@@ -21,29 +21,54 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    name: String,
+    name: Spanned<String>,
     kind: Kind,
-    listen: SocketAddr,
+    listen: Spanned<SocketAddr>,
     #[serde(default)]
-    server: Option<SocketAddr>,
+    server: Key<SocketAddr>,
     #[serde(default)]
-    slots: Option<RawSlots>,
+    slots: Key<RawSlots>,
     #[serde(default)]
-    queue: Option<u32>,
+    queue: Key<u32>,
     #[serde(default)]
-    timeout: Option<String>,
+    timeout: Key<String>,
     #[serde(default)]
-    admin: Option<SocketAddr>,
+    admin: Key<SocketAddr>,
     #[serde(default)]
-    purge: Option<SocketAddr>,
+    purge: Key<SocketAddr>,
     #[serde(default)]
-    root: Option<PathBuf>,
+    root: Key<PathBuf>,
     #[serde(default)]
-    reads: Option<u32>,
+    reads: Key<u32>,
     #[serde(default)]
-    listen_low: Option<SocketAddr>,
+    listen_low: Key<SocketAddr>,
     #[serde(default)]
-    low_from: Option<Vec<IpNet>>,
+    low_from: Key<Vec<IpNet>>,
+}
+
+/// What a key has, and where; none where it is not there.
+type Key<T> = Option<Spanned<T>>;
+
+/// A byte of the file's text.
+type At = usize;
+
+/// What is wrong with a stage, and where; none: with the stage as a whole.
+type Wrong = (Option<At>, String);
+
+fn at<T>(key: &Key<T>) -> Option<At> {
+    key.as_ref().map(|value| value.span().start)
+}
+
+fn value<T>(key: Key<T>) -> Option<T> {
+    key.map(Spanned::into_inner)
+}
+
+/// Where a stage has what it may not share with others.
+struct Places {
+    name: At,
+    /// In the order of [`Stage::listens`].
+    listens: [Option<At>; 2],
+    server: Option<At>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -164,41 +189,59 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Stage>, ConfigError> {
     }
     let mut stages: Vec<Stage> = Vec::new();
     for raw in file.stage {
-        let at = line(raw.span().start);
-        let stage = resolve(raw.into_inner())
-            .map_err(|(stage, why)| ConfigError(format!("{name}:{at}: stage {stage:?}: {why}")))?;
-        if let Some(why) = clash(&stages, &stage) {
-            return Err(ConfigError(format!("{name}:{at}: stage {:?}: {why}", stage.name)));
-        }
-        stages.push(stage);
+        let (whole, raw) = (raw.span().start, raw.into_inner());
+        let (name_of, places) = (raw.name.get_ref().clone(), Places::of(&raw));
+        let stage = check(raw).and_then(|stage| match clash(&stages, &stage, &places) {
+            Some(wrong) => Err(wrong),
+            None => Ok(stage),
+        });
+        stages.push(stage.map_err(|(at, why)| {
+            let at = line(at.unwrap_or(whole));
+            ConfigError(format!("{name}:{at}: stage {name_of:?}: {why}"))
+        })?);
     }
     Ok(stages)
 }
 
 /// What a stage and those before it cannot both have.
-fn clash(before: &[Stage], stage: &Stage) -> Option<String> {
+fn clash(before: &[Stage], stage: &Stage, places: &Places) -> Option<Wrong> {
     if before.iter().any(|other| other.name == stage.name) {
-        return Some("there are two of that name; give each its own".to_owned());
+        let why = "there are two of that name; give each its own";
+        return Some((Some(places.name), why.to_owned()));
     }
     let mut taken: Vec<SocketAddr> = before.iter().flat_map(Stage::listens).collect();
-    for address in stage.listens() {
+    for (address, at) in stage.listens().zip(places.listens.iter().flatten()) {
         // The system finds a port for each of those.
         if address.port() != 0 && taken.contains(&address) {
-            return Some(format!("{address} is listened to twice; give each its own port"));
+            let why = format!("{address} is listened to twice; give each its own port");
+            return Some((Some(*at), why));
         }
         taken.push(address);
     }
     match stage.behind {
         Behind::Http { server, .. } | Behind::Tcp { server, .. } => {
-            if server.port() == 0 {
-                return Some(format!(
-                    "server = \"{server}\" has no port; write one from 1 to 65535"
-                ));
-            }
-            let own = stage.listens().any(|address| address == server);
-            own.then(|| format!("server = \"{server}\" is the stage; name what is behind it"))
+            let why = if server.port() == 0 {
+                format!("server = \"{server}\" has no port; write one from 1 to 65535")
+            } else if stage.listens().any(|address| address == server) {
+                format!("server = \"{server}\" is the stage; name what is behind it")
+            } else {
+                return None;
+            };
+            Some((places.server, why))
         }
         Behind::Get { .. } => None,
+    }
+}
+
+impl Places {
+    fn of(raw: &Raw) -> Self {
+        // A stage of one kind has at most one of them.
+        let second = at(&raw.admin).or(at(&raw.listen_low)).or(at(&raw.purge));
+        Self {
+            name: raw.name.span().start,
+            listens: [Some(raw.listen.span().start), second],
+            server: at(&raw.server),
+        }
     }
 }
 
@@ -213,90 +256,103 @@ impl Stage {
     }
 }
 
-/// The error names the stage.
-fn resolve(raw: Raw) -> Result<Stage, (String, String)> {
-    let name = raw.name.clone();
-    check(raw).map_err(|why| (name, why))
+fn check(raw: Raw) -> Result<Stage, Wrong> {
+    let timeout = match raw.timeout {
+        None => TIMEOUT,
+        Some(text) => timeout(&text)?,
+    };
+    let kind = raw.kind;
+    let name = raw.name.get_ref();
+    if name.is_empty() || name.len() > 64 || !name.chars().all(in_names) {
+        let why = "name is for metrics; use 1 to 64 letters, digits, and - _ . of ASCII";
+        return Err((Some(raw.name.span().start), why.to_owned()));
+    }
+    let fits = |key: &str, given: Option<At>, fits: &[Kind]| match given {
+        Some(_) if !fits.contains(&kind) => {
+            let why = format!("{key} means nothing to a stage of kind {kind:?}; remove it");
+            Err((given, why.to_lowercase()))
+        }
+        _ => Ok(()),
+    };
+    fits("server", at(&raw.server), &[Kind::Http, Kind::Tcp])?;
+    fits("admin", at(&raw.admin), &[Kind::Http])?;
+    fits("purge", at(&raw.purge), &[Kind::Get])?;
+    fits("root", at(&raw.root), &[Kind::Get])?;
+    fits("reads", at(&raw.reads), &[Kind::Get])?;
+    fits("listen_low", at(&raw.listen_low), &[Kind::Tcp])?;
+    fits("low_from", at(&raw.low_from), &[Kind::Tcp])?;
+    let slots = slots(raw.slots, kind)?;
+    let queue = in_range("queue", raw.queue, 1000, QUEUE_MAX)?;
+    let missing = |why: &str| (None, why.to_owned());
+    let server = || {
+        value(raw.server)
+            .ok_or_else(|| missing("server is missing; write server = \"ADDRESS:PORT\""))
+    };
+    let behind = match kind {
+        Kind::Http => Behind::Http { server: server()?, admin: value(raw.admin) },
+        Kind::Tcp => Behind::Tcp {
+            server: server()?,
+            listen_low: value(raw.listen_low),
+            low_from: value(raw.low_from).unwrap_or_default(),
+        },
+        Kind::Get => {
+            let why = "purge is missing: where purges are received; write purge = \"ADDRESS:PORT\"";
+            let purge = value(raw.purge).ok_or_else(|| missing(why))?;
+            if let Some(root) = raw.root.as_ref().filter(|root| !root.get_ref().is_dir()) {
+                let why = format!("root = {:?} is no folder; name one that exists", root.get_ref());
+                return Err((at(&raw.root), why));
+            }
+            let reads = in_range("reads", raw.reads, 4, SLOTS_MAX)?;
+            Behind::Get { purge, root: value(raw.root), reads }
+        }
+    };
+    let (name, listen) = (raw.name.into_inner(), raw.listen.into_inner());
+    Ok(Stage { name, listen, slots, queue, timeout, behind })
 }
 
-fn check(raw: Raw) -> Result<Stage, String> {
-    let timeout = match &raw.timeout {
-        None => TIMEOUT,
-        Some(text) => timeout(text)?,
+fn slots(given: Key<RawSlots>, kind: Kind) -> Result<Slots, Wrong> {
+    let Some(given) = given else {
+        return Ok(if kind == Kind::Get { Slots::Fixed(4) } else { Slots::Auto });
     };
-    let Raw { name, kind, listen, server, admin, purge, root, reads, listen_low, low_from, .. } =
-        raw;
-    if name.is_empty() || name.len() > 64 || !name.chars().all(in_names) {
-        return Err(
-            "name is for metrics; use 1 to 64 letters, digits, and - _ . of ASCII".to_owned()
-        );
+    let at = Some(given.span().start);
+    match given.into_inner() {
+        RawSlots::Number(slots) => between("slots", (at, slots), SLOTS_MAX).map(Slots::Fixed),
+        RawSlots::Word(word) if word != "auto" => {
+            Err((at, format!("slots = {word:?} is no number; write one, or \"auto\"")))
+        }
+        RawSlots::Word(_) if kind == Kind::Get => {
+            let why = "slots = \"auto\" is for servers that cannot be changed; write a number";
+            Err((at, why.to_owned()))
+        }
+        RawSlots::Word(_) => Ok(Slots::Auto),
     }
-    let fits =
-        |key: &str, given: bool, fits: &[Kind]| match given && !fits.contains(&kind) {
-            true => Err(format!("{key} means nothing to a stage of kind {kind:?}; remove it")
-                .to_lowercase()),
-            false => Ok(()),
-        };
-    fits("server", server.is_some(), &[Kind::Http, Kind::Tcp])?;
-    fits("admin", admin.is_some(), &[Kind::Http])?;
-    fits("purge", purge.is_some(), &[Kind::Get])?;
-    fits("root", root.is_some(), &[Kind::Get])?;
-    fits("reads", reads.is_some(), &[Kind::Get])?;
-    fits("listen_low", listen_low.is_some(), &[Kind::Tcp])?;
-    fits("low_from", low_from.is_some(), &[Kind::Tcp])?;
-    let slots = match (raw.slots, kind) {
-        (None, Kind::Get) => Slots::Fixed(4),
-        (None, _) => Slots::Auto,
-        (Some(RawSlots::Number(slots)), _) => Slots::Fixed(in_range("slots", slots, SLOTS_MAX)?),
-        (Some(RawSlots::Word(word)), Kind::Http | Kind::Tcp) if word == "auto" => Slots::Auto,
-        (Some(RawSlots::Word(word)), Kind::Get) if word == "auto" => {
-            return Err(
-                "slots = \"auto\" is for servers that cannot be changed; write a number".to_owned()
-            );
-        }
-        (Some(RawSlots::Word(word)), _) => {
-            return Err(format!("slots = {word:?} is no number; write one, or \"auto\""));
-        }
-    };
-    let queue = in_range("queue", raw.queue.unwrap_or(1000), QUEUE_MAX)?;
-    let server = || server.ok_or("server is missing; write server = \"ADDRESS:PORT\"");
-    let behind = match kind {
-        Kind::Http => Behind::Http { server: server()?, admin },
-        Kind::Tcp => {
-            let low_from = low_from.unwrap_or_default();
-            Behind::Tcp { server: server()?, listen_low, low_from }
-        }
-        Kind::Get => {
-            let purge = purge.ok_or(
-                "purge is missing: where purges are received; write purge = \"ADDRESS:PORT\"",
-            )?;
-            if let Some(root) = root.as_ref().filter(|root| !root.is_dir()) {
-                return Err(format!("root = {root:?} is no folder; name one that exists"));
-            }
-            let reads = in_range("reads", reads.unwrap_or(4), SLOTS_MAX)?;
-            Behind::Get { purge, root, reads }
-        }
-    };
-    Ok(Stage { name, listen, slots, queue, timeout, behind })
 }
 
 fn in_names(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
-    let parsed = duration::parse(text).map_err(|why| format!("timeout = {text:?} {why}"))?;
+fn timeout(given: &Spanned<String>) -> Result<Duration, Wrong> {
+    let (at, text) = (Some(given.span().start), given.get_ref());
+    let parsed = duration::parse(text).map_err(|why| (at, format!("timeout = {text:?} {why}")))?;
     let timeout = Duration::from_nanos(parsed);
     match (Duration::from_millis(1)..=TIMEOUT_MAX).contains(&timeout) {
         true => Ok(timeout),
-        false => Err(format!("timeout = {text:?} is out of range; from 1ms to 24h")),
+        false => Err((at, format!("timeout = {text:?} is out of range; from 1ms to 24h"))),
     }
 }
 
-fn in_range(key: &str, value: u32, most: u32) -> Result<u32, String> {
+fn in_range(key: &str, given: Key<u32>, default: u32, most: u32) -> Result<u32, Wrong> {
+    match given {
+        None => Ok(default),
+        Some(given) => between(key, (Some(given.span().start), *given.get_ref()), most),
+    }
+}
+
+fn between(key: &str, (at, value): (Option<At>, u32), most: u32) -> Result<u32, Wrong> {
     match (1..=most).contains(&value) {
         true => Ok(value),
-        false => Err(format!("{key} = {value} is out of range; from 1 to {most}")),
+        false => Err((at, format!("{key} = {value} is out of range; from 1 to {most}"))),
     }
 }
 
@@ -323,34 +379,42 @@ mod tests {
     #[test]
     fn errors_name_the_file_the_line_the_value_and_the_fix() {
         for (more, wanted) in [
-            ("slots = 0", "f:1: stage \"a\": slots = 0 is out of range; from 1 to 4096"),
+            ("slots = 0", "f:6: stage \"a\": slots = 0 is out of range; from 1 to 4096"),
+            ("\n#x\nqueue = 0", "f:8: stage \"a\": queue = 0 is out of range; from 1 to 1000000"),
             (
                 "slots = \"many\"",
-                "f:1: stage \"a\": slots = \"many\" is no number; write one, or \"auto\"",
+                "f:6: stage \"a\": slots = \"many\" is no number; write one, or \"auto\"",
             ),
-            ("root = \"/\"", "root means nothing to a stage of kind http; remove it"),
-            ("timeout = \"5\"", "timeout = \"5\" "),
+            (
+                "root = \"/\"",
+                "f:6: stage \"a\": root means nothing to a stage of kind http; remove it",
+            ),
+            ("timeout = \"5\"", "f:6: stage \"a\": timeout = \"5\" "),
             ("timeout = \"0s\"", "is out of range; from 1ms to 24h"),
             ("sluts = 1", "f:6: unknown field `sluts`"),
             ("queue = -1", "f:6: "),
             ("slots = -1", "f:6: slots is a number from 1 to 4096, or \"auto\""),
-            ("admin = \"127.0.0.1:1\"", "127.0.0.1:1 is listened to twice; give each its own port"),
+            (
+                "admin = \"127.0.0.1:1\"",
+                "f:6: stage \"a\": 127.0.0.1:1 is listened to twice; give each its own port",
+            ),
             (
                 "[[stage]]\nname=\"b\"\nkind=\"tcp\"\nlisten=\"[::1]:1\"",
                 "f:6: stage \"b\": server is missing",
             ),
-            (HTTP, "f:6: stage \"a\": there are two of that name; give each its own"),
+            (HTTP, "f:7: stage \"a\": there are two of that name; give each its own"),
         ] {
             let error = parse("f", &format!("{HTTP}{more}")).unwrap_err().to_string();
             assert!(error.contains(wanted), "{more}: {error}");
         }
         for (server, wanted) in [("127.0.0.1:1", "is the stage"), ("127.0.0.1:0", "has no port")] {
+            let wanted = format!("f:5: stage \"a\": server = \"{server}\" {wanted}");
             let error = parse("f", &HTTP.replace("127.0.0.1:2", server)).unwrap_err().to_string();
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.contains(&wanted), "{error}");
         }
         let both = HTTP.replace("\"a\"", "\"b\"");
         let error = parse("f", &format!("{HTTP}{both}")).unwrap_err().to_string();
-        assert!(error.contains("f:6: stage \"b\": 127.0.0.1:1 is listened to twice"), "{error}");
+        assert!(error.contains("f:9: stage \"b\": 127.0.0.1:1 is listened to twice"), "{error}");
         // Names end up in another file of TOML.
         let quoted = HTTP.replace("\"a\"", "'a\\'");
         assert!(parse("f", &quoted).unwrap_err().to_string().contains("1 to 64 letters"));

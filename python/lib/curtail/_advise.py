@@ -79,6 +79,8 @@ class Samples:
     """The 95 % confidence interval of that."""
     duration: float
     """How long a hiccup is; zero where there is none."""
+    duration_ci95: tuple[float, float] | None
+    """The 95 % confidence interval of that. None where it is not known."""
     assumes: str
     """What the answer takes for granted."""
 
@@ -103,14 +105,19 @@ class Advice:
     """What a hedge gains that knows the future."""
     stop_above_utilization: float | None
     """The load from which on hedging is no longer faster; None where it never is."""
+    settled: bool
+    """False where other samples of the same service might well lead to another answer."""
     confidence: float
-    """The probability that the verdict is right, as far as it depends on chance in the simulation."""
+    """The probability that the verdict is right, as far as it depends on chance, in the simulation and in
+    the samples."""
     because: str
     """Why, in words."""
     config: str
     """A part of a configuration of ``curtail proxy``."""
     utilization: float
     """The utilization that was asked about."""
+    utilization_of: str
+    """What utilizations count: ``"mean"``, or ``"total"``: with the jitter, where nearly all is jitter."""
     unit: str
     """What latencies are in: ``"ms"``, or ``"1"`` for the experiment's own unit."""
     hiccups: Hiccups
@@ -128,7 +135,7 @@ class Advice:
 def advise(
     *,
     utilization: float,
-    service: str | None = None,
+    service_time: str | None = None,
     jitter: str | None = None,
     samples: Any = None,
     unit: str | None = None,
@@ -139,6 +146,7 @@ def advise(
     arrivals: str = "poisson",
     cancel: str = "none",
     seed: int = 42,
+    service: str | None = None,
     threads: int | None = None,
     progress: Progress = None,
 ) -> Advice:
@@ -149,17 +157,19 @@ def advise(
 
     utilization, utilization_of, shards, replicas, slots, arrivals, seed, threads, progress
         As of :func:`simulate`.
-    service, jitter
-        Distributions of P, a query's own service time, and of J, what each copy adds.
+    service_time, jitter
+        Distributions of P, a query's own service time, and of J, what each copy adds. ``service`` is
+        another name of ``service_time``.
     samples, unit
         In their place service times without queueing, 100 or more, as :func:`fit` takes them. Hiccups
-        are found in them where they are well beyond the other samples.
+        are found in them where they are well beyond the other samples. Or a folder of
+        ``curtail jitter``.
     cancel
         What a replica does with a query that is given up: ``"none"`` (it goes on) or ``"reset"`` (it
         stops).
     """
-    if (service is None) == (samples is None):
-        raise ValueError("give either service or samples")
+    if (service_time is None and service is None) == (samples is None):
+        raise ValueError("give either service_time or samples")
     if samples is not None and jitter is not None:
         raise ValueError(f"jitter is {jitter!r}, and samples hold their own; drop one")
     if cancel not in ("none", "reset"):
@@ -171,6 +181,7 @@ def advise(
             "slots": slots,
             "utilization": utilization,
             "utilization_of": utilization_of,
+            "service_time": service_time,
             "service": service,
             "jitter": jitter,
             "arrivals": arrivals,
@@ -193,6 +204,7 @@ def _advice(answer: dict[str, Any]) -> Advice:
     answer["curve"] = pa.Table.from_pylist(answer["curve"], schema=_CURVE)
     if "samples" in answer:
         found = answer["samples"]
-        found["probability_ci95"] = tuple(found["probability_ci95"])
+        for name in ("probability_ci95", "duration_ci95"):
+            found[name] = found[name] and tuple(found[name])
         answer["samples"] = Samples(**found)
     return Advice(**answer)

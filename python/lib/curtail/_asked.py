@@ -50,10 +50,22 @@ def plain(name: str, value: Any) -> Any:
     raise TypeError(f"{name} is a {type(value).__name__}; give it a text, a number or a list")
 
 
+#: Parameters that the command line calls otherwise than the compiled part does. Both names are taken.
+_NAMES = {"service_time": "service", "warmup": "warm_up"}
+
+
+def name(parameter: str) -> str:
+    """The name of a parameter in the compiled part."""
+    return _NAMES.get(parameter, parameter).replace("_", "-")
+
+
 def parameters(given: Mapping[str, Any]) -> str:
     """Parameters of an experiment, without those that are left open."""
-    named = {name.replace("_", "-"): value for name, value in given.items() if value is not None}
-    return json.dumps({name: plain(name, value) for name, value in named.items()})
+    given = {key: value for key, value in given.items() if value is not None}
+    for key, other in _NAMES.items():
+        if key in given and other in given:
+            raise ValueError(f"{other} is another name of {key}; drop one")
+    return json.dumps({name(key): plain(key, value) for key, value in given.items()})
 
 
 def policies(given: Policies) -> list[str]:

@@ -18,13 +18,13 @@ def simulate(
     slots: int = 1,
     utilization: float = 0.3,
     utilization_of: str = "mean",
-    service: str = "exp:1",
+    service_time: str | None = None,
     jitter: str | None = None,
     jitter_of: str = "copy",
     hint_error: float | None = None,
     arrivals: str = "poisson",
     requests: int = 100_000,
-    warm_up: float = 0.1,
+    warmup: float | None = None,
     replications: int = 6,
     seed: int = 42,
     queue: int = 100_000,
@@ -36,6 +36,8 @@ def simulate(
     change: str | Sequence[str] = (),
     change_at: int | None = None,
     window: int | None = None,
+    service: str | None = None,
+    warm_up: float | None = None,
     percentiles: Sequence[float] = _asked.PERCENTILES,
     threads: int | None = None,
     progress: Progress = None,
@@ -43,7 +45,7 @@ def simulate(
     """Simulates a replicated service, with the very policies that the proxy runs.
 
     Requests arrive, ask every shard, and take as long as the slowest query. A query's service time is
-    S = P + J: P (``service``) is its own, J (``jitter``) is what each copy adds. All policies meet the
+    S = P + J: P (``service_time``) is its own, J (``jitter``) is what each copy adds. All policies meet the
     same arrivals and the same draws, so their differences are theirs. The same seed gives the same
     figures on any number of threads; ``elapsed_s`` alone is about this machine.
 
@@ -57,7 +59,7 @@ def simulate(
         Shards that every request asks, replicas of each, queries that a replica serves at once.
     utilization, utilization_of
         Of the replicas by first copies, a fraction: without jitter (``"mean"``) or with (``"total"``).
-    service, jitter, network
+    service_time, jitter, network
         Distributions, as ``"exp:5ms"``, ``"bimodal:0.001:15"``, ``"file:PATH"``. ``network`` is the
         latency between balancer and replica, one way.
     jitter_of
@@ -69,8 +71,8 @@ def simulate(
     arrivals
         ``"poisson"``, ``"constant"``, ``"mmpp:FACTOR:SHARE:LENGTH"``, ``"on-off:SHARE:LENGTH"``
         or ``"trace:PATH"``.
-    requests, warm_up, replications
-        Requests of each replication, the share of them that is not measured, and independent
+    requests, warmup, replications
+        Requests of each replication, the share of them that is not measured (0.1), and independent
         replications, for the confidence intervals.
     seed
         Decides every draw.
@@ -85,6 +87,8 @@ def simulate(
         ``"speeds=1,0.5"``, one or several), that request (the first that is measured where it is left
         open), and how many requests each window has in which latencies are told from then on: the
         column ``windows``, as JSON.
+    service, warm_up
+        Other names of ``service_time`` and ``warmup``.
     percentiles
         Those that are told.
     threads
@@ -102,12 +106,14 @@ def simulate(
             "slots": slots,
             "utilization": utilization,
             "utilization_of": utilization_of,
+            "service_time": service_time,
             "service": service,
             "jitter": jitter,
             "jitter_of": jitter_of,
             "hint_error": hint_error,
             "arrivals": arrivals,
             "requests": requests,
+            "warmup": warmup,
             "warm_up": warm_up,
             "replications": replications,
             "seed": seed,

@@ -153,6 +153,12 @@ enum Verdict {
         policy: String,
         p99_gain: Option<f64>,
     },
+    /// The samples leave it open.
+    CannotBeTold {
+        policy: String,
+        p99_gain: Option<f64>,
+        p99_gain_ci95: Option<[f64; 2]>,
+    },
     /// Copies of a query take as long.
     NoJitter,
     /// Even where hiccups cost nothing p99 would hardly be lower.
@@ -167,10 +173,18 @@ enum Verdict {
     },
 }
 
+/// What its utilizations count, where it is more than P.
+fn counted(advice: &Advice) -> &'static str {
+    if advice.utilization_of == UtilizationOf::Total { " with the jitter" } else { "" }
+}
+
 fn verdict(advice: &Advice) -> Typed<Verdict> {
     let (p99_gain, p99_bound) = (advice.gain.p99, advice.bound.p99);
     let policy = advice.hedging_policy.clone();
     let of = match p99_bound {
+        _ if !advice.settled => {
+            Verdict::CannotBeTold { policy, p99_gain, p99_gain_ci95: advice.gain_ci95.p99 }
+        }
         _ if advice.hedge => Verdict::Pays { policy, p99_gain },
         _ if advice.hiccups.lesser_of_two.is_none() => Verdict::NoJitter,
         Some(bound) if bound < WORTH => Verdict::LittleToGain { p99_bound },

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use curtail_sim::advise::{Advice, Point};
 
+use super::counted;
 use crate::digits;
 
 /// Columns between the labels and the end of the longest bar.
@@ -17,7 +18,7 @@ pub(super) fn curve(advice: &Advice, width: usize) -> String {
     let name = advice.hedging_policy.chars().count().max("psq".len());
     let columns = width.saturating_sub(name + 22).clamp(*BARS.start(), *BARS.end());
     let mut any_faster = false;
-    let mut text = "p99 over the utilization\n".to_owned();
+    let mut text = format!("p99 over the utilization{}\n", counted(advice));
     for point in &advice.curve {
         let Point { utilization, psq, hedging, faster } = *point;
         any_faster |= faster;

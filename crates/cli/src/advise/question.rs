@@ -1,16 +1,13 @@
 //! What is asked: numbers, or samples in which the hiccups are found.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use clap::ValueEnum;
-use curtail_dist::{Samples, read_samples};
-use curtail_sim::advise::{Measured, Repeated, SampleSummary, resampled};
-use curtail_sim::{Error, Experiment, LONGEST, Parameters, UNIT_NS};
+use curtail_sim::advise::{SampleSummary, Times, resampled};
+use curtail_sim::{Error, Experiment, LONGEST, Parameters};
 
 use super::Args;
 use crate::exit::Stop;
-use crate::jitter::{J, P};
 use crate::root::addresses;
 
 /// A utilization that is good enough to ask for the rate that comes to it.
@@ -34,54 +31,6 @@ pub(super) struct Asked {
     pub(super) replicas_at: Vec<Vec<SocketAddr>>,
 }
 
-/// Where the times are from.
-enum Times {
-    /// Distributions.
-    Given,
-    /// Service times of different queries.
-    Measured(Measured),
-    /// Of queries that were repeated.
-    Repeated(Repeated),
-}
-
-impl Times {
-    fn read(args: &Args) -> Result<Self, Stop> {
-        let Some(path) = &args.samples else { return Ok(Self::Given) };
-        let read = |path: &Path| {
-            read_samples(path, UNIT_NS as f64).map_err(|error| Stop::BadInput(error.to_string()))
-        };
-        let name = path.display().to_string();
-        if !path.is_dir() {
-            let Samples { ns, have_units, .. } = read(path)?;
-            return Ok(Self::Measured(Measured { name, ns, have_units }));
-        }
-        let [p, j] = [P, J].map(|name| path.join(name));
-        if let Some(missing) = [&p, &j].into_iter().find(|file| !file.exists()) {
-            return Err(Stop::BadInput(format!(
-                "--samples {name}: there is no {}; give a folder that curtail jitter --out has written, \
-                 or a file of service times",
-                missing.display()
-            )));
-        }
-        let (p, j) = (read(&p)?, read(&j)?);
-        let have_units = p.have_units && j.have_units;
-        Ok(Self::Repeated(Repeated { name, p_ns: p.ns, j_ns: j.ns, have_units }))
-    }
-
-    fn experiment(
-        &self,
-        parameters: &Parameters,
-    ) -> Result<(Experiment, Option<SampleSummary>), Error> {
-        match self {
-            Self::Given => parameters.experiment().map(|made| (made, None)),
-            Self::Repeated(of) => of.clone().experiment(parameters).map(|made| (made, None)),
-            Self::Measured(of) => {
-                of.clone().experiment(parameters).map(|(made, told)| (made, Some(told)))
-            }
-        }
-    }
-}
-
 /// Checks what was asked, and reads samples.
 pub(super) fn asked(args: &Args) -> Result<Asked, Stop> {
     let replicas_at = replicas_at(args)?;
@@ -103,16 +52,21 @@ pub(super) fn asked(args: &Args) -> Result<Asked, Stop> {
     if let Some(service) = &args.times.service_time {
         parameters.service.clone_from(service);
     }
-    let times = Times::read(args)?;
+    let times = args.samples.as_deref().map(Times::read).transpose();
+    let times = times.map_err(|error| Stop::BadInput(error.to_string()))?;
+    let experiment = |parameters: &Parameters| match &times {
+        None => parameters.experiment().map(|made| (made, None)),
+        Some(times) => times.experiment(parameters),
+    };
     if let Some(rate) = args.rate {
-        let at_half = times.experiment(&parameters).map_err(|error| bad(None, error))?.0;
+        let at_half = experiment(&parameters).map_err(|error| bad(None, error))?.0;
         parameters.utilization = utilization(rate, &at_half)?;
     }
-    let made = times.experiment(&parameters).map_err(|error| bad(args.rate, error));
+    let made = experiment(&parameters).map_err(|error| bad(args.rate, error));
     let (experiment, samples) = made?;
     let resampled = match &times {
-        Times::Measured(of) => of.resampled(&parameters, &experiment),
-        _ => resampled(&experiment),
+        Some(times) => times.resampled(&parameters, &experiment),
+        None => resampled(&experiment),
     };
     Ok(Asked { experiment, resampled, samples, replicas_at })
 }

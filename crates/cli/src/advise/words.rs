@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use curtail_sim::advise::{Advice, Latency, SampleSummary, UNSETTLED};
 
-use super::picture;
+use super::{counted, picture};
 use crate::table::row;
 use crate::{digits, say};
 
@@ -16,7 +16,7 @@ pub(super) fn answer(advice: &Advice, samples: Option<&SampleSummary>, width: us
     }
     text += &paragraph(&sentence(&advice.because), width);
     text += &table(advice);
-    text += &unsettled(advice, width);
+    text += &unsettled(advice, samples.is_some(), width);
     text += &picture::curve(advice, width);
     if advice.hedge || advice.config.starts_with("[listen]") {
         let _ = write!(text, "\nFor the configuration of the proxy:\n\n{}", advice.config);
@@ -28,14 +28,23 @@ pub(super) fn answer(advice: &Advice, samples: Option<&SampleSummary>, width: us
 fn headline(advice: &Advice, samples: Option<&SampleSummary>) -> String {
     let provided = samples.map_or(String::new(), |samples| format!(", if {}", samples.assumes));
     let sure = format!("{:.0} % sure{provided}", (advice.confidence * 100.0).floor().min(99.0));
+    if !advice.settled {
+        let gain = advice.gain.p99.map_or(0.0, |gain| gain * 100.0);
+        let open = format!(
+            "Cannot be told: in these samples {} lowers p99 by {gain:.0} %{}, and others might differ.",
+            advice.hedging_policy,
+            interval(advice.gain_ci95.p99)
+        );
+        return format!("{} ({sure})\n\n", say::verdict(&open, None));
+    }
     if advice.hedge {
         let does = advice.gain.p99.map_or_else(
             || "has a steady state, which psq has not".to_owned(),
             |gain| format!("lowers p99 by {:.0} %{}", gain * 100.0, interval(advice.gain_ci95.p99)),
         );
-        let up_to = advice
-            .stop_above_utilization
-            .map_or(String::new(), |u| format!(", up to a utilization of {u:.2}"));
+        let up_to = advice.stop_above_utilization.map_or(String::new(), |u| {
+            format!(", up to a utilization of {u:.2}{}", counted(advice))
+        });
         let yes = format!("Yes: {} {does}{up_to}.", advice.policy);
         return format!("{} ({sure})\n\n", say::verdict(&yes, Some(true)));
     }
@@ -51,7 +60,33 @@ fn interval(of: Option<[f64; 2]>) -> String {
 }
 
 fn found(samples: &SampleSummary, unit: &str, width: usize) -> String {
-    let SampleSummary { count, with_hiccup, probability, probability_ci95, duration, .. } = samples;
+    let SampleSummary {
+        count,
+        with_hiccup,
+        probability,
+        probability_ci95,
+        duration,
+        duration_ci95,
+        of_jitter,
+        ..
+    } = samples;
+    let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
+    let [low, high] = probability_ci95.map(|end| end * 100.0);
+    let percent = probability * 100.0;
+    let between = duration_ci95
+        .map_or(String::new(), |[low, high]| format!(" ({low:.2} to {high:.2}{unit})"));
+    if *of_jitter {
+        let text = match *with_hiccup {
+            0 => format!(
+                "curtail jitter found no hiccups in {count} executions: at most {high:.3} % may be some."
+            ),
+            _ => format!(
+                "curtail jitter found hiccups in {percent:.3} % ({low:.3} to {high:.3} %) of {count} \
+                 executions, of {duration:.2}{unit}{between}."
+            ),
+        };
+        return paragraph(&text, width);
+    }
     if *with_hiccup == 0 {
         let text = format!(
             "{count} samples hold no hiccups that stand out. If some are hiccups all the same (few, \
@@ -60,14 +95,11 @@ fn found(samples: &SampleSummary, unit: &str, width: usize) -> String {
         );
         return paragraph(&text, width);
     }
-    let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
-    let [low, high] = probability_ci95.map(|end| end * 100.0);
     let text = format!(
-        "{count} samples, of which {with_hiccup} have a hiccup: {:.3} % ({low:.3} to {high:.3} %) of \
-         {duration:.2}{unit}. A hiccup strikes one copy of a query; a query that takes long on every \
+        "{count} samples, of which {with_hiccup} have a hiccup: {percent:.3} % ({low:.3} to {high:.3} %) of \
+         {duration:.2}{unit}{between}. A hiccup strikes one copy of a query; a query that takes long on every \
          replica looks the same, and a second copy is of no use to it. Repeat some of these queries: \
-         where they are as slow again, give the file as --service-time file:PATH.",
-        probability * 100.0
+         where they are as slow again, give the file as --service-time file:PATH."
     );
     paragraph(&text, width)
 }
@@ -104,15 +136,19 @@ fn table(advice: &Advice) -> String {
 }
 
 /// A p99 that is not known well.
-fn unsettled(advice: &Advice, width: usize) -> String {
+fn unsettled(advice: &Advice, by_samples: bool, width: usize) -> String {
     let share = |latency: &Latency| Some(latency.p99_ci95? / latency.p99?);
     let Some(psq) = advice.latencies.first().and_then(share).filter(|&share| share > UNSETTLED)
     else {
         return String::new();
     };
+    let more = match by_samples {
+        true => "Measure for longer: more samples make it surer.",
+        false => "With curtail sim, more --requests and --replications make it surer.",
+    };
     let text = format!(
         "p99 is known to ±{:.0} % only: it depends on events that come seldom, or are long \
-         remembered at this load. With curtail sim, more --requests and --replications tell more.",
+         remembered at this load. {more}",
         psq * 100.0
     );
     paragraph(&text, width)

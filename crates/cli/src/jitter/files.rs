@@ -8,16 +8,14 @@ use super::figures::Figures;
 use super::measure::Measured;
 use super::page;
 use super::result::{counted, jitter_ns};
+use curtail_sim::advise::{FOUND, J, P};
+
 use crate::exit::Stop;
 use crate::load::out::{LOG, make_directory, remove};
 use crate::plot::{FIGURE_SIZES, picture};
 
 /// Service times, one per line.
 pub(super) const SERVICE: &str = "service.txt";
-/// P of each query, one per line.
-pub(crate) const P: &str = "p.txt";
-/// J of each execution, one per line.
-pub(crate) const J: &str = "j.txt";
 /// The report for people.
 pub(super) const PAGE: &str = "report.html";
 
@@ -63,7 +61,7 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
         executions.iter().try_for_each(|of| writeln!(file, "{}ns", jitter_ns(measured, of)))
     });
     write("executions.csv", &|file| rows(file, measured));
-    write("result.json", &|file| {
+    write(FOUND, &|file| {
         serde_json::to_writer_pretty(&mut *file, figures.found).map_err(io::Error::from)?;
         writeln!(file)
     });

@@ -14,7 +14,6 @@ mod verdict;
 use std::process::ExitCode;
 
 pub(crate) use args::Args;
-pub(crate) use files::{J, P};
 
 use figures::Figures;
 

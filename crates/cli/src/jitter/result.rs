@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use curtail_jitter::machine::{Causes, Counters, likely};
-use curtail_jitter::{Bias, Blame, Estimate, Intermediate, Modality, Stop, Summary};
+use curtail_jitter::{Attribution, Bias, Blame, Estimate, Intermediate, Modality, Stop, Summary};
 use curtail_load::{Errors, Pace, Plan};
 use serde::Serialize;
 
@@ -174,8 +174,10 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
     });
     let found_floor = attribution.as_ref().map(|of| (of.floor, of.gaps_from_ns));
     let causes = causes(measured, &summary);
-    let blame = attribution.as_ref().map_or(Blame::Undecided, |of| of.blame);
     let repetitions = measured.executions.repetitions();
+    let bimodal = summary.modality.bimodal;
+    let verdict = verdict(bimodal, repetitions, attribution.as_ref(), causes.as_ref());
+    let undecided = matches!(verdict.of, Verdict::Undecided { .. });
     Found {
         partial: measured.interrupted || measured.ended.is_some(),
         ended_because: measured.ended.clone(),
@@ -192,10 +194,7 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         rate_reached: rate.map(|_| rate_missed.is_none()),
         rate_missed,
         errors: measured.errors,
-        hiccup: match attribution.as_ref().and_then(|of| of.leaf) {
-            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, summary.modality.bimodal),
-            None => Hiccup::seen(&summary),
-        },
+        hiccup: own(attribution.as_ref(), &summary, undecided),
         hiccups_from_ns: summary.hiccups.from_ns,
         intermediate: summary.intermediate.clone(),
         floor: FloorFound {
@@ -206,8 +205,11 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
             processors: measured.floor.processors,
             longest_gap_ns: measured.floor.gaps.max(),
         },
-        blame,
-        verdict: verdict(summary.modality.bimodal, repetitions, blame, causes.as_ref()),
+        blame: match attribution {
+            Some(of) if !undecided => of.blame,
+            _ => Blame::Undecided,
+        },
+        verdict,
         causes,
         leaf: match &measured.leaf {
             Ok((leaf, _)) => {
@@ -220,6 +222,20 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         fit: summary.modality,
         classes: classes.collect(),
         samples: samples.display().to_string(),
+    }
+}
+
+/// The leaf's own hiccups. Where the cause is open, they may be all that were seen.
+fn own(attribution: Option<&Attribution>, summary: &Summary, undecided: bool) -> Hiccup {
+    let (seen, bimodal) = (&summary.hiccups, summary.modality.bimodal);
+    match attribution.and_then(|of| of.leaf) {
+        Some(leaf) if undecided => Hiccup::new(
+            leaf.probability.hull(seen.probability),
+            leaf.duration_ns.or(seen.duration_ns),
+            bimodal,
+        ),
+        Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, bimodal),
+        None => Hiccup::seen(summary),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whether there are hiccups, and what causes them.
 
-use curtail_jitter::Blame;
 use curtail_jitter::machine::{Cause, Causes};
+use curtail_jitter::{Attribution, Blame};
 use serde::Serialize;
 
 use super::args::LEAST;
@@ -19,7 +19,21 @@ pub(super) enum Verdict {
     Leaf,
     LeafAndMachine,
     Machine,
-    Undecided,
+    Undecided {
+        because: Reason,
+    },
+}
+
+/// Why the cause stays open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reason {
+    /// Too few hiccups, or too short a floor.
+    TooLittle,
+    /// The floor exceeds what was seen.
+    FloorExceeds,
+    /// By the kernel's counters, most hiccups are not the machine's.
+    CountersDisagree,
 }
 
 /// True if at least half of the hiccups were waits for a processor.
@@ -30,12 +44,58 @@ fn mostly_queued(causes: Option<&Causes>) -> bool {
     queued.is_some_and(|queued| 2 * queued.hiccups >= all)
 }
 
+/// The number of hiccups in which the leaf had no use for a processor, and of all that have counters. A
+/// loop that does nothing shows neither a leaf that sleeps nor one that is stopped or throttled.
+fn off_processor(causes: Option<&Causes>) -> (u64, u64) {
+    let all = causes.map_or(&[][..], |causes| &causes.0);
+    let sum = |of: &dyn Fn(Cause) -> bool| {
+        all.iter().filter(|likely| of(likely.cause)).map(|likely| likely.hiccups).sum()
+    };
+    let off = [Cause::Waiting, Cause::MajorFaults, Cause::Stopped, Cause::Throttled];
+    (sum(&|cause| off.contains(&cause)), sum(&|cause| cause != Cause::Unknown))
+}
+
+const CANNOT: &str =
+    "There are hiccups, and it cannot be told whether they are the leaf's or the machine's: ";
+
+/// Why the machine is not to blame for hiccups, though the loop had as many.
+fn open_because(
+    attribution: Option<&Attribution>,
+    causes: Option<&Causes>,
+) -> Option<(Reason, String)> {
+    let blame = attribution.map_or(Blame::Undecided, |of| of.blame);
+    let floor_exceeds = attribution.is_some_and(|of| of.floor_exceeds);
+    let (off, all) = off_processor(causes);
+    match blame {
+        Blame::Machine | Blame::Undecided if floor_exceeds || blame == Blame::Machine => {}
+        _ => return None,
+    }
+    let again = "Measure again when nothing else runs here.";
+    if 2 * off > all {
+        let text = format!(
+            "{CANNOT}a loop that does nothing was stopped as often, but in {off} of {all} hiccups the leaf \
+             was not kept from a processor. {again}"
+        );
+        return Some((Reason::CountersDisagree, text));
+    }
+    let text = format!(
+        "{CANNOT}a loop that does nothing was stopped more often than the leaf, so the machine was busier \
+         then. {again}"
+    );
+    floor_exceeds.then_some((Reason::FloorExceeds, text))
+}
+
+/// `attribution` is none where no floor was observed.
 pub(super) fn verdict(
     bimodal: bool,
     repetitions: u32,
-    blame: Blame,
+    attribution: Option<&Attribution>,
     causes: Option<&Causes>,
 ) -> Typed<Verdict> {
+    if let Some((because, text)) = open_because(attribution, causes).filter(|_| bimodal) {
+        return Typed::new(Verdict::Undecided { because }, text);
+    }
+    let blame = attribution.map_or(Blame::Undecided, |of| of.blame);
     let (of, text) = match (bimodal, blame) {
         (false, _) if repetitions < LEAST => (
             Verdict::TooFewRepetitions { needed: LEAST },
@@ -62,11 +122,50 @@ pub(super) fn verdict(
             Verdict::Machine,
             "The hiccups are the machine's: the leaf has no more of them than a loop that does nothing.",
         ),
-        (true, _) => (
-            Verdict::Undecided,
-            "There are hiccups, and it cannot be told whether they are the leaf's or the machine's: \
-             measure for longer, or with a larger --floor.",
-        ),
+        (true, _) => {
+            let text = format!("{CANNOT}measure for longer, or with a larger --floor.");
+            return Typed::new(Verdict::Undecided { because: Reason::TooLittle }, text);
+        }
     };
     Typed::new(of, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use curtail_jitter::machine::Likely;
+    use curtail_jitter::{FloorHits, LeafHiccups};
+
+    use super::*;
+
+    fn found(blame: Blame, floor_exceeds: bool, causes: &[(Cause, u64)]) -> Typed<Verdict> {
+        let floor = FloorHits { probability: 0.015, duration_ns: Some(4e7) };
+        let leaf: Option<LeafHiccups> = None;
+        let attribution =
+            Attribution { blame, floor, gaps_from_ns: 1, floor_exceeds, leaf, p_value: 0.5 };
+        let causes = causes.iter().map(|&(cause, hiccups)| Likely { cause, hiccups });
+        verdict(true, 150, Some(&attribution), Some(&Causes(causes.collect())))
+    }
+
+    #[test]
+    fn counters_that_disagree_leave_the_cause_open() {
+        let waits = [(Cause::Waiting, 125), (Cause::RunQueue, 7), (Cause::Unknown, 2)];
+        let open = found(Blame::Machine, false, &waits);
+        assert_eq!(open.of, Verdict::Undecided { because: Reason::CountersDisagree });
+        assert!(open.text.contains("in 125 of 132 hiccups the leaf was not kept"), "{}", open.text);
+        for agree in [&[(Cause::RunQueue, 90), (Cause::Waiting, 40)][..], &[(Cause::Unknown, 9)]] {
+            assert_eq!(found(Blame::Machine, false, agree).of, Verdict::Machine, "{agree:?}");
+        }
+        assert_eq!(found(Blame::Leaf, false, &waits).of, Verdict::Leaf);
+    }
+
+    #[test]
+    fn a_floor_that_exceeds_what_was_seen_leaves_it_open_too() {
+        for blame in [Blame::Machine, Blame::Undecided] {
+            let open = found(blame, true, &[(Cause::RunQueue, 9)]);
+            assert_eq!(open.of, Verdict::Undecided { because: Reason::FloorExceeds });
+        }
+        let little = found(Blame::Undecided, false, &[(Cause::RunQueue, 9)]);
+        assert_eq!(little.of, Verdict::Undecided { because: Reason::TooLittle });
+        assert!(little.text.ends_with("measure for longer, or with a larger --floor."));
+    }
 }

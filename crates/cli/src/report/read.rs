@@ -1,9 +1,8 @@
 //! Reads runs: of `curtail load --out`, or bare logs of other tools.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use curtail_dist::{LogInterval, LogReader, read_text};
+use curtail_dist::{LogReader, read_log_series, read_text};
 use curtail_load::Histogram;
 use serde::Deserialize;
 
@@ -73,34 +72,9 @@ pub(super) fn result(text: &str) -> Result<Document, String> {
     }
 }
 
-/// The latencies of a log, and the seconds that it covers. Of series with tags it is read only where
-/// there is one, and nothing without a tag.
+/// The latencies of a log, and the seconds that it covers.
 fn log(path: &Path) -> Result<(Histogram<u64>, f64), Stop> {
-    let reader = LogReader::open(path).map_err(|error| Stop::BadInput(error.to_string()))?;
-    let bad = |why: &str| Stop::BadInput(format!("{}: {why}", path.display()));
-    let mut series: BTreeMap<Option<String>, (Histogram<u64>, f64, f64)> = BTreeMap::new();
-    for interval in reader {
-        let interval = interval.map_err(|error| Stop::BadInput(error.to_string()))?;
-        let LogInterval { from_s, length_s, tag, counted } = interval;
-        let until_s = from_s + length_s;
-        match series.get_mut(&tag) {
-            None => drop(series.insert(tag, (counted, from_s, until_s))),
-            Some((all, first, last)) => {
-                (*first, *last) = (first.min(from_s), last.max(until_s));
-                all.add(&counted).map_err(|error| bad(&error.to_string()))?;
-            }
-        }
-    }
-    if series.len() > 1 && !series.contains_key(&None) {
-        let tags: Vec<String> = series.into_keys().flatten().collect();
-        let why = format!("it has several series ({}); keep the lines of one", tags.join(", "));
-        return Err(bad(&why));
-    }
-    // The one without a tag comes first.
-    match series.into_values().next() {
-        Some((counted, first, last)) if !counted.is_empty() => Ok((counted, last - first)),
-        _ => Err(bad(
-            "it holds no histogram with a sample; give a log of HdrHistogram that has some",
-        )),
-    }
+    let series = LogReader::open(path).and_then(read_log_series);
+    let series = series.map_err(|error| Stop::BadInput(error.to_string()))?;
+    Ok((series.counted, series.until_s - series.from_s))
 }

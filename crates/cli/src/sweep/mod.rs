@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use curtail_sim::Plan as How;
-use curtail_sim::sweep::{Axis, Plan, Store, StoreError};
+use curtail_sim::sweep::{Axis, Plan, Store, StoreError, parameter};
 use indicatif::ProgressBar;
 
 use crate::exit::Stop;
@@ -114,7 +114,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 
 /// A parameter is the same at every point, or varied.
 fn check_given(given: &[(String, String)], axes: &[Axis]) -> Result<(), Stop> {
-    let varied = |(name, _): &&(String, String)| axes.iter().any(|axis| axis.key() == name);
+    let varied = |(name, _): &&(String, String)| {
+        axes.iter().any(|axis| parameter(axis.key()) == parameter(name))
+    };
     match given.iter().find(varied) {
         None => Ok(()),
         Some((name, value)) => Err(Stop::BadInput(format!(

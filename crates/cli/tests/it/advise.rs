@@ -92,6 +92,29 @@ fn bad_input_is_refused_with_value_and_mend() {
 }
 
 #[test]
+fn what_a_folder_of_jitter_leaves_open_is_named() {
+    // One pause in 120 executions, which hit two of them.
+    let time = |at: u32| if at / 2 == 30 { "30ms\n" } else { "10us\n" };
+    let j: String = (0..120).map(time).collect();
+    let p: String = (1..=100).map(|at| format!("{}us\n", 20 * at)).collect();
+    let seen = r#"{"probability": 0.016, "probability_ci95": [0.001, 0.05],
+        "duration_ns": 3e7, "duration_ci95": [2e7, 4e7]}"#;
+    let found = format!("{{\"queries\": 100, \"executions\": 120, \"seen\": {seen}}}");
+    let folder = folder(&[("p.txt", &p), ("j.txt", &j), ("result.json", &found)]);
+    let line = "advise --samples . --utilization 0.3 --cancel reset";
+    let said = String::from_utf8(curtail_in(folder.path(), line).stdout).expect("text");
+    assert!(said.starts_with("Cannot be told: in these samples rescue"), "{said}");
+    let flat = said.replace('\n', " ");
+    let hiccups = "curtail jitter found hiccups in 1.600 % (0.100 to 5.000 %) of 120 executions, of \
+                   30.00 ms (20.00 to 40.00 ms).";
+    assert!(flat.contains(hiccups), "{said}");
+    assert!(!flat.contains("run psq") && !flat.contains("[[service]]"), "{said}");
+    let advice = json_in(folder.path(), line);
+    assert_eq!(advice["verdict"]["kind"], "cannot-be-told", "{}", advice["verdict"]);
+    assert_eq!((&advice["settled"], &advice["hedge"]), (&false.into(), &false.into()));
+}
+
+#[test]
 fn what_cannot_become_a_proxy_is_refused() {
     let folder = folder(&[
         ("p.txt", &"40us\n".repeat(200)),

@@ -15,6 +15,7 @@ mod lost_places;
 mod model;
 mod outputs;
 mod profile;
+mod readers;
 mod sim;
 mod stage;
 mod sweep;

@@ -60,7 +60,7 @@ fn bad_configurations_are_refused_with_the_line_and_the_fix() {
         "stage --config",
         &[
             ("kind.toml", "kind.toml:3: unknown variant `udp`"),
-            ("slots.toml", "slots.toml:1: stage \"a\": slots = 0 is out of range; from 1 to 4096"),
+            ("slots.toml", "slots.toml:5: stage \"a\": slots = 0 is out of range; from 1 to 4096"),
             ("root.toml", "root means nothing to a stage of kind tcp; remove it"),
             ("empty.toml", "begin with [[stage]]"),
             ("absent.toml", "cannot be read"),

@@ -57,26 +57,67 @@ pub(crate) fn is_log(text: &str) -> bool {
     }
 }
 
-/// The samples of a log in ns, and the line of its first interval.
-pub(crate) fn read(path: &Path, text: &str) -> Result<(Vec<f64>, usize), ResolveError> {
-    let mut all: Option<(Histogram<u64>, usize)> = None;
-    let mut log = LogReader::over(text.as_bytes(), path);
+/// One series of a log, its intervals added up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogSeries {
+    /// The counts; at least one.
+    pub counted: Histogram<u64>,
+    /// The start of its first interval, in seconds, as its writer had it.
+    pub from_s: f64,
+    /// The end of its last interval.
+    pub until_s: f64,
+    /// The line of its first interval, counted from 1.
+    pub line: usize,
+}
+
+/// The most names that an error lists.
+pub(crate) const MAX_NAMED: usize = 8;
+
+/// Reads the series of a log: the one without a tag, which is the format's default, or the only one with
+/// a tag. Several series with tags are different things, so they are never added up.
+pub fn read_log_series<R: BufRead>(mut log: LogReader<R>) -> Result<LogSeries, ResolveError> {
+    let (mut default, mut tagged) = (None, None);
+    let mut tags: Vec<String> = Vec::new();
     while let Some(interval) = log.next() {
-        let counted = interval?.counted;
-        match &mut all {
-            None => all = Some((counted, log.line)),
-            Some((all, _)) => all.add(&counted).map_err(|error| ResolveError::BadSample {
-                path: path.to_owned(),
-                line: log.line,
-                text: text.lines().nth(log.line - 1).map(excerpt).unwrap_or_default(),
-                why: error.to_string(),
-            })?,
+        let interval = interval?;
+        let series = match &interval.tag {
+            None => &mut default,
+            Some(tag) => {
+                let is_new = !tags.contains(tag);
+                if is_new && tags.len() < MAX_NAMED {
+                    tags.push(tag.clone());
+                }
+                if tags.first() != Some(tag) {
+                    continue;
+                }
+                &mut tagged
+            }
+        };
+        add(series, interval, log.line).map_err(|why| {
+            let (path, line) = (log.path.clone(), log.line);
+            ResolveError::BadSample { path, line, text: "its histogram".to_owned(), why }
+        })?;
+    }
+    let path = log.path;
+    if default.is_none() && tags.len() > 1 {
+        let tags = tags.iter().map(|tag| excerpt(tag)).collect();
+        return Err(ResolveError::SeveralSeries { path, tags });
+    }
+    let series = default.or(tagged).filter(|series| !series.counted.is_empty());
+    series.ok_or(ResolveError::NoHistogram { path })
+}
+
+fn add(to: &mut Option<LogSeries>, interval: LogInterval, line: usize) -> Result<(), String> {
+    let LogInterval { from_s, length_s, counted, .. } = interval;
+    let until_s = from_s + length_s;
+    match to {
+        None => *to = Some(LogSeries { counted, from_s, until_s, line }),
+        Some(all) => {
+            (all.from_s, all.until_s) = (all.from_s.min(from_s), all.until_s.max(until_s));
+            all.counted.add(&counted).map_err(|error| error.to_string())?;
         }
     }
-    let all = all.filter(|(histogram, _)| !histogram.is_empty());
-    let (histogram, line) =
-        all.ok_or_else(|| ResolveError::NoHistogram { path: path.to_owned() })?;
-    Ok((samples(&histogram), line))
+    Ok(())
 }
 
 /// The interval of a line; none where the line is a comment or a legend.
@@ -142,7 +183,7 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// The samples that a histogram counts, shortest first.
-fn samples(histogram: &Histogram<u64>) -> Vec<f64> {
+pub(crate) fn samples(histogram: &Histogram<u64>) -> Vec<f64> {
     let all = histogram.len();
     let kept = all.min(MAX_SAMPLES);
     let mut ns = Vec::with_capacity(kept as usize);
@@ -170,8 +211,7 @@ pub struct LogInterval {
     pub from_s: f64,
     /// For how long, in seconds.
     pub length_s: f64,
-    /// What its writer calls it, if anything. A reader of one series of a log reads those
-    /// without.
+    /// What its writer calls its series; none for the default one.
     pub tag: Option<String>,
     /// The counts. By convention of nanoseconds; the log does not say.
     pub counted: Histogram<u64>,

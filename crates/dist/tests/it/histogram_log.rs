@@ -103,6 +103,23 @@ fn tags_and_plain_histograms_are_read() {
 }
 
 #[test]
+fn series_are_never_added_up() {
+    let line = |ns| log(&[histogram(&[(ns, 1)])]).lines().last().expect("an interval").to_owned();
+    let [reads, writes, whole] = [7, 900, 30].map(line);
+    let read = |text: &str| read_samples(file(text).path(), 1.0).map(|samples| samples.ns);
+    let two = format!("Tag=reads,{reads}\nTag=writes,{writes}\nTag=reads,{reads}\n");
+    let refused = read(&two).expect_err("two series").to_string();
+    let fix =
+        "several series (reads, writes) and none without a tag; keep the lines of one, as grep";
+    assert!(refused.contains(fix) && refused.ends_with("'^Tag=reads,'"), "{refused}");
+    // The one without a tag is the default, wherever it stands.
+    assert_eq!(read(&format!("{two}{whole}\n")).expect("a default"), [30.0]);
+    assert_eq!(read(&format!("\u{feff}#x\nTag=a,{whole}\n")).expect("one series"), [30.0]);
+    let many: String = (0..100).map(|tag| format!("Tag={tag},{whole}\n")).collect();
+    assert!(read(&many).expect_err("many series").to_string().contains("(0, 1, 2, 3, 4, 5, 6, 7)"));
+}
+
+#[test]
 fn bad_lines_are_named() {
     let good = log(&[histogram(&[(7, 1)])]);
     let line = good.lines().count() + 1;

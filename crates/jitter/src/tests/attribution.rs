@@ -105,6 +105,25 @@ fn executions_between_body_and_hiccups_are_not_hiccups_without_gaps_in_the_floor
 }
 
 #[test]
+fn a_floor_that_exceeds_what_was_seen_explains_nothing() {
+    // A leaf of known hiccups, and a loop that other work interrupts for as long, more often.
+    let world = World { probability: 0.02, duration: 40.0, mean_p: 2.0, ..World::default() };
+    let executions = world.run(3);
+    let summary = executions.all().summarize();
+    let found = |gaps_per_s: u64| {
+        let gaps = [(40_000_000, 20 * gaps_per_s)];
+        let floor = Floor::new(20_000_000_000 + 800_000_000 * gaps_per_s, &gaps);
+        executions.all().attribute(&summary, &floor.expect("some time"))
+    };
+    // A mean P of 2 ms and 2 % make 10 hits per second of executions.
+    let busier = found(15);
+    assert!(busier.floor_exceeds && busier.blame == Blame::Undecided, "{busier:?}");
+    assert!(busier.leaf.expect("hiccups").probability.low <= 0.0, "{busier:?}");
+    assert!(!found(10).floor_exceeds);
+    assert_eq!(found(1).blame, Blame::Leaf);
+}
+
+#[test]
 fn a_floor_with_little_observation_decides_nothing() {
     let world = World { probability: 0.01, duration: 150.0, ..World::default() };
     assert_eq!(attribution(world, 0.001, 4).blame, Blame::Undecided);

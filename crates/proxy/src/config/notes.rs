@@ -1,13 +1,15 @@
 //! What an operator should know though nothing is wrong: what the policies make of the services.
 
-use curtail_kernel::Policy;
 use curtail_kernel::hedge::Version;
+use curtail_kernel::{HedgeSpec, Limits, Policy};
 
 use super::model::{Cancel, Route, Service};
 
 /// The notes, in the order of what they are about.
 pub(super) fn of(services: &[Service]) -> Vec<String> {
-    let one = |service| [not_stopped(service), nobody_else(service), nothing_twice(service)];
+    let one = |service| {
+        [not_stopped(service), nobody_else(service), nothing_twice(service), budgeted(service)]
+    };
     alone(services).into_iter().chain(services.iter().flat_map(one).flatten()).collect()
 }
 
@@ -73,6 +75,19 @@ fn nothing_twice(service: &Service) -> Option<String> {
     (policy.hedges() && !routes.iter().any(may)).then(|| {
         format!(
             "service {name:?} ({policy}) has no route whose requests may run twice, so it sends no second copies; declare idempotent_methods, or idempotent = true for a route"
+        )
+    })
+}
+
+/// A published policy that the budget turns into another one: it sends second copies of all queries, or
+/// wherever a replica is idle, which is far more than the default allows.
+fn budgeted(service: &Service) -> Option<String> {
+    let Service { name, policy, limits: Limits { hedge_budget, .. }, .. } = service;
+    let many = matches!(policy.hedge(), Some(HedgeSpec::Laedge(_) | HedgeSpec::Tied(_)));
+    (many && *hedge_budget < 1.0).then(|| {
+        format!(
+            "service {name:?} ({policy}) may send second copies of {:.0} % of the queries (hedge_budget = {hedge_budget}), so it is not the policy that was published and that curtail sim runs; set hedge_budget = 1.0 for that one",
+            hedge_budget * 100.0
         )
     })
 }

@@ -123,7 +123,8 @@ fn one_note_names_all_services_that_want_to_be_alone() {
     };
     let text = MINIMAL.to_string() + &another("b", "random") + &another("c", "psq");
     let config = parse(&text);
-    let [note] = config.notes() else { panic!("one note: {:?}", config.notes()) };
+    let [note, budget] = config.notes() else { panic!("two notes: {:?}", config.notes()) };
+    assert!(budget.starts_with("service \"search\" (laedge) may send"), "{budget}");
     let start = "services \"search\" (laedge), \"c\" (psq) count the slots of the replicas, so let";
     assert!(note.starts_with(start), "{note}");
 }
@@ -135,22 +136,33 @@ fn what_a_policy_makes_of_a_service_is_noted() {
     let slots = "counts the slots of the replicas, so let one proxy alone";
     let stopped = "stops no query (cancel = \"none\"), which costs most of the gain";
     let (alone, once) = ("sends no second copies to its shards", "no route whose requests may run");
+    let published =
+        "of 20 % of the queries (hedge_budget = 0.2), so it is not the policy that was pub";
+    let freed = "hedge_budget = 1.0";
     for (policy, more, replicas, expected) in [
         ("psq", none, one, &[slots][..]),
         ("random", "", two, &[]),
         ("bounded:2", "", two, &[]),
-        ("laedge+bounded:2", "", two, &[]),
+        ("laedge+bounded:2", "", two, &[published]),
+        ("laedge", freed, two, &[slots]),
+        ("laedge", "hedge_budget = 0.05", two, &[slots, "of 5 % of the queries"]),
+        ("delayed:5ms", "", two, &[]),
         ("rescue", "", two, &[slots, stopped]),
         ("rescue+bounded:1", "", two, &[stopped]),
         ("rescue:no-cancel", "", two, &[slots]),
         ("rescue:no-cancel", "cancel = \"reset\"", two, &[slots, "stops no query although cancel"]),
         ("rescue", "cancel = \"reset\"", two, &[slots]),
-        ("laedge", "", two, &[slots]),
-        ("laedge", "", one, &[slots, alone]),
-        ("laedge", none, two, &[slots, once]),
-        ("laedge", "route = { method = \"POST\" }", two, &[slots, once]),
-        ("laedge", "route = { method = \"POST\", idempotent = true }", two, &[slots]),
-        ("laedge", "route = { path_prefix = \"/a\", idempotent = false }", two, &[slots, once]),
+        ("laedge", "", two, &[slots, published]),
+        ("laedge", "", one, &[slots, alone, published]),
+        ("laedge", none, two, &[slots, once, published]),
+        ("laedge", "route = { method = \"POST\" }", two, &[slots, once, published]),
+        ("laedge", "route = { method = \"POST\", idempotent = true }", two, &[slots, published]),
+        (
+            "laedge",
+            "route = { path_prefix = \"/a\", idempotent = false }",
+            two,
+            &[slots, once, published],
+        ),
         ("rescue", none, one, &[slots, stopped, alone, once]),
     ] {
         let text = MINIMAL.replace("\"laedge\"", &format!("{policy:?}")).replace(two, replicas);

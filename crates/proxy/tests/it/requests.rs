@@ -135,7 +135,8 @@ async fn an_absolute_target_rules_the_host() {
         assert_eq!(seen.header("host"), ["a.example:81"]);
     }
     let (_, response) = sent(&proxy, "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert_eq!(response.status, 404, "no service takes it");
+    assert_eq!(response.status, 200, "the service takes all requests");
+    assert_eq!(backend.seen().pop().expect("a request").line(), "OPTIONS * HTTP/1.1");
 }
 
 #[tokio::test]

@@ -1,12 +1,10 @@
 //! An experiment of measured service times, in which the hiccups are found.
 
 use curtail_dist::{Distribution, Spec};
-use rand_core::Rng as _;
-use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use super::samples::{Found, find_hiccups};
-use super::sure::resampled_by;
+use super::sure::{blocks, resampled_by};
 use crate::bounds;
 use crate::error::Error;
 use crate::experiment::Experiment;
@@ -40,36 +38,18 @@ pub struct SampleSummary {
     pub probability_ci95: [f64; 2],
     /// How long a hiccup is, in the unit of the answer; zero where there is none.
     pub duration: f64,
-    /// What the answer takes for granted, as no sample tells whether another replica would have been
-    /// as slow with the same query.
+    /// The 95 % confidence interval of that; none where it is not known.
+    pub duration_ci95: Option<[f64; 2]>,
+    /// Were hiccups found by `curtail jitter`, in queries that it repeated?
+    #[serde(skip)]
+    pub of_jitter: bool,
+    /// What the answer takes for granted, because no sample shows whether another replica would have
+    /// been as slow with the same query.
     pub assumes: &'static str,
 }
 
-/// What repeated executions tell of each query: its own part, and what each execution took beyond it.
-#[derive(Clone, Debug)]
-pub struct Repeated {
-    /// Where they are from, for messages.
-    pub name: String,
-    /// P of each query, in ns.
-    pub p_ns: Vec<f64>,
-    /// J of each execution, in ns.
-    pub j_ns: Vec<f64>,
-    /// Were they written with units?
-    pub have_units: bool,
-}
-
-impl Repeated {
-    /// The experiment with these as service and jitter.
-    pub fn experiment(self, parameters: &Parameters) -> Result<Experiment, Error> {
-        let Self { name, p_ns, j_ns, have_units } = self;
-        let jitter = Distribution::from_samples(j_ns.clone(), have_units);
-        let jitter = jitter.filter(|made| made.mean() > 0.0);
-        with_times(parameters, &name, (p_ns, have_units), j_ns.len(), || Ok(jitter))
-    }
-}
-
 /// The experiment of these times, which are of so many executions.
-fn with_times(
+pub(super) fn with_times(
     parameters: &Parameters,
     name: &str,
     (service_ns, have_units): (Vec<f64>, bool),
@@ -134,8 +114,7 @@ impl Measured {
     /// rate of `experiment`, which is that of these: how far they differ is what the samples leave open.
     pub fn resampled(&self, parameters: &Parameters, experiment: &Experiment) -> Vec<Experiment> {
         resampled_by(experiment, |rng| {
-            let index = |rng: &mut Pcg64Mcg| (rng.next_u64() % self.ns.len() as u64) as usize;
-            let ns = (0..self.ns.len()).map(|_| self.ns[index(rng)]).collect();
+            let ns = blocks(&self.ns, 1, rng);
             let made = Self { ns, ..self.clone() }.experiment(parameters).ok()?;
             Some(made.0)
         })
@@ -163,6 +142,11 @@ fn summary(count: usize, found: Option<&Found>) -> SampleSummary {
         probability: share,
         probability_ci95: ci95.map(|end| end.clamp(0.0, 1.0)),
         duration: found.map_or(0.0, |found| found.duration / UNIT_NS as f64),
+        duration_ci95: found.and_then(|found| {
+            let half = found.duration_half?;
+            Some([-half, half].map(|by| (found.duration + by).max(0.0) / UNIT_NS as f64))
+        }),
+        of_jitter: false,
         assumes: match found {
             Some(_) => "the long samples are hiccups, and not long queries",
             None => "no sample is a hiccup",

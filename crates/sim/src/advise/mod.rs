@@ -17,9 +17,11 @@ mod measured;
 mod reasons;
 mod samples;
 mod sure;
+mod times;
 
 use std::net::SocketAddr;
 
+use curtail_dist::Distribution;
 use curtail_kernel::hedge::{Cancellation, Version};
 use curtail_kernel::{HedgeSpec, Policy};
 use serde::Serialize;
@@ -27,7 +29,7 @@ use serde::Serialize;
 use crate::candidate::Candidate;
 use crate::compare::{PERCENTILES, compare};
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, UNIT_NS, UtilizationOf};
 use crate::figures::Figures;
 use crate::outcome::Outcome;
 use crate::parallel::Plan;
@@ -35,9 +37,10 @@ use crate::student;
 
 pub use curve::Point;
 pub use hiccups::Hiccups;
-pub use measured::{Measured, Repeated, SampleSummary};
+pub use measured::{Measured, SampleSummary};
 pub use samples::{Found, find_hiccups};
 pub use sure::resampled;
+pub use times::{FOUND, J, P, Repeated, Times};
 
 /// Half of the confidence interval of p99 that is a larger share of it says that p99 depends on what is
 /// too rare for this much simulation, or is remembered for too long.
@@ -58,6 +61,13 @@ const REPLICATIONS: u32 = 6;
 /// Degrees of freedom of their mean.
 const FREEDOM: usize = REPLICATIONS as usize - 1;
 
+/// A verdict that other samples of the same service would overturn more often than that is none.
+const SURE: f64 = 0.9;
+
+/// With more jitter than this many times the service, utilizations count the jitter: those without it
+/// would all be near 0.
+const MOSTLY_JITTER: f64 = 4.0;
+
 /// No simulation is surer than that.
 const MOST_CONFIDENT: f64 = 0.999;
 
@@ -77,7 +87,7 @@ pub struct Question<'a> {
     pub cancel: bool,
     /// How much to simulate; 1 is what a person waits for.
     pub effort: f64,
-    /// The same of samples that were drawn from its samples ([`resampled`], [`Measured::resampled`]): how
+    /// The same of samples that were drawn from its samples ([`resampled`], [`Times::resampled`]): how
     /// much the gain depends on them. Empty where nothing was sampled.
     pub resampled: &'a [Experiment],
     /// Where the replicas of each shard are, for the configuration; empty where they are not known.
@@ -120,7 +130,8 @@ pub struct Latency {
     pub p99: Option<f64>,
     /// Their 99.9th.
     pub p999: Option<f64>,
-    /// Half of the 95 % confidence interval of p99.
+    /// Half of the 95 % confidence interval of p99. With samples it is known of per-shard queuing, the
+    /// best policy and the bound alone.
     pub p99_ci95: Option<f64>,
     /// Copies per query.
     pub copies_per_query: Option<f64>,
@@ -147,17 +158,21 @@ pub struct Advice {
     /// the figures cross, between the last load at which it is faster beyond chance and the next one.
     /// None where it never is, the highest one of the curve where it still is there.
     pub stop_above_utilization: Option<f64>,
-    /// The probability that the verdict is right, as far as it depends on chance in the simulation; up
-    /// to 0.999.
+    /// False where other samples of the same service might well lead to another answer. Then what to run is
+    /// per-shard queuing, because nothing speaks for more.
+    pub settled: bool,
+    /// The probability that the verdict is right, as far as it depends on chance, in the simulation and in
+    /// the samples; up to 0.999.
     pub confidence: f64,
     /// Why, in words.
     pub because: String,
     /// A configuration of `curtail proxy`; a part of one where the replicas are not known.
     pub config: String,
-    /// The utilization that was asked about, and the requests per second that come to it, where times
-    /// have units.
+    /// The utilization that was asked about.
     pub utilization: f64,
-    /// Those requests per second.
+    /// What utilizations count: `total` where that was asked, or where nearly all of the time is jitter.
+    pub utilization_of: UtilizationOf,
+    /// The requests per second that it comes to, where times have units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// What latencies are in: `ms`, or `1` for the experiment's own unit.
@@ -199,45 +214,45 @@ fn candidates(cancel: bool) -> Vec<Candidate> {
 /// Answers; `None` where it was stopped.
 pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>, Error> {
     let experiment = question.experiment;
+    let mostly_jitter = is_mostly_jitter(experiment);
     if experiment.utilization_with_jitter() >= 1.0 {
-        return Err(Error::OutOfRange {
-            name: "utilization",
-            value: experiment.utilization.to_string(),
-            allowed: format!(
-                "less: {}replicas would have to be busy {:.0} % of the time",
-                if experiment.jitter.is_some() { "with the jitter " } else { "" },
-                100.0 * experiment.utilization_with_jitter()
-            ),
-        });
+        return Err(overloaded(experiment, mostly_jitter));
+    }
+    if mostly_jitter && experiment.utilization_of == UtilizationOf::Mean {
+        // The same rate of requests.
+        let utilization = experiment.utilization_with_jitter();
+        let of_total =
+            Experiment { utilization, utilization_of: UtilizationOf::Total, ..experiment.clone() };
+        return advise(&Question { experiment: &of_total, ..*question }, plan);
     }
     let hedgers = hedgers(question.cancel);
     let candidates = candidates(question.cancel);
     let here = sized(experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
     let plan = Plan { percentiles: &PERCENTILES, ..*plan };
     let Some(outcomes) = compare(&here, &candidates, &plan)? else { return Ok(None) };
-    let (best, hedger) = best(&outcomes[0], &hedgers, &outcomes[1..=hedgers.len()]);
-    let (hedge, confidence) = verdict(&outcomes[0], best);
-    let sure = sure::intervals(question, hedger, [&outcomes[0], best], &plan)?;
-    let Some(gain_ci95) = sure else { return Ok(None) };
-    let Some(curve) = curve::curve(question, hedger, hedge, &plan)? else { return Ok(None) };
-    let facts = Facts {
-        hiccups: Hiccups::of(experiment),
-        psq: &outcomes[0],
-        best,
-        idealized: &outcomes[candidates.len() - 2],
-        bound: &outcomes[candidates.len() - 1],
-        stop_above: curve.stop_above,
-        highest: curve.highest(),
-        shards: experiment.shards,
-        replicas: experiment.servers.len(),
-        utilization: experiment.utilization,
-        rate: experiment.has_units.then(|| 1e9 / experiment.gap_ns()),
-        cancel: question.cancel,
-        most_copies: outcomes[1..=hedgers.len()]
-            .iter()
-            .filter_map(|of| of.copies_per_query)
-            .fold(1.0, f64::max),
+    let at = 1 + best(&outcomes[0], &outcomes[1..=hedgers.len()]);
+    let best = &outcomes[at];
+    let bound = candidates.len() - 1;
+    let compared = (&here, [&outcomes[0], best, &outcomes[bound]]);
+    let Some(sure) = sure::sure(question, candidates[at], compared, &plan)? else {
+        return Ok(None);
     };
+    let (pays, by_simulation) = verdict(&outcomes[0], best);
+    let confidence = sure.confidence.map_or(by_simulation, |of| of.min(by_simulation));
+    // A yes that may as well cost something is none either.
+    let may_lose = sure.gain_ci95.p99.is_some_and(|[low, _]| pays && low < 0.0);
+    let settled = sure.confidence.is_none_or(|by_samples| by_samples >= SURE && !may_lose);
+    let hedge = pays && settled;
+    let curve = curve::curve(question, candidates[at], pays, &plan)?;
+    let Some(curve) = curve else { return Ok(None) };
+    let facts = Facts::new(question, &outcomes, best, &curve);
+    let mut latencies: Vec<Latency> = outcomes.iter().map(latency).collect();
+    if sure.confidence.is_some() {
+        latencies.iter_mut().for_each(|row| row.p99_ci95 = None);
+        for (place, half) in [0, at, bound].into_iter().zip(sure.p99_half) {
+            latencies[place].p99_ci95 = half;
+        }
+    }
     let advised = if hedge { best } else { facts.psq };
     let second_copies = advised.copies_per_query.unwrap_or(1.0) - 1.0;
     let p999_ms = figure(facts.psq, 99.9).filter(|_| best.unit == "ms");
@@ -245,21 +260,46 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         hedge,
         config: config::config(question, &advised.policy, second_copies, p999_ms),
         utilization: experiment.utilization,
+        utilization_of: experiment.utilization_of,
         rate: facts.rate,
         policy: advised.policy.clone(),
         hedging_policy: best.policy.clone(),
         gain: facts.gain(best),
-        gain_ci95,
+        gain_ci95: sure.gain_ci95,
         bound: facts.gain(facts.bound),
-        idealized: facts.gain(facts.idealized),
+        idealized: facts.gain(&outcomes[candidates.len() - 2]),
         stop_above_utilization: curve.stop_above,
+        settled,
         confidence,
-        because: reasons::because(&facts, hedge),
+        because: reasons::because(&facts, settled.then_some(pays)),
         unit: best.unit,
         hiccups: facts.hiccups,
-        latencies: outcomes.iter().map(latency).collect(),
+        latencies,
         curve: curve.points,
     }))
+}
+
+/// Is P next to nothing beside J?
+fn is_mostly_jitter(experiment: &Experiment) -> bool {
+    let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
+    jitter > MOSTLY_JITTER * experiment.service.mean()
+}
+
+/// The load is more than the replicas can carry.
+fn overloaded(experiment: &Experiment, mostly_jitter: bool) -> Error {
+    let busy = 100.0 * experiment.utilization_with_jitter();
+    let with = if experiment.jitter.is_some() { "with the jitter " } else { "" };
+    let fix = match mostly_jitter && experiment.utilization_of == UtilizationOf::Mean {
+        true => {
+            "; nearly all of the time is jitter, so give the utilization with it (utilization-of total)"
+        }
+        false => "",
+    };
+    Error::OutOfRange {
+        name: "utilization",
+        value: experiment.utilization.to_string(),
+        allowed: format!("less: {with}replicas would have to be busy {busy:.0} % of the time{fix}"),
+    }
 }
 
 /// The policies with second copies that can be deployed.
@@ -277,25 +317,21 @@ fn hedgers(cancel: bool) -> Vec<Candidate> {
 
 /// The one with the lowest p99, of those that are alike there ([`ALIKE`]) the lowest p99.9; or one that
 /// comes as close to it as makes no difference ([`WORTH`]) with at most half of the second copies, if it
-/// pays by itself. An unstable one is the last choice.
-fn best<'a>(
-    psq: &Outcome,
-    hedgers: &[Candidate],
-    outcomes: &'a [Outcome],
-) -> (&'a Outcome, Candidate) {
+/// pays by itself. An unstable one is the last choice. Its place among `outcomes`, those that hedge.
+fn best(psq: &Outcome, outcomes: &[Outcome]) -> usize {
     let p99 = |outcome: &Outcome| figure(outcome, 99.0).unwrap_or(f64::INFINITY);
     let p999 = |outcome: &Outcome| figure(outcome, 99.9).unwrap_or(f64::INFINITY);
     let second = |outcome: &Outcome| outcome.copies_per_query.unwrap_or(f64::INFINITY) - 1.0;
-    let pairs = || outcomes.iter().zip(hedgers.iter().copied());
+    let all = || outcomes.iter().enumerate();
     let least = outcomes.iter().map(p99).fold(f64::INFINITY, f64::min);
-    let alike = pairs().filter(|(outcome, _)| p99(outcome) <= (1.0 + ALIKE) * least);
-    let lowest = alike.min_by(|(a, _), (b, _)| p999(a).total_cmp(&p999(b)));
+    let alike = all().filter(|(_, outcome)| p99(outcome) <= (1.0 + ALIKE) * least);
+    let lowest = alike.min_by(|(_, a), (_, b)| p999(a).total_cmp(&p999(b)));
     let lowest = lowest.expect("there is a policy that hedges");
-    let close = |outcome: &Outcome| p99(outcome) <= (1.0 + WORTH) * p99(lowest.0);
+    let close = |outcome: &Outcome| p99(outcome) <= (1.0 + WORTH) * p99(lowest.1);
     let pays = |outcome: &Outcome| p99(outcome) < (1.0 - WORTH) * p99(psq);
-    let few = |outcome: &Outcome| second(outcome) <= 0.5 * second(lowest.0);
-    let cheap = pairs().filter(|(outcome, _)| close(outcome) && pays(outcome) && few(outcome));
-    cheap.min_by(|(a, _), (b, _)| second(a).total_cmp(&second(b))).unwrap_or(lowest)
+    let few = |outcome: &Outcome| second(outcome) <= 0.5 * second(lowest.1);
+    let cheap = all().filter(|(_, outcome)| close(outcome) && pays(outcome) && few(outcome));
+    cheap.min_by(|(_, a), (_, b)| second(a).total_cmp(&second(b))).unwrap_or(lowest).0
 }
 
 /// What a query costs to simulate, in those of per-shard queuing; roughly.
@@ -354,9 +390,12 @@ fn latency(outcome: &Outcome) -> Latency {
 /// What the verdict and its reasons are made of.
 struct Facts<'a> {
     hiccups: Hiccups,
+    /// The means of P and J, in the unit of the experiment.
+    means: [f64; 2],
+    /// Utilizations count the jitter.
+    of_total: bool,
     psq: &'a Outcome,
     best: &'a Outcome,
-    idealized: &'a Outcome,
     bound: &'a Outcome,
     stop_above: Option<f64>,
     /// The highest load of the curve.
@@ -372,7 +411,34 @@ struct Facts<'a> {
     most_copies: f64,
 }
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
+    fn new(
+        question: &Question<'_>,
+        outcomes: &'a [Outcome],
+        best: &'a Outcome,
+        curve: &curve::Curve,
+    ) -> Self {
+        let experiment = question.experiment;
+        let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
+        let copies = outcomes[1..=hedgers(question.cancel).len()].iter();
+        Self {
+            hiccups: Hiccups::of(experiment),
+            means: [experiment.service.mean(), jitter].map(|ns| ns / UNIT_NS as f64),
+            of_total: experiment.utilization_of == UtilizationOf::Total,
+            psq: &outcomes[0],
+            best,
+            bound: &outcomes[outcomes.len() - 1],
+            stop_above: curve.stop_above,
+            highest: curve.highest(),
+            shards: experiment.shards,
+            replicas: experiment.servers.len(),
+            utilization: experiment.utilization,
+            rate: experiment.has_units.then(|| 1e9 / experiment.gap_ns()),
+            cancel: question.cancel,
+            most_copies: copies.filter_map(|of| of.copies_per_query).fold(1.0, f64::max),
+        }
+    }
+
     /// What a policy gains over per-shard queuing.
     fn gain(&self, of: &Outcome) -> Gain {
         let gain = |percentile| {

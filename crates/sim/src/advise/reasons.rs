@@ -21,15 +21,20 @@ const SOME: f64 = 1.4;
 /// Up to so many copies per query, second ones are reported as a share of the queries.
 const FEW: f64 = 1.1;
 
-/// Why hedging pays, or why it does not.
-pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
+/// Jitter that is longer than a mean service time in a larger share of the copies is no hiccup: a hiccup
+/// is rare.
+const RARE: f64 = 0.25;
+
+/// Why hedging pays, or why it does not; none where the samples leave that open.
+pub(super) fn because(facts: &Facts<'_>, pays: Option<bool>) -> String {
     let Facts { hiccups, .. } = *facts;
     let hit = hit(facts);
+    let Some(pays) = pays else { return open(facts) };
     if !facts.psq.stable {
-        return unsteady(facts, hedge);
+        return unsteady(facts, pays);
     }
     let (gain, bound) = (facts.gain(facts.best), facts.gain(facts.bound));
-    if hedge {
+    if pays {
         return format!(
             "{hit}; at {} {} p99 from {} to {}, where nothing that serves first come, first served \
              gets below {}{}; {}",
@@ -70,7 +75,7 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         "{hit}, and p99 would be {} lower without {}, but {}: {} {}{}; {}{}",
         share(at_most),
         match hiccups.probability {
-            0.0 => "it",
+            0.0 | RARE.. => "it",
             _ if hiccups.requests < BEYOND_P99 => "them (others wait behind them)",
             _ => "them",
         },
@@ -84,6 +89,19 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         lower_median(gain),
         beyond(facts),
         if facts.cancel { "" } else { "; replicas that can stop a query may gain more" },
+    )
+}
+
+/// The samples leave it open.
+fn open(facts: &Facts<'_>) -> String {
+    format!(
+        "{}; at {} {} p99 from {} to {}, but other samples of the same service might well lead to another answer: \
+         measure for longer",
+        hit(facts),
+        load(facts),
+        means(facts),
+        latency(figure(facts.psq, 99.0)),
+        latency(figure(facts.best, 99.0)),
     )
 }
 
@@ -126,10 +144,19 @@ fn hit(facts: &Facts<'_>) -> String {
     if hiccups.probability == 0.0 {
         return "no draw of the jitter is longer than a mean service time".to_owned();
     }
+    let unit = if facts.best.unit == "ms" { "ms" } else { "time units" };
+    if hiccups.probability >= RARE {
+        let [p, j] = facts.means;
+        return format!(
+            "copies of a query differ by {j:.3} {unit} of jitter on average, beside {p:.3} {unit} of its \
+             own; {} of them have more jitter than that, so these are no rare hiccups",
+            share(hiccups.probability)
+        );
+    }
     format!(
         "hiccups of {:.3} {} hit {} of the queries, and so {} of the requests over {shards} shard{}",
         hiccups.duration,
-        if facts.best.unit == "ms" { "ms" } else { "time units" },
+        unit,
         share(hiccups.probability),
         share(hiccups.requests),
         if shards == 1 { "" } else { "s" },
@@ -164,7 +191,12 @@ fn load(facts: &Facts<'_>) -> String {
     let rounded = (facts.utilization * 1e4).round() / 1e4;
     let utilization = if rounded > 0.01 { rounded } else { facts.utilization };
     let rate = facts.rate.map(|rate| format!(" ({rate:.1} requests/s)")).unwrap_or_default();
-    format!("a utilization of {utilization}{rate}")
+    format!("a utilization of {utilization}{}{rate}", with_jitter(facts.of_total))
+}
+
+/// What a utilization counts, where it is more than the queries' own times.
+fn with_jitter(of_total: bool) -> &'static str {
+    if of_total { " with the jitter" } else { "" }
 }
 
 /// How busy replicas really are, where the jitter keeps them notably busier.
@@ -178,15 +210,18 @@ fn with_the_jitter(utilization: f64, busy: f64) -> String {
 
 /// Up to which load hedging is faster.
 fn beyond(facts: &Facts<'_>) -> String {
-    format!("{} {}", facts.best.policy, crossing(facts.stop_above, facts.highest))
+    let crossing = crossing(facts.stop_above, facts.highest, with_jitter(facts.of_total));
+    format!("{} {crossing}", facts.best.policy)
 }
 
-fn crossing(stop_above: Option<f64>, highest: f64) -> String {
+fn crossing(stop_above: Option<f64>, highest: f64, with: &str) -> String {
     match stop_above {
         Some(stop) if stop >= highest => {
-            format!("is the faster one up to {highest:.2}, the highest load that was looked at")
+            format!(
+                "is the faster one up to {highest:.2}{with}, the highest load that was looked at"
+            )
         }
-        Some(stop) => format!("is not the faster one above a utilization of {stop:.2}"),
+        Some(stop) => format!("is not the faster one above a utilization of {stop:.2}{with}"),
         None => "is not faster than psq at any load".to_owned(),
     }
 }
@@ -244,10 +279,13 @@ mod tests {
 
     #[test]
     fn a_policy_that_is_always_faster_is_not_slower_anywhere() {
-        assert_eq!(crossing(Some(0.59), 0.9), "is not the faster one above a utilization of 0.59");
-        let always = crossing(Some(0.95), 0.95);
+        assert_eq!(
+            crossing(Some(0.59), 0.9, ""),
+            "is not the faster one above a utilization of 0.59"
+        );
+        let always = crossing(Some(0.95), 0.95, "");
         assert_eq!(always, "is the faster one up to 0.95, the highest load that was looked at");
-        assert_eq!(crossing(None, 0.9), "is not faster than psq at any load");
+        assert_eq!(crossing(None, 0.9, ""), "is not faster than psq at any load");
     }
 
     /// Per-shard queuing and LÆDGE at a load.
@@ -270,7 +308,8 @@ mod tests {
                 hiccups: Hiccups::default(),
                 psq: &overloaded[0],
                 best,
-                idealized: best,
+                means: [1.0, 0.0],
+                of_total: false,
                 bound: best,
                 stop_above: None,
                 highest: 0.9,
@@ -281,7 +320,7 @@ mod tests {
                 cancel: true,
                 most_copies: 1.0,
             };
-            because(&facts, hedge)
+            because(&facts, Some(hedge))
         };
         let neither = said(&overloaded[1], false);
         assert!(neither.contains("neither psq nor laedge has a steady state"), "{neither}");

@@ -15,6 +15,8 @@
 
 use std::iter::successors;
 
+use crate::student;
+
 /// The share of the samples beyond the start of a dip: at most this, and at least so many.
 const MOST_BEYOND: f64 = 0.2;
 const LEAST_BEYOND: usize = 8;
@@ -43,6 +45,8 @@ pub struct Found {
     pub probability: f64,
     /// The mean length of a hiccup: by how much the mean of those with one exceeds that of the body.
     pub duration: f64,
+    /// Half of the 95 % confidence interval of that mean; none where one sample has one.
+    pub duration_half: Option<f64>,
     /// How many samples have one.
     pub count: usize,
 }
@@ -76,6 +80,7 @@ pub fn find_hiccups(samples: &[f64]) -> Option<Found> {
     Some(Found {
         probability: hit.len() as f64 / count as f64,
         duration: mean(&hit) - mean(&sorted),
+        duration_half: student::half_width(&hit),
         count: hit.len(),
         body: sorted,
     })

@@ -25,7 +25,7 @@ impl Grid {
             return Err(Error::Empty);
         }
         let mut keys = BTreeSet::new();
-        if let Some(axis) = axes.iter().find(|axis| !keys.insert(&axis.key)) {
+        if let Some(axis) = axes.iter().find(|axis| !keys.insert(parameter(&axis.key))) {
             return Err(Error::Twice { key: axis.key.clone() });
         }
         let Ok(Json::Object(template)) = serde_json::to_value(parameters) else {
@@ -34,13 +34,15 @@ impl Grid {
         let names = template.keys().cloned().collect::<Vec<_>>().join(", ");
         let mut texts = Vec::new();
         for axis in &axes {
-            let Some(replaced) = template.get(&axis.key) else { continue };
+            let name = parameter(&axis.key);
+            let Some(replaced) = template.get(name) else { continue };
             for value in &axis.values {
-                texts.push((axis.key.clone(), fit(&axis.key, value, replaced)?));
+                texts.push((name.to_owned(), fit(&axis.key, value, replaced)?));
             }
         }
         let varied = |name: &str| axes.iter().any(|axis| axis.key == name);
-        let fixed = template.iter().filter(|(name, _)| !varied(name));
+        let replaces = |name: &str| axes.iter().any(|axis| parameter(&axis.key) == name);
+        let fixed = template.iter().filter(|(name, _)| !replaces(name));
         texts.extend(fixed.map(|(name, value)| (name.clone(), value.clone())));
         let mut used = BTreeSet::new();
         for (name, text) in &texts {
@@ -51,8 +53,9 @@ impl Grid {
                 used.insert(key);
             }
         }
-        let idle =
-            |axis: &&Axis| !template.contains_key(&axis.key) && !used.contains(&axis.key[..]);
+        let idle = |axis: &&Axis| {
+            !template.contains_key(parameter(&axis.key)) && !used.contains(&axis.key[..])
+        };
         if let Some(axis) = axes.iter().find(idle) {
             return Err(Error::Unused { key: axis.key.clone(), parameters: names });
         }
@@ -101,7 +104,7 @@ impl Grid {
         let values: Vec<_> = self.values(point).collect();
         let mut map = self.template.clone();
         for &(key, value) in &values {
-            if let Some(slot) = map.get_mut(key) {
+            if let Some(slot) = map.get_mut(parameter(key)) {
                 *slot = fit(key, value, slot)?;
             }
         }
@@ -126,6 +129,16 @@ impl Grid {
     pub(super) fn wrong(&self, point: usize, why: &dyn std::fmt::Display) -> Error {
         let values = self.values(point).map(|(key, value)| format!("{key} = {value}"));
         Error::Point { values: values.collect::<Vec<_>>().join(", "), why: why.to_string() }
+    }
+}
+
+/// The parameter that a key varies: two flags have other names.
+#[must_use]
+pub fn parameter(key: &str) -> &str {
+    match key {
+        "service-time" => "service",
+        "warmup" => "warm-up",
+        other => other,
     }
 }
 
@@ -209,6 +222,17 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_s_name_is_that_of_its_parameter() {
+        let grid = |axes| grid(&Parameters::default(), axes);
+        let made = grid(&[("service-time", "exp:1,exp:3")]).expect("a grid");
+        let mean = |point| made.experiment(point).expect("valid").service.mean() / 1e6;
+        assert!((mean(1) - 3.0 * mean(0)).abs() < 1e-9);
+        assert_eq!(made.axes()[0].key(), "service-time", "the column is called as it was given");
+        let twice = grid(&[("warmup", "0"), ("warm-up", "0.5")]).expect_err("one parameter");
+        assert!(matches!(twice, Error::Twice { .. }), "{twice}");
+    }
+
+    #[test]
     fn every_parameter_can_be_varied() {
         let default = Parameters::default();
         for axis in [
@@ -216,6 +240,8 @@ mod tests {
             ("warm-up", "0,0.5"),
             ("seed", "1,18446744073709551615"),
             ("service", "exp:1,det:{utilization}"),
+            ("service-time", "exp:1,det:{utilization}"),
+            ("warmup", "0,0.5"),
             ("network", "det:0.1,det:0.2"),
             ("speeds", "1"),
             ("cancel-cost", "1,2"),

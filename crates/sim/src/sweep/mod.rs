@@ -16,7 +16,7 @@ mod table;
 
 pub use axis::{Axis, Range, Scale, Value};
 pub use error::{Error, StoreError};
-pub use grid::Grid;
+pub use grid::{Grid, parameter};
 pub use lines::Lines;
 pub use plan::Plan;
 pub use store::Store;

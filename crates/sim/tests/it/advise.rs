@@ -3,10 +3,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use curtail_dist::{Spec, seed};
 use curtail_sim::advise::{
-    Advice, Latency, Point, Question, Repeated, WORTH, advise, resampled, total,
+    Advice, Latency, Point, Question, Repeated, Times, WORTH, advise, resampled, total,
 };
-use curtail_sim::{Candidate, Error, Experiment, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
+use curtail_sim::{
+    Candidate, Error, Experiment, PERCENTILES, Parameters, Plan, UNIT_NS, UtilizationOf, compare,
+};
 
 /// A service: shards, replicas, utilization, P, J.
 type Service = (u32, u32, f64, &'static str, Option<&'static str>);
@@ -251,40 +254,95 @@ fn hedging_is_not_faster_beyond_the_load_that_is_told() {
 }
 
 /// P and J as measured, of so many executions: 3 % have a hiccup of 30.
-fn repeated(executions: u32) -> Experiment {
+fn repeated(executions: u32) -> Repeated {
     let p_ns = (1..=100).map(|at| f64::from(at) * 2e4).collect();
     let j_ns = (0..executions).map(|at| if at % 100 < 3 { 3e7 } else { 1e4 }).collect();
-    let repeated = Repeated { name: "samples".to_owned(), p_ns, j_ns, have_units: true };
-    let parameters = Parameters { shards: 1, utilization: 0.2, ..Parameters::default() };
-    repeated.experiment(&parameters).expect("samples enough")
+    Repeated { name: "samples".to_owned(), p_ns, j_ns, have_units: true, found: None }
+}
+
+/// What is advised on these at a utilization, and half of the interval of psq's p99.
+fn advised(repeated: Repeated, utilization: f64) -> (Advice, f64) {
+    let parameters = Parameters { shards: 1, utilization, ..Parameters::default() };
+    let times = Times::Repeated(repeated);
+    let (experiment, _) = times.experiment(&parameters).expect("samples enough");
+    let resampled = times.resampled(&parameters, &experiment);
+    assert_eq!(resampled.len(), 16);
+    // The world has one arrival rate, whatever was sampled.
+    let off = |of: &Experiment| (of.gap_ns() / experiment.gap_ns() - 1.0).abs();
+    assert!(resampled.iter().all(|of| off(of) < 1e-9));
+    let question = Question {
+        experiment: &experiment,
+        cancel: true,
+        effort: 0.15,
+        resampled: &resampled,
+        replicas_at: &[],
+    };
+    let advice = answered(&question, 2).expect("it can run");
+    let rate = advice.rate.expect("there are units");
+    assert!((rate * experiment.gap_ns() / 1e9 - 1.0).abs() < 1e-9);
+    let half = advice.latencies[0].p99_ci95.expect("it is stable");
+    (advice, half)
 }
 
 #[test]
 fn few_samples_leave_more_open_than_many() {
     let width = |executions| {
-        let experiment = repeated(executions);
-        let resampled = resampled(&experiment);
-        assert_eq!(resampled.len(), 16);
-        // The world has one arrival rate, whatever was sampled.
-        let off = |of: &Experiment| (of.gap_ns() / experiment.gap_ns() - 1.0).abs();
-        assert!(resampled.iter().all(|of| off(of) < 1e-9));
-        let question = Question {
-            experiment: &experiment,
-            cancel: true,
-            effort: 0.15,
-            resampled: &resampled,
-            replicas_at: &[],
-        };
-        let advice = answered(&question, 2).expect("it can run");
+        let (advice, half) = advised(repeated(executions), 0.2);
         let gain = advice.gain.p99.expect("both are stable");
         let [low, high] = advice.gain_ci95.p99.expect("both are stable");
         assert!(low < gain && gain < high, "{gain} in {low} to {high}");
-        assert!(
-            advice.rate.is_some_and(|rate| (rate * experiment.gap_ns() / 1e9 - 1.0).abs() < 1e-9)
-        );
-        high - low
+        let known = |row: &&Latency| row.p99_ci95.is_some();
+        let rows: Vec<_> = advice.latencies.iter().filter(known).map(|row| &*row.policy).collect();
+        assert_eq!(rows, ["psq", &*advice.hedging_policy, "o1"]);
+        [gain - low, half]
     };
     let (few, many) = (width(400), width(100_000));
-    assert!(few > 1.5 * many, "{few} and {many}");
+    assert!(few[0] > 1.5 * many[0] && few[1] > 1.5 * many[1], "{few:?} and {many:?}");
     assert!(resampled(&experiment((5, 2, 0.35, "exp:5ms", None))).is_empty());
+}
+
+#[test]
+fn what_samples_leave_open_is_no_verdict() {
+    // One pause in 120 executions, which hit two of them: there may be none, or three times as many.
+    let rare = |executions| Repeated {
+        j_ns: (0..executions).map(|at| if at % 120 / 2 == 30 { 3e7 } else { 1e4 }).collect(),
+        ..repeated(0)
+    };
+    let (open, _) = advised(rare(120), 0.3);
+    let ci95 = open.gain_ci95.p99;
+    assert!(!open.settled && !open.hedge && open.confidence < 0.9, "{}: {ci95:?}", open.confidence);
+    assert_eq!(open.policy, "psq");
+    assert!(
+        open.because
+            .contains("other samples of the same service might well lead to another answer")
+    );
+    let (sure, _) = advised(rare(120_000), 0.3);
+    assert!(sure.settled && sure.confidence >= 0.9, "{}", sure.confidence);
+}
+
+#[test]
+fn where_nearly_all_is_jitter_loads_count_it() {
+    // The leaf draws its time anew for each execution, so that the least of them is next to nothing.
+    let spec: Spec = "exp:5ms".parse().expect("a distribution");
+    let (from, mut rng) = (spec.resolve(1.0).expect("a distribution"), seed::rng(3));
+    let j_ns = (0..20_000).map(|_| from.sample(&mut rng)).collect();
+    let times = Repeated { p_ns: vec![1e4; 50], j_ns, ..repeated(0) };
+    // 100 requests per second.
+    let (advice, _) = advised(times, 0.0005);
+    assert_eq!(advice.utilization_of, UtilizationOf::Total);
+    assert!((advice.utilization - 0.25).abs() < 0.01, "{}", advice.utilization);
+    let stop = advice.stop_above_utilization.expect("it pays");
+    assert!(advice.hedge && stop > 0.3 && stop < 0.95, "{stop}: {}", advice.because);
+    let steady = advice.curve.iter().filter(|point| point.psq.is_some()).count();
+    assert!(steady > 8, "{:?}", advice.curve);
+    assert!(!advice.because.contains("hiccups of"), "{}", advice.because);
+    assert!(advice.because.contains("no rare hiccups; at a utilization of 0.2"));
+    assert!(advice.because.contains("with the jitter (100.0 requests/s)"), "{}", advice.because);
+    let busy = experiment((1, 2, 0.3, "det:10us", Some("exp:5ms")));
+    let refused = overloaded(&busy);
+    assert!(refused.contains("give the utilization with it (utilization-of total)"), "{refused}");
+}
+
+fn overloaded(experiment: &Experiment) -> String {
+    asked(experiment, false, 1).expect_err("it is overloaded").to_string()
 }
