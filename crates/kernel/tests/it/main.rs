@@ -18,4 +18,5 @@ mod rescue_prefetch;
 mod retries;
 mod small_worlds;
 mod stage;
+mod stops;
 mod throttler;
