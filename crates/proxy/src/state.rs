@@ -160,7 +160,7 @@ fn start(
             let queue = service.limits.queue;
             match throttle {
                 config::Throttle::Auto => Stage::throttled(MOST_SLOTS, queue),
-                config::Throttle::Slots(slots) => Stage::preemptive(slots, queue),
+                config::Throttle::Slots(slots) => Stage::before(slots, queue),
             }
         }),
         learning: service.policy.learner(&service.limits).map(Learning::new).map(Arc::new),

@@ -69,7 +69,7 @@ impl Running {
             Behind::Tcp { server, listen_low, low_from } => {
                 let before = match stage.slots {
                     Slots::Auto => stage::Stage::throttled(SLOTS_MAX, stage.queue),
-                    Slots::Fixed(slots) => stage::Stage::preemptive(slots, stage.queue),
+                    Slots::Fixed(slots) => stage::Stage::before(slots, stage.queue),
                 };
                 let (connections, idle_timeout) = (CONNECTIONS_MAX, stage.timeout);
                 let tcp = TcpStage { server, stage: before, low_from, connections, idle_timeout };

@@ -41,6 +41,7 @@
 
 mod latencies;
 mod line;
+mod stops;
 mod throttler;
 
 use alloc::vec::Vec;
@@ -51,6 +52,7 @@ use crate::schedule::Queues;
 use crate::time::Timestamp;
 use latencies::Latencies;
 use line::Line;
+use stops::{Begins, Stops};
 
 pub use throttler::Throttler;
 
@@ -142,6 +144,8 @@ struct Job {
     served_ns: u64,
     /// Those that were there when it arrived, itself included.
     in_flight: u32,
+    /// How it began, where what it takes is to be compared.
+    begins: Option<Begins>,
 }
 
 impl Job {
@@ -152,6 +156,7 @@ impl Job {
         began: Timestamp::NEVER,
         served_ns: 0,
         in_flight: 0,
+        begins: None,
     };
 }
 
@@ -159,9 +164,13 @@ impl Job {
 #[derive(Clone, Debug)]
 pub struct Stage {
     slots: u32,
+    /// Jobs of low priority run only while no more than this run in all.
+    low_slots: u32,
     /// So many of each priority may wait.
     room: u32,
     preempts: bool,
+    /// Where jobs that give way are given up: does the server stop them?
+    stops: Option<Stops>,
     /// By priority.
     running: [u32; 2],
     /// By priority: those that wait, in order.
@@ -181,8 +190,10 @@ impl Stage {
     pub fn new(slots: u32, room: u32) -> Self {
         Self {
             slots: slots.max(1),
+            low_slots: u32::MAX,
             room,
             preempts: false,
+            stops: None,
             running: [0; 2],
             queues: [Line::default(), Line::default()],
             held: [0; 2],
@@ -197,6 +208,13 @@ impl Stage {
     #[must_use]
     pub fn preemptive(self) -> Self {
         Self { preempts: true, ..self }
+    }
+
+    /// The same, before a server that cannot be changed: a job that gives its slot is given up there, and does not go
+    /// on. Where the server is found to work on it, no job of low priority starts for a while.
+    #[must_use]
+    pub fn gives_up(self) -> Self {
+        Self { preempts: true, stops: Some(Stops::default()), ..self }
     }
 
     /// The same, where jobs of high priority wait in these queues, which have bounds of their own. They are never
@@ -225,6 +243,12 @@ impl Stage {
         self.running[0] + self.running[1]
     }
 
+    /// How many jobs of high priority run.
+    #[must_use]
+    pub fn running_high(&self) -> u32 {
+        self.running[0]
+    }
+
     /// How many jobs are there.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
@@ -245,7 +269,22 @@ impl Stage {
 
     /// From now on so many may run, at least one. Those that run beyond it run on.
     pub fn set_slots(&mut self, slots: u32) {
+        if let Some(stops) = self.stops.as_mut().filter(|_| slots != self.slots) {
+            stops.reset();
+        }
         self.slots = slots.max(1);
+    }
+
+    /// From now on jobs of low priority run only while at most this number run in all: beyond it, one gives its slot
+    /// to a job of high priority although others are free.
+    pub fn set_low_slots(&mut self, slots: u32) {
+        self.low_slots = slots.max(1);
+    }
+
+    /// Has the server been found to work on what is given up? Then jobs of low priority wait.
+    #[must_use]
+    pub fn works_on(&self, now: Timestamp) -> bool {
+        self.stops.as_ref().is_some_and(|stops| stops.rests(now))
     }
 
     /// When a delayed job is due next; [`Timestamp::NEVER`] where none is. [`Self::schedule`] then, at the latest.
@@ -277,7 +316,7 @@ impl Stage {
         let class = meta.priority as usize;
         self.name(id);
         let is_due = meta.sched_time <= now;
-        if !(is_due && self.takes(class)) && self.waits(class) >= self.room {
+        if !(is_due && self.takes(now, class)) && self.waits(class) >= self.room {
             return Err(Refused);
         }
         let in_flight = self.ahead() + 1;
@@ -322,10 +361,17 @@ impl Stage {
     }
 
     /// Would one more of this priority run at once?
-    fn takes(&self, class: usize) -> bool {
-        let takes_slot =
-            self.running() < self.slots || (class == 0 && !self.preemptible.is_empty());
-        takes_slot && self.queues[class].is_empty() && (class == 0 || self.queues[0].is_empty())
+    fn takes(&self, now: Timestamp, class: usize) -> bool {
+        let takes_slot = match class {
+            0 => self.running() < self.slots || !self.preemptible.is_empty(),
+            _ => self.queues[0].is_empty() && self.takes_low(now),
+        };
+        takes_slot && self.queues[class].is_empty()
+    }
+
+    fn takes_low(&self, now: Timestamp) -> bool {
+        let starts = self.stops.as_ref().is_none_or(|stops| stops.allow(now));
+        starts && self.running() < self.slots.min(self.low_slots)
     }
 
     /// The next job that takes a slot; none where every slot is taken or nothing waits that may take one.
@@ -334,16 +380,23 @@ impl Stage {
             self.release(now);
         }
         let mut preempts = None;
-        if self.running() >= self.slots {
-            // At the most slots that there were: a stage with fewer has no place for another.
-            if self.preemptible.is_empty() || self.queues[0].is_empty() {
+        if self.queues[0].is_empty() {
+            if self.queues[1].is_empty() || !self.takes_low(now) {
                 return None;
             }
+        } else if self.running() >= self.slots.min(self.low_slots) {
             preempts = self.preemptible.last().copied();
+            // At the most slots that there were: a stage with fewer has no place for another.
+            if preempts.is_none() && self.running() >= self.slots {
+                return None;
+            }
             preempts.into_iter().for_each(|low| self.suspend(now, low));
         }
         let id = self.queues[0].pop_front().or_else(|| self.queues[1].pop_front())?;
+        let is_last = self.running() + 1 == self.slots;
+        let begins = self.stops.as_ref().and_then(|stops| stops.begins(now, is_last));
         let job = &mut self.jobs[id.index()];
+        job.begins = begins;
         let resumes = job.began != Timestamp::NEVER;
         (job.state, job.began) = (State::Running, now);
         let priority = job.meta.priority;
@@ -402,6 +455,9 @@ impl Stage {
         job.state = State::Waiting;
         job.served_ns += now.since(job.began);
         let class = job.meta.priority as usize;
+        if let Some(stops) = &mut self.stops {
+            stops.gave_up(now, job.served_ns);
+        }
         self.queues[class].push_front(id);
         self.vacate(class, id);
     }
@@ -427,6 +483,9 @@ impl Stage {
         let service_ns = job.served_ns + if has_slot { now.since(job.began) } else { 0 };
         if class == 0 {
             self.latencies.add(job.in_flight, now.since(job.arrived));
+            if let Some(stops) = &mut self.stops {
+                stops.ended(now, self.slots, job.begins.map(|begins| (begins, service_ns)));
+            }
         }
         if has_slot {
             self.vacate(class, id);

@@ -17,6 +17,8 @@
 //!   not used up serve on credit.
 //! - At low load the level is rarely used up, so a higher one that is tried would stay for long, and for nothing. A
 //!   trial ends after [`TURN_NS`], and goes on from there the next time.
+//! - Duplicates take no part. They run only while no more jobs run than are known to be of use ([`Throttler::proven`]),
+//!   so a level counts as used up, and others are tried, by primaries alone.
 //! - A window ends when the verdict is clear by three standard errors of the two rates, which is soon where a level
 //!   is far off, or when it is long. What lies between two levels may take twice as long where the verdict is
 //!   not clear by one: a device that is limited in slices of 100 ms serves in bursts.
@@ -163,8 +165,20 @@ impl Throttler {
         }
     }
 
-    /// How many jobs run from now on: the level is used up where that is the level. To be called whenever it may have
-    /// changed; saying it again changes nothing.
+    /// The highest level that is known not to be above N*: while another is tried, duplicates keep to this one.
+    #[must_use]
+    pub fn proven(&self) -> u32 {
+        match self.phase {
+            Phase::First | Phase::Hold { .. } => self.level,
+            // Half of it brought more than a quarter.
+            Phase::Grow(..) => self.level / 4 + 1,
+            Phase::Narrow(below, ..) => below + 1,
+            Phase::Try(knee, ..) => knee.min(self.level),
+        }
+    }
+
+    /// How many primaries run from now on: the level is used up where that is the level. To be called whenever it may
+    /// have changed; saying it again changes nothing.
     pub fn runs(&mut self, now: Timestamp, jobs: u32) {
         let is_used_up = jobs == self.level;
         match self.since {
@@ -187,7 +201,7 @@ impl Throttler {
         self.before_ns + now.since(since) as f64 >= SAMPLE_NS && self.sample(now, since)
     }
 
-    /// A job has left the stage. True where the level has changed.
+    /// A primary has left the stage. True where the level has changed.
     pub fn left(&mut self, now: Timestamp) -> bool {
         if self.is_over(now) {
             return true;

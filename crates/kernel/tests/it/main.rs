@@ -19,4 +19,5 @@ mod rescue_prefetch;
 mod retries;
 mod small_worlds;
 mod stage;
+mod stops;
 mod throttler;

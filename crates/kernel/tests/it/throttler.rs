@@ -1,6 +1,6 @@
 //! The throttler of a Proxy D-Stage: it finds the knee of servers of several kinds, and follows it.
 
-use curtail_kernel::stage::{JobId, Metadata, Stage, Throttler};
+use curtail_kernel::stage::{JobId, Metadata, Priority, Stage, Throttler};
 use curtail_kernel::{Heaps, Rng, Timestamp};
 use rand_core::Rng as _;
 
@@ -121,6 +121,55 @@ fn while_its_slots_are_not_taken_it_stays_where_it_is() {
         assert!(!throttler.left(Timestamp(now * 1_000_000)));
     }
     assert_eq!(throttler.level(), 1);
+}
+
+#[test]
+fn no_duplicate_delays_a_primary_while_the_level_is_looked_for() {
+    // The server does one job of 20 ms at a time, and drops what is given up. Duplicates always wait.
+    for seed in 0..10 {
+        let mut rng = curtail_kernel::rng(seed);
+        let (mut stage, mut throttler) = (Stage::new(1, 1_000).gives_up(), Throttler::new(64));
+        // Those inside of the server, in order, each with what is left of it, in ms; and whether it is a primary.
+        let mut inside: Vec<(JobId, bool, u64)> = Vec::new();
+        let (mut next, mut name) = (0.0, 0);
+        let mut dispatch = |stage: &mut Stage, now, meta| {
+            name += 1;
+            stage.dispatch(now, JobId(name), meta).expect("there is room");
+        };
+        for ms in 0..60_000_u64 {
+            let now = Timestamp(ms * 1_000_000);
+            if let Some((job, is_high, left)) = inside.first_mut() {
+                *left -= 1;
+                if *left == 0 {
+                    stage.finish(now, *job).expect("it runs");
+                    if *is_high {
+                        throttler.left(now);
+                    }
+                    inside.remove(0);
+                }
+            }
+            while next <= ms as f64 {
+                next += 30.0 * exp(&mut rng);
+                dispatch(&mut stage, now, Metadata::HIGH);
+            }
+            if stage.waiting() < 3 {
+                dispatch(&mut stage, now, Metadata::LOW);
+            }
+            stage.set_slots(throttler.level());
+            stage.set_low_slots(throttler.proven());
+            while let Some(scheduled) = stage.schedule(now) {
+                if let Some(low) = scheduled.preempts {
+                    stage.finish(now, low).expect("it ran");
+                    inside.retain(|(job, ..)| *job != low);
+                }
+                let is_high = stage.priority(scheduled.job) == Priority::High;
+                let is_behind = inside.iter().any(|&(_, is_high, _)| !is_high);
+                assert!(!(is_high && is_behind), "seed {seed}, {ms} ms: {inside:?} {throttler:?}");
+                inside.push((scheduled.job, is_high, 20));
+            }
+            throttler.runs(now, stage.running_high());
+        }
+    }
 }
 
 /// A disk that reads a piece of one job per tick, before which a job is opened for some ticks: the share of the time

@@ -99,11 +99,19 @@ impl Stage {
         Self::of(stage::Stage::new(slots, queue).preemptive())
     }
 
-    /// Before a server that cannot be changed: [`Self::preemptive`], with as many slots as it needs to do as much as it
-    /// can, one to `most`, which are found by [`Throttler`] and follow what the server can do.
+    /// Before a server that cannot be changed: a request of low priority that loses its slot is given up. Where the
+    /// server is found to work on such requests, none starts for a while.
+    #[must_use]
+    pub fn before(slots: u32, queue: u32) -> Self {
+        Self::of(stage::Stage::new(slots, queue).gives_up())
+    }
+
+    /// The same, with as many slots as the server needs to do as much as it can, one to `most`, which are found by
+    /// [`Throttler`] and follow what the server can do.
     #[must_use]
     pub fn throttled(most: u32, queue: u32) -> Self {
-        let stage = stage::Stage::new(1, queue).preemptive();
+        let mut stage = stage::Stage::new(1, queue).gives_up();
+        stage.set_low_slots(1);
         Self::with(stage, Some(Throttler::new(most)))
     }
 
@@ -167,11 +175,7 @@ impl Stage {
         }
         let now = self.0.now();
         let mut state = self.0.lock();
-        let State { stage, throttler, .. } = &mut *state;
-        if let Some(throttler) = throttler
-            && throttler.did(now, bytes)
-        {
-            stage.set_slots(throttler.level());
+        if state.throttler.as_mut().is_some_and(|throttler| throttler.did(now, bytes)) {
             state.schedule(now, None);
         }
     }
@@ -186,6 +190,12 @@ impl Stage {
     #[must_use]
     pub fn knee(&self) -> Option<u32> {
         self.0.lock().throttler.as_ref()?.knee()
+    }
+
+    /// Has the server been found to work on requests that are given up? Then those of low priority wait.
+    #[must_use]
+    pub fn works_on(&self) -> bool {
+        self.0.lock().stage.works_on(self.0.now())
     }
 
     /// How many requests run.
@@ -213,6 +223,10 @@ impl State {
     /// Whatever may run runs, and hears of it. Does a newcomer, who has no ears yet?
     fn schedule(&mut self, now: Timestamp, newcomer: Option<JobId>) -> bool {
         let mut starts = false;
+        if let Some(throttler) = &self.throttler {
+            self.stage.set_slots(throttler.level());
+            self.stage.set_low_slots(throttler.proven());
+        }
         while let Some(Scheduled { job, preempts, .. }) = self.stage.schedule(now) {
             starts |= newcomer == Some(job);
             for (job, runs) in preempts.map(|low| (low, false)).into_iter().chain([(job, true)]) {
@@ -222,7 +236,7 @@ impl State {
             }
         }
         if let Some(throttler) = &mut self.throttler {
-            throttler.runs(now, self.stage.running());
+            throttler.runs(now, self.stage.running_high());
         }
         starts
     }
@@ -236,9 +250,9 @@ impl Shared {
         let feedback = state.stage.finish(now, JobId(job));
         let State { stage, throttler, .. } = &mut *state;
         if let (Some(_), Some(throttler)) = (feedback, throttler)
-            && throttler.left(now)
+            && stage.priority(JobId(job)) == Priority::High
         {
-            stage.set_slots(throttler.level());
+            throttler.left(now);
         }
         if feedback.is_none() {
             state.stage.purge(JobId(job));

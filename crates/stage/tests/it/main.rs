@@ -1,5 +1,6 @@
 //! Stages over real sockets.
 
+mod closes;
 mod get;
 mod http;
 mod tcp;
