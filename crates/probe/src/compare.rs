@@ -91,9 +91,29 @@ pub enum Warning {
     RatesDiffer { a: f64, b: f64 },
 }
 
+/// The profiles are of different things.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("they share no stage, so they are of different things: A has {a}; B has {b}")]
+pub struct NothingShared {
+    /// The stages of A.
+    pub a: String,
+    /// The stages of B.
+    pub b: String,
+}
+
 /// Compares profiles with the windows that they have; `seed` decides the resamples.
-#[must_use]
-pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Comparison {
+///
+/// # Errors
+///
+/// If they share no stage.
+pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Result<Comparison, NothingShared> {
+    // "2 others" are not the same stages in both.
+    let is_sum =
+        |name: &str| name.strip_suffix(" others").is_some_and(|of| of.parse::<u32>().is_ok());
+    if !a.stages.iter().any(|name| b.stages.contains(name) && !is_sum(name)) {
+        let [a, b] = [a, b].map(|of| of.stages.join(", "));
+        return Err(NothingShared { a, b });
+    }
     let find = |name: &String| b.stages.iter().position(|other| other == name);
     let pairs = a.stages.iter().enumerate().filter_map(|(at, name)| Some((at, find(name)?)));
     let pairs: Vec<_> = pairs.chain([(a.stages.len(), b.stages.len())]).collect();
@@ -114,13 +134,13 @@ pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Comparison {
     let only = |these: &Profile, others: &Profile| {
         these.stages.iter().filter(|name| !others.stages.contains(name)).cloned().collect()
     };
-    Comparison {
+    Ok(Comparison {
         total: rows.next().expect("the total is the last pair"),
         stages,
         only_a: only(a, b),
         only_b: only(b, a),
         warnings: warnings(a, b),
-    }
+    })
 }
 
 /// Mean, standard deviation, p50 and p99, and those of the resamples.

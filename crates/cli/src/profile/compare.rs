@@ -42,7 +42,8 @@ struct Kind {
 
 pub(super) fn run(a: &Path, b: &Path, args: &Args) -> Result<ExitCode, Stop> {
     let profiles = [read::profile(a)?, read::profile(b)?];
-    let compared = compare(&profiles[0], &profiles[1], args.seed.seed);
+    let compared = compare(&profiles[0], &profiles[1], args.seed.seed)
+        .map_err(|error| Stop::BadInput(format!("{} and {}: {error}", a.display(), b.display())))?;
     let of_warning = |warning: &Warning| Typed::new(*warning, warning_text(warning));
     let warnings: Vec<_> = compared.warnings.iter().map(of_warning).collect();
     let kind = compared.total.p99_ns.verdict;

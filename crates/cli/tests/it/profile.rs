@@ -257,8 +257,11 @@ fn bad_input_names_the_file_and_the_fix() {
     let huge = good.replacen("1234.0", "1e999", 1);
     let mean = server(1.0).windows[0].moments.mean(0).to_string();
     let mean = good.replacen(&mean, "1e300", 1);
+    let apart = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let apart = text(&Profile { stages: apart, ..server(0.5) });
     let folder = folder(&[
         ("good", &good),
+        ("apart", &apart),
         ("none", &none),
         ("other", &other),
         ("nan", &nan),
@@ -286,6 +289,7 @@ fn bad_input_names_the_file_and_the_fix() {
         ("--show mean", "windows[0] does not fit its 3 stages"),
         ("--show none", "none: it has no windows, and so no requests"),
         ("--compare good", "2 values required"),
+        ("--compare good apart", "good and apart: they share no stage"),
         ("--compare good none", "none: it has no windows"),
         ("--compare good good --out x", "cannot be used with"),
         ("--show good --compare good good", "cannot be used with"),
