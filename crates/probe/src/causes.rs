@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::knobs::{self, Knob};
 use crate::moments::Moments;
-use crate::profile::{Evidence, Profile};
+use crate::profile::{Evidence, Profile, Reason, Why};
 
 /// Evidence that explains less is not named.
 pub const EXPLAINS_MIN: f64 = 0.2;
@@ -25,6 +25,9 @@ pub struct Cause {
     pub explains: f64,
     /// If the stage takes longer where the evidence is larger.
     pub longer_with_more: bool,
+    /// Of an attribute, its key and value; of a number of calls, the stage that makes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// The same for people.
     pub text: String,
     /// What may help.
@@ -57,13 +60,46 @@ pub(crate) fn of_stage(profile: &Profile, moments: &Moments, stage: usize) -> Ve
             kind,
             explains: explains.min(1.0),
             longer_with_more,
+            of: None,
             text,
             knobs: if longer_with_more { knobs::of(kind) } else { &[] },
         })
     });
-    let mut causes: Vec<Cause> = explained.collect();
+    let reasons = profile.traces.iter().flat_map(|traces| &traces.reasons);
+    let reasons = reasons.filter(|reason| reason.stage == stage).map(of_reason);
+    let mut causes: Vec<Cause> = explained.chain(reasons).collect();
     causes.sort_by(|a, b| b.explains.total_cmp(&a.explains));
     causes
+}
+
+/// What a stage of traces goes with.
+fn of_reason(reason: &Reason) -> Cause {
+    let ms = |ns: f64| format!("{:.3} ms", ns / 1e6);
+    let (kind, of, text) = match &reason.why {
+        Why::Calls { caller, least, most, mean_ns, is_retry } => {
+            let what = if *is_retry { "attempts, most of them retries" } else { "calls" };
+            let text = format!(
+                "{caller} makes {least} to {most} {what} per request, in turn, of {} each: their number varies, \
+                 not how long one takes",
+                ms(*mean_ns)
+            );
+            (Evidence::Calls, caller.clone(), text)
+        }
+        Why::Attribute { key, value, calls, mean_ns, others_ns } => {
+            let (mean, others) = (ms(*mean_ns), ms(*others_ns));
+            let text = format!(
+                "{calls} calls with {key} = {value} take {mean} on average, others {others}"
+            );
+            (Evidence::Attribute, format!("{key} = {value}"), text)
+        }
+        Why::Queue { key } => (
+            Evidence::Queue,
+            key.clone(),
+            format!("it takes longer the larger its {key} is: it waits in a queue"),
+        ),
+    };
+    let explains = reason.explains.clamp(0.0, 1.0);
+    Cause { kind, explains, longer_with_more: true, of: Some(of), text, knobs: knobs::of(kind) }
 }
 
 /// What the evidence means.
@@ -89,6 +125,10 @@ fn text(kind: Evidence, longer_with_more: bool) -> String {
             "the more requests were read before it in the same batch",
             "requests of a batch are served one after the other, and batches differ in size",
         ),
+        // Of traces, which give their own words.
+        Evidence::Calls => ("the more often it is called", "calls follow each other"),
+        Evidence::Attribute => ("with this attribute", "look at what it stands for"),
+        Evidence::Queue => ("the longer it queues", "what it waits for is busy"),
     };
     match longer_with_more {
         true => format!("it takes longer {what}: {why}"),

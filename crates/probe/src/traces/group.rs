@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::TracesError;
 use super::critical::Path;
-use crate::profile::{Profile, WHOLE_MAX, Whole};
+use super::{Traces, TracesError, Uncertainty, why};
+use crate::profile::{Profile, Skew, Traced, UncertainTime, WHOLE_MAX, Whole, Why};
+use crate::rank::over;
 
 /// Windows are blocks of at least so many traces, unless that were fewer than [`WINDOWS_LEAST`].
 const WINDOW_TRACES: usize = 8;
@@ -17,6 +18,8 @@ const WINDOWS_LEAST: usize = 8;
 const WINDOWS_MOST: usize = 64;
 /// Of so many traces, the slowest is kept.
 const SLOW_ONE_IN: usize = 20;
+/// Pairs of clocks that are kept.
+const CLOCKS_MAX: usize = 50;
 /// Of an error, how many roots it names.
 const NAMED_MAX: usize = 8;
 
@@ -38,11 +41,11 @@ fn listed(roots: &[(u32, u64)], names: &[String]) -> String {
 
 /// The profile, and what was left out of it.
 pub(super) fn profile(
-    paths: &[Path],
-    names: &[String],
+    of: &Traces,
     root: Option<&str>,
     stages_max: usize,
 ) -> Result<(Profile, Option<(String, u64)>), TracesError> {
+    let (paths, names) = (&of.closed, &of.names.list);
     let mut roots = roots(paths);
     let at = match root {
         None => roots.first().map(|_| 0).ok_or(TracesError::Empty)?,
@@ -67,6 +70,7 @@ pub(super) fn profile(
     let target = format!("traces of {}", names[root as usize]);
     let mut profile = Profile { target, stages: named, ..Profile::default() };
     fill(&mut profile, &paths, &kept);
+    profile.traces = Some(traced(of, &profile, &paths, &kept));
     Ok((profile, left_out))
 }
 
@@ -81,13 +85,13 @@ fn stages(paths: &[&Path], max: usize) -> (Vec<u32>, usize) {
         first: f64,
     }
     let mut sums = BTreeMap::<u32, Sums>::new();
-    for part in paths.iter().flat_map(|path| &path.parts) {
-        let sums = sums.entry(part.stage).or_default();
+    for (stage, self_ns, first_ns) in paths.iter().flat_map(|path| path.stages()) {
+        let sums = sums.entry(stage).or_default();
         sums.count += 1.0;
-        let delta = part.self_ns as f64 - sums.mean;
+        let delta = self_ns as f64 - sums.mean;
         sums.mean += delta / sums.count;
-        sums.squares += delta * (part.self_ns as f64 - sums.mean);
-        sums.first += part.first_ns as f64;
+        sums.squares += delta * (self_ns as f64 - sums.mean);
+        sums.first += first_ns as f64;
     }
     let all = paths.len() as f64;
     // Where a trace does not have the stage, its value is 0.
@@ -139,9 +143,115 @@ fn fill(profile: &mut Profile, paths: &[&Path], kept: &[u32]) {
 fn whole(path: &Path, kept: &[u32], stages: usize, begin: u64) -> Whole {
     let mut stages_ns = vec![0; stages];
     for part in &path.parts {
-        // The others are last; without any, every stage is kept.
-        let at = kept.iter().position(|&stage| stage == part.stage).unwrap_or(stages - 1);
-        stages_ns[at] += part.self_ns;
+        stages_ns[place(kept, stages, part.stage)] += part.self_ns;
     }
     Whole { start_ns: path.start_ns - begin, stages_ns, evidence: Vec::new() }
+}
+
+/// Where a stage is among those of the profile. The others are last; without any, every stage is kept.
+fn place(kept: &[u32], stages: usize, stage: u32) -> usize {
+    kept.iter().position(|&of| of == stage).unwrap_or(stages - 1)
+}
+
+/// What spans show beyond their times.
+fn traced(of: &Traces, profile: &Profile, paths: &[&Path], kept: &[u32]) -> Traced {
+    let reasons = |(place, &stage): (usize, &u32)| {
+        why::reasons(paths, (place, stage), &of.sets, &of.names.list)
+    };
+    let mut reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
+    reasons.retain(|reason| !of.without.calls || !matches!(reason.why, Why::Calls { .. }));
+    Traced {
+        reasons,
+        uncertain: uncertain(paths, kept, profile.stages.len()),
+        clocks: clocks(of),
+        uncorrected: uncorrected(paths, kept, profile.stages.len()),
+    }
+}
+
+/// How long a request took.
+fn total(path: &Path) -> f64 {
+    path.parts.iter().map(|part| part.self_ns).sum::<u64>() as f64
+}
+
+/// The share of the total's variance that each value per trace has. A value has a place, and others are 0.
+fn shares(paths: &[&Path], count: usize, values: impl Fn(&Path) -> Vec<(usize, u64)>) -> Vec<f64> {
+    let n = paths.len() as f64;
+    let mean = paths.iter().map(|path| total(path)).sum::<f64>() / n;
+    let mut together = vec![0.0; count];
+    let mut variance = 0.0;
+    for path in paths {
+        let apart = total(path) - mean;
+        variance += apart * apart;
+        values(path).into_iter().for_each(|(at, ns)| together[at] += ns as f64 * apart);
+    }
+    together.into_iter().map(|of| over(of, variance)).collect()
+}
+
+/// The stages' shares without the correction of clocks; none if there was no need of it.
+fn uncorrected(paths: &[&Path], kept: &[u32], stages: usize) -> Vec<f64> {
+    if !paths.iter().any(|path| path.is_shifted) {
+        return Vec::new();
+    }
+    shares(paths, stages, |path| match path.is_shifted {
+        true => path.unshifted.iter().map(|&(of, ns)| (place(kept, stages, of), ns)).collect(),
+        false => path.stages().map(|(of, ns, _)| (place(kept, stages, of), ns)).collect(),
+    })
+}
+
+/// Self times that may be another stage's, the longest first.
+fn uncertain(paths: &[&Path], kept: &[u32], stages: usize) -> Vec<UncertainTime> {
+    let mut calls = BTreeMap::<u32, (u32, u32)>::new();
+    for &(stage, with, without) in paths.iter().flat_map(|path| &path.calls) {
+        let sum = calls.entry(stage).or_default();
+        *sum = (sum.0 + with, sum.1 + without);
+    }
+    // A client whose server never has a span is no loss: its time is all there is to know.
+    let is_usual = |stage: u32| calls.get(&stage).is_some_and(|&(with, without)| with >= without);
+    let is_one = |&&(stage, why, _): &&(u32, Uncertainty, u64)| {
+        why != Uncertainty::MissingCallee || is_usual(stage)
+    };
+    let key = |of: &(u32, Uncertainty, u64)| (place(kept, stages, of.0), of.1);
+    let mut counts = BTreeMap::<(usize, Uncertainty), (u64, u64)>::new();
+    for path in paths {
+        for of in path.uncertain.iter().filter(is_one) {
+            let sum = counts.entry(key(of)).or_default();
+            *sum = (sum.0 + 1, sum.1.saturating_add(of.2));
+        }
+    }
+    let keys: Vec<(usize, Uncertainty)> = counts.keys().copied().collect();
+    let shares = shares(paths, keys.len(), |path| {
+        let at = |of: &(u32, Uncertainty, u64)| (keys.binary_search(&key(of)).unwrap_or(0), of.2);
+        path.uncertain.iter().filter(is_one).map(at).collect()
+    });
+    let of_all = |ns: u64| ns as f64 / paths.len() as f64;
+    let all = counts.into_iter().zip(shares);
+    let mut uncertain: Vec<UncertainTime> = all
+        .map(|(((stage, why), (spans, ns)), variance_share)| UncertainTime {
+            stage,
+            why,
+            spans,
+            mean_ns: of_all(ns),
+            variance_share,
+        })
+        .collect();
+    uncertain.sort_by(|a, b| b.mean_ns.total_cmp(&a.mean_ns));
+    uncertain
+}
+
+/// Clocks that are apart.
+fn clocks(of: &Traces) -> Vec<Skew> {
+    let name = |host: u32| of.hosts.list[host as usize].clone();
+    let apart = of.clocks.pairs.iter().filter(|(_, pair)| pair.ahead_ns != 0 || !pair.is_steady);
+    let skew = apart.map(|(&(caller, callee), pair)| Skew {
+        caller: name(caller),
+        callee: name(callee),
+        ahead_ns: pair.ahead_ns,
+        within_ns: pair.within_ns,
+        calls: pair.calls,
+        is_steady: pair.is_steady,
+    });
+    let mut skews: Vec<Skew> = skew.collect();
+    skews.sort_by_key(|of| std::cmp::Reverse(of.ahead_ns.unsigned_abs()));
+    skews.truncate(CLOCKS_MAX);
+    skews
 }

@@ -3,7 +3,7 @@ use super::*;
 fn span(trace: u128, id: u64, parent: u64, name: &str, start_ns: u64, end_ns: u64) -> Span {
     let (service, operation) = name.split_once(": ").expect("a service and an operation");
     let (service, operation) = (service.to_owned(), operation.to_owned());
-    Span { trace, id, parent, service, operation, start_ns, end_ns }
+    Span { trace, id, parent, service, operation, start_ns, end_ns, ..Span::default() }
 }
 
 /// A front that calls a store for 10 and a cache for 20 or 30.

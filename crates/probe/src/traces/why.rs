@@ -1,0 +1,190 @@
+//! Why a stage of traces varies: how often it is called, and attributes of its spans.
+//!
+//! Both predict a trace's self time in the stage: the number of calls times the mean of all calls; or the sum over the
+//! calls of the mean of those with the same value of an attribute. What a prediction explains is the square of its
+//! correlation with the self time, adjusted for the number of values. An attribute has to explain more than the number of
+//! calls does. Of keys that explain the same, as pods and their hosts may, the one with the fewest values is named.
+//!
+//! Cost: one pass over the calls of a stage per key of an attribute.
+
+use std::collections::BTreeMap;
+
+use super::attributes::{Attribute, Class, Sets};
+use super::critical::{Part, Path};
+use crate::causes::EXPLAINS_MIN;
+use crate::profile::{Reason, Why};
+
+/// Values of fewer calls have no mean of their own.
+const CALLS_MIN: f64 = 5.0;
+/// Of fewer traces, nothing can be said.
+const TRACES_MIN: usize = 20;
+/// An attribute explains at least this much more than the number of calls.
+const BEYOND_CALLS: f64 = 0.15;
+/// Shares that differ by less are the same.
+const SAME: f64 = 0.03;
+
+/// The calls of a stage, by trace.
+struct Stage<'a> {
+    calls: Vec<&'a [Part]>,
+    sets: &'a Sets,
+}
+
+/// Number and time of some calls.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    calls: f64,
+    ns: f64,
+}
+
+impl Sum {
+    fn add(self, part: &Part) -> Sum {
+        Sum { calls: self.calls + f64::from(part.calls), ns: self.ns + part.self_ns as f64 }
+    }
+
+    fn mean(self) -> f64 {
+        if self.calls > 0.0 { self.ns / self.calls } else { 0.0 }
+    }
+}
+
+/// Why a stage varies, what explains the most first. `place` is where it is among the profile's stages.
+pub(super) fn reasons(
+    paths: &[&Path],
+    (place, stage): (usize, u32),
+    sets: &Sets,
+    names: &[String],
+) -> Vec<Reason> {
+    if paths.len() < TRACES_MIN {
+        return Vec::new();
+    }
+    let of = |path: &&'_ Path| {
+        let begin = path.parts.partition_point(|part| part.stage < stage);
+        let count = path.parts[begin..].partition_point(|part| part.stage == stage);
+        (begin, count)
+    };
+    let calls = paths.iter().map(|path| {
+        let (begin, count) = of(path);
+        &path.parts[begin..begin + count]
+    });
+    let stage = Stage { calls: calls.collect(), sets };
+    let by_calls = stage.explained(2, |part| f64::from(part.calls));
+    let mut found: Vec<(f64, Why)> = Vec::new();
+    // Once or never is a matter of what is beside it on the path.
+    let many = Some(stage.many(names)).filter(|why| matches!(why, Why::Calls { most: 2.., .. }));
+    found.extend(many.filter(|_| by_calls >= EXPLAINS_MIN).map(|why| (by_calls, why)));
+    for keys in stage.keys().chunk_by(|a, b| a.class == b.class) {
+        let reasons = keys.iter().filter_map(|key| match key.class {
+            Class::Queue => stage.queued(key),
+            _ => stage.by_value(key),
+        });
+        let reasons: Vec<(f64, usize, Why)> = reasons.collect();
+        let best = reasons.iter().map(|of| of.0).fold(0.0, f64::max);
+        let same = reasons.into_iter().filter(|of| of.0 >= best - SAME);
+        let first = same.min_by_key(|of| of.1).map(|(explains, _, why)| (explains, why));
+        found.extend(first.filter(|of| of.0 >= EXPLAINS_MIN.max(by_calls + BEYOND_CALLS)));
+    }
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().map(|(explains, why)| Reason { stage: place, explains, why }).collect()
+}
+
+impl Stage<'_> {
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.calls.iter().copied().flatten()
+    }
+
+    /// The keys of its attributes, by class and order.
+    fn keys(&self) -> Vec<&Attribute> {
+        let mut sets: Vec<u32> = self.parts().map(|part| part.attributes).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        let mut keys: Vec<&Attribute> = sets.iter().flat_map(|&set| self.sets.get(set)).collect();
+        keys.sort_unstable();
+        keys.dedup_by_key(|of| &of.key);
+        keys
+    }
+
+    fn value(&self, part: &Part, key: &str) -> &str {
+        let found = self.sets.get(part.attributes).iter().find(|of| of.key == key);
+        found.map_or("", |of| &of.value)
+    }
+
+    /// What a prediction with this number of parameters explains of the self times.
+    fn explained(&self, parameters: usize, prediction: impl Fn(&Part) -> f64) -> f64 {
+        let points = self.calls.iter().map(|parts| {
+            let sums = |sum: (f64, f64), part| (sum.0 + part_ns(part), sum.1 + prediction(part));
+            parts.iter().fold((0.0, 0.0), sums)
+        });
+        let points: Vec<(f64, f64)> = points.collect();
+        let n = points.len() as f64;
+        let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+        let (x, y) = (mean(|of| of.0), mean(|of| of.1));
+        let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+        for point in &points {
+            let (dx, dy) = (point.0 - x, point.1 - y);
+            (xx, xy, yy) = (xx + dx * dx, xy + dx * dy, yy + dy * dy);
+        }
+        let left = n - parameters as f64;
+        if xy <= 0.0 || xx <= 0.0 || yy <= 0.0 || left <= 0.0 {
+            return 0.0;
+        }
+        1.0 - (1.0 - xy / xx * (xy / yy)).max(0.0) * (n - 1.0) / left
+    }
+
+    /// That the number of calls differs.
+    fn many(&self, names: &[String]) -> Why {
+        let counts =
+            self.calls.iter().map(|parts| parts.iter().map(|part| part.calls).sum::<u32>());
+        let (least, most) = counts.clone().fold((u32::MAX, 0), |(a, b), x| (a.min(x), b.max(x)));
+        let further: u32 = counts.map(|count| count.saturating_sub(1)).sum();
+        let again = |part: &&Part| self.sets.get(part.attributes).iter().any(Attribute::is_retry);
+        let again: u32 = self.parts().filter(again).map(|part| part.calls).sum();
+        let mut callers = BTreeMap::<u32, u32>::new();
+        self.parts().for_each(|part| *callers.entry(part.caller).or_default() += part.calls);
+        let caller = callers.into_iter().max_by_key(|of| of.1).map(|of| names.get(of.0 as usize));
+        let mean_ns = self.parts().fold(Sum::default(), Sum::add).mean();
+        let (least, most) = (least.into(), most.into());
+        let caller = caller.flatten().cloned().unwrap_or_default();
+        Why::Calls { caller, least, most, mean_ns, is_retry: again > 0 && again * 2 >= further }
+    }
+
+    /// That calls with this value of an attribute take longer than others; with the number of values.
+    fn by_value(&self, key: &Attribute) -> Option<(f64, usize, Why)> {
+        let mut values = BTreeMap::<&str, Sum>::new();
+        for part in self.parts() {
+            let sum = values.entry(self.value(part, &key.key)).or_default();
+            *sum = sum.add(part);
+        }
+        let mut all = Sum::default();
+        values.values().for_each(|of| {
+            all = Sum { calls: all.calls + of.calls, ns: all.ns + of.ns };
+        });
+        let own = |value: &str| values.get(value).filter(|of| of.calls >= CALLS_MIN);
+        let rare = values.values().filter(|of| of.calls < CALLS_MIN);
+        let rare = rare.fold(Sum::default(), |sum, of| Sum {
+            calls: sum.calls + of.calls,
+            ns: sum.ns + of.ns,
+        });
+        let mean = |value: &str| own(value).map_or(rare.mean(), |of| of.mean());
+        let predicted = |part: &Part| mean(self.value(part, &key.key)) * f64::from(part.calls);
+        let count = values.keys().filter(|value| own(value).is_some()).count();
+        let explains = self.explained(count + 1, predicted);
+        let weight = |of: &Sum| of.calls * (of.mean() - all.mean()).powi(2);
+        let slow = values.iter().filter(|(value, of)| {
+            !value.is_empty() && of.calls >= CALLS_MIN && of.mean() > all.mean()
+        });
+        let (value, of) = slow.max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
+        let others = Sum { calls: all.calls - of.calls, ns: all.ns - of.ns };
+        let (key, value) = (key.key.clone(), (*value).to_owned());
+        let (calls, mean_ns, others_ns) = (of.calls as u64, of.mean(), others.mean());
+        Some((explains, count, Why::Attribute { key, value, calls, mean_ns, others_ns }))
+    }
+
+    /// That calls take longer the longer they queued.
+    fn queued(&self, key: &Attribute) -> Option<(f64, usize, Why)> {
+        let explains = self.explained(2, |part| f64::from(part.queued));
+        (explains > 0.0).then(|| (explains, 1, Why::Queue { key: key.key.clone() }))
+    }
+}
+
+fn part_ns(part: &Part) -> f64 {
+    part.self_ns as f64
+}
