@@ -91,28 +91,15 @@ pub enum Warning {
     RatesDiffer { a: f64, b: f64 },
 }
 
-/// The profiles are of different things.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("they share no stage, so they are of different things: A has {a}; B has {b}")]
-pub struct NothingShared {
-    /// The stages of A.
-    pub a: String,
-    /// The stages of B.
-    pub b: String,
-}
-
-/// Compares profiles with the windows that they have; `seed` decides the resamples.
-///
-/// # Errors
-///
-/// If they share no stage.
-pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Result<Comparison, NothingShared> {
+/// Compares profiles with the windows that they have; `seed` decides the resamples. None if they share no stage, and so are
+/// of different things.
+#[must_use]
+pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Option<Comparison> {
     // "2 others" are not the same stages in both.
     let is_sum =
         |name: &str| name.strip_suffix(" others").is_some_and(|of| of.parse::<u32>().is_ok());
     if !a.stages.iter().any(|name| b.stages.contains(name) && !is_sum(name)) {
-        let [a, b] = [a, b].map(|of| of.stages.join(", "));
-        return Err(NothingShared { a, b });
+        return None;
     }
     let find = |name: &String| b.stages.iter().position(|other| other == name);
     let pairs = a.stages.iter().enumerate().filter_map(|(at, name)| Some((at, find(name)?)));
@@ -134,7 +121,7 @@ pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Result<Comparison, Nothin
     let only = |these: &Profile, others: &Profile| {
         these.stages.iter().filter(|name| !others.stages.contains(name)).cloned().collect()
     };
-    Ok(Comparison {
+    Some(Comparison {
         total: rows.next().expect("the total is the last pair"),
         stages,
         only_a: only(a, b),

@@ -82,12 +82,6 @@ const FEWER_CALLS: Knob = Knob {
     expect: "a request takes as long as one call, not as the sum of many",
     test: "sd of this stage and p99 of the total fall; if calls run beside each other, the callee's load peaks",
 };
-const CAPACITY: Knob = Knob {
-    name: "capacity and a bounded queue",
-    how: "more workers or connections for this stage, or a bound and a deadline for its queue",
-    expect: "less waits; what is beyond the bound fails fast",
-    test: "p99 of this stage falls, and errors do not rise",
-};
 
 /// Knobs for an evidence, the likeliest first.
 pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
@@ -98,8 +92,7 @@ pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
         Evidence::Remote => &[PINNING, INTERRUPTS],
         Evidence::Batch => &[BATCHES],
         Evidence::Calls => &[FEWER_CALLS],
-        Evidence::Attribute => &[],
-        Evidence::Queue => &[CAPACITY],
+        Evidence::Attribute | Evidence::Queue => &[],
     }
 }
 

@@ -79,12 +79,46 @@ pub enum Why {
     Queue { key: String },
 }
 
+/// Why a stage's self time may be another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "`text` says what they are")]
+pub enum Uncertainty {
+    Early,
+    Outlives,
+    Backward,
+    Orphans,
+    MissingCallee,
+}
+
+impl Uncertainty {
+    /// If the ranking may depend on it.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        self != Uncertainty::Outlives
+    }
+
+    /// The same in words.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Uncertainty::Early => "a child begins before its parent",
+            Uncertainty::Outlives => {
+                "a child goes on after its parent, which did not wait for that"
+            }
+            Uncertainty::Backward => "a child ends before it begins",
+            Uncertainty::Orphans => "spans whose parents are missing ran meanwhile",
+            Uncertainty::MissingCallee => "the server's span of the call is missing",
+        }
+    }
+}
+
 /// Self time of a stage that may be another's: on average over all requests, and as a share of the total's variance, at most.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "fields are what their names say")]
 pub struct UncertainTime {
     pub stage: usize,
-    pub why: crate::traces::Uncertainty,
+    pub why: Uncertainty,
     pub spans: u64,
     pub mean_ns: f64,
     pub variance_share: f64,

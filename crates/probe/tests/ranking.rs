@@ -231,15 +231,13 @@ fn what_speaks_against_a_comparison_is_said() {
 fn profiles_that_share_no_stage_are_not_compared() {
     let (a, mut b) = (server(1.0, 1), server(0.5, 2));
     b.stages = vec!["c".to_owned(), "d".to_owned()];
-    let refused = curtail_probe::compare::compare(&a, &b, 42).expect_err("nothing is shared");
-    let text = refused.to_string();
-    assert!(text.ends_with("A has a, b; B has c, d"), "{text}");
+    assert_eq!(curtail_probe::compare::compare(&a, &b, 42), None);
     // A sum of others is no stage.
     let sum = |of: &Profile, name: &str| {
         let stages = vec![name.to_owned(), "2 others".to_owned()];
         Profile { stages, ..of.clone() }
     };
-    assert!(curtail_probe::compare::compare(&sum(&a, "a"), &sum(&b, "c"), 42).is_err());
+    assert!(curtail_probe::compare::compare(&sum(&a, "a"), &sum(&b, "c"), 42).is_none());
 }
 
 #[test]

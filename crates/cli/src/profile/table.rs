@@ -165,11 +165,8 @@ pub(super) fn guide(ranking: &Ranking) -> String {
         }
     };
     let first = ranking.stages.first().and_then(|stage| stage.causes.first());
-    if let Some((Cause { explains, text: cause, .. }, of)) =
-        first.and_then(|of| Some((of, of.of.as_ref()?)))
-    {
-        let part = whole_percent(*explains);
-        text += &format!(" Look at {of}: {cause} ({part} of its variance).");
+    if let Some(Cause { explains, text: cause, .. }) = first.filter(|cause| cause.of.is_some()) {
+        text += &format!(" Likely {}: {cause}.", whole_percent(*explains));
     }
     match ranking.first_in {
         Some(first) if first < 0.95 => {
@@ -222,7 +219,9 @@ pub(super) fn next(ranking: &Ranking) -> String {
 
 /// What measuring cost, what was not seen, and how far spans can be trusted.
 pub(super) fn notes(profile: &Profile, ranking: &Ranking) -> Vec<String> {
-    let of_spans = profile.traces.iter().flat_map(|traces| spans::notes(traces, profile, ranking));
+    let unit = Unit::of(ranking.total.mean_ns);
+    let notes = |of| spans::notes(of, ranking, |ns| unit.with(ns));
+    let of_spans = profile.traces.iter().flat_map(notes);
     cost(profile).into_iter().chain(lost(profile)).chain(of_spans).collect()
 }
 

@@ -54,7 +54,7 @@ fn class(key: &str, value: &str) -> Option<(Class, usize)> {
 
 /// The attribute, if it is one that is read.
 pub(super) fn kept(key: String, value: String) -> Option<(String, String)> {
-    class(&key, &value).map(|_| (key, value))
+    class(&key, &value).filter(|_| !value.is_empty()).map(|_| (key, value))
 }
 
 /// One attribute, without the value where it is a number.

@@ -6,6 +6,9 @@
 //! here only where no difference suits 9 in 10 calls, because a clock wanders or hosts of one service are not told apart.
 //! If no difference at all suits nearly as many calls, the clocks agree.
 //!
+//! Hosts of one service often have the same clock, so that all calls between two services count together. Only where one
+//! value does not suit them, or not the calls of a host, hosts are told apart.
+//!
 //! A server's span that is longer than its client's (a stream) bounds less: it begins within the client's.
 //!
 //! Bounds: [`PAIRS_MAX`] pairs of hosts, [`CALLS_MAX`] calls of each, evenly chosen.
@@ -13,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use super::Kind;
-use super::critical::Node;
+use super::halves::Node;
 
 const PAIRS_MAX: usize = 4_096;
 const CALLS_MAX: usize = 256;
@@ -27,6 +30,8 @@ const WANDERS_ONE_IN: usize = 10;
 /// What is known about two hosts.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Pair {
+    /// Of caller and callee.
+    services: (u32, u32),
     /// Calls seen.
     pub(super) calls: u64,
     every: u64,
@@ -44,7 +49,8 @@ pub(super) struct Pair {
 /// The pairs of caller and callee.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
-    pub(super) pairs: BTreeMap<(u32, u32), Pair>,
+    pub(super) services: BTreeMap<(u32, u32), Pair>,
+    pub(super) hosts: BTreeMap<(u32, u32), Pair>,
 }
 
 fn minus(a: u64, b: u64) -> i64 {
@@ -63,30 +69,22 @@ impl Clocks {
     /// Learns from a span and its parent.
     pub(super) fn observe(&mut self, caller: &Node, callee: &Node) {
         let is_queued = callee.kind == Kind::Consumer || caller.kind == Kind::Producer;
-        let key = (caller.host, callee.host);
-        let is_known = self.pairs.len() < PAIRS_MAX || self.pairs.contains_key(&key);
-        if key.0 == key.1 || is_queued || caller.is_backward || callee.is_backward || !is_known {
+        let (services, hosts) = ((caller.service, callee.service), (caller.host, callee.host));
+        if is_queued || caller.is_backward || callee.is_backward {
             return;
         }
-        let pair = self.pairs.entry(key).or_default();
-        pair.every = pair.every.max(1);
-        if pair.calls.is_multiple_of(pair.every) {
-            pair.bounds.push(bounds(caller, callee));
-        }
-        pair.calls += 1;
-        if pair.bounds.len() >= CALLS_MAX {
-            let mut nth = 0_usize;
-            pair.bounds.retain(|_| {
-                nth += 1;
-                nth % 2 == 1
-            });
-            pair.every *= 2;
+        for (pairs, key) in [(&mut self.services, services), (&mut self.hosts, hosts)] {
+            if key.0 != key.1 && (pairs.len() < PAIRS_MAX || pairs.contains_key(&key)) {
+                let new = Pair { services, every: 1, ..Pair::default() };
+                pairs.entry(key).or_insert(new).observe(bounds(caller, callee));
+            }
         }
     }
 
     /// Makes the estimates, of pairs that were called twice as often as when theirs was made.
     pub(super) fn settle(&mut self) {
-        for pair in self.pairs.values_mut().filter(|pair| pair.calls >= 2 * pair.settled) {
+        let pairs = self.services.values_mut().chain(self.hosts.values_mut());
+        for pair in pairs.filter(|pair| pair.calls >= 2 * pair.settled) {
             pair.settled = pair.calls;
             pair.settle();
         }
@@ -94,7 +92,8 @@ impl Clocks {
 
     /// By how much the callee's clock is ahead in this call.
     pub(super) fn ahead(&self, caller: &Node, callee: &Node) -> i64 {
-        let Some(pair) = self.pairs.get(&(caller.host, callee.host)) else { return 0 };
+        let Some(pair) = self.hosts.get(&(caller.host, callee.host)) else { return 0 };
+        let pair = self.together(pair).unwrap_or(pair);
         let (least, most, exact) = bounds(caller, callee);
         // Nothing begins before its cause: a clock that says so has moved.
         let is_possible = pair.ahead_ns <= most.saturating_add(exact);
@@ -103,9 +102,32 @@ impl Clocks {
         }
         pair.ahead_ns
     }
+
+    /// The pair of services, if it suits this pair of their hosts.
+    pub(super) fn together(&self, hosts: &Pair) -> Option<&Pair> {
+        self.services.get(&hosts.services).filter(|pair| {
+            let within = pair.within_ns.saturating_add(hosts.within_ns);
+            pair.is_steady && pair.ahead_ns.abs_diff(hosts.ahead_ns) <= within
+        })
+    }
 }
 
 impl Pair {
+    fn observe(&mut self, bounds: (i64, i64, i64)) {
+        if self.calls.is_multiple_of(self.every) {
+            self.bounds.push(bounds);
+        }
+        self.calls += 1;
+        if self.bounds.len() >= CALLS_MAX {
+            let mut is_kept = false;
+            self.bounds.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+            self.every *= 2;
+        }
+    }
+
     fn settle(&mut self) {
         let possible = self.bounds.iter().filter(|(least, most, _)| least <= most);
         let agree =

@@ -19,6 +19,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::clocks::Clocks;
+use super::halves::Node;
 use super::tree::{Flaws, Tree};
 use super::{Kind, Uncertainty, Without};
 
@@ -26,40 +27,6 @@ use super::{Kind, Uncertainty, Without};
 pub(super) const LATE: u64 = 1_000;
 /// Up to 1 part in so many of a child's duration, the parent itself may work before the next child.
 const PAUSE: u64 = 10;
-
-/// A span inside its trace.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Node {
-    /// Not 0.
-    pub id: u64,
-    /// 0 if it has none.
-    pub parent: u64,
-    /// The number of its operation.
-    pub stage: u32,
-    /// The number of its service.
-    pub service: u32,
-    /// The number of its clock.
-    pub host: u32,
-    /// The number of its set of attributes.
-    pub attributes: u32,
-    /// How long it queued, by an attribute.
-    pub queued: f32,
-    /// Its part in a call.
-    pub kind: Kind,
-    /// If it ended before it began, and is taken as empty.
-    pub is_backward: bool,
-    /// When it began.
-    pub start_ns: u64,
-    /// When it ended.
-    pub end_ns: u64,
-}
-
-impl Node {
-    /// How long it took.
-    pub(super) fn length(&self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
-    }
-}
 
 /// A trace, reduced to its critical path.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::clocks::Pair;
 use super::critical::Path;
 use super::{Traces, TracesError, Uncertainty, why};
 use crate::profile::{Profile, Skew, Traced, UncertainTime, WHOLE_MAX, Whole, Why};
@@ -18,6 +19,8 @@ const WINDOWS_LEAST: usize = 8;
 const WINDOWS_MOST: usize = 64;
 /// Of so many traces, the slowest is kept.
 const SLOW_ONE_IN: usize = 20;
+/// If the spans of servers are there in 1 of so many calls, those that are not there are missing.
+const CALLEES_ONE_IN: u32 = 20;
 /// Pairs of clocks that are kept.
 const CLOCKS_MAX: usize = 50;
 /// Of an error, how many roots it names.
@@ -70,7 +73,7 @@ pub(super) fn profile(
     let target = format!("traces of {}", names[root as usize]);
     let mut profile = Profile { target, stages: named, ..Profile::default() };
     fill(&mut profile, &paths, &kept);
-    profile.traces = Some(traced(of, &profile, &paths, &kept));
+    profile.traces = Some(traced(of, profile.stages.len(), &paths, &kept));
     Ok((profile, left_out))
 }
 
@@ -154,103 +157,76 @@ fn place(kept: &[u32], stages: usize, stage: u32) -> usize {
 }
 
 /// What spans show beyond their times.
-fn traced(of: &Traces, profile: &Profile, paths: &[&Path], kept: &[u32]) -> Traced {
-    let reasons = |(place, &stage): (usize, &u32)| {
-        why::reasons(paths, (place, stage), &of.sets, &of.names.list)
-    };
+fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
+    let reasons = |(place, &stage)| why::reasons(paths, (place, stage), &of.sets, &of.names.list);
     let mut reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
     reasons.retain(|reason| !of.without.calls || !matches!(reason.why, Why::Calls { .. }));
-    Traced {
-        reasons,
-        uncertain: uncertain(paths, kept, profile.stages.len()),
-        clocks: clocks(of),
-        uncorrected: uncorrected(paths, kept, profile.stages.len()),
+    let total = |path: &Path| path.parts.iter().map(|part| part.self_ns as f64).sum::<f64>();
+    let mean = paths.iter().map(|path| total(path)).sum::<f64>() / paths.len() as f64;
+    let apart: Vec<f64> = paths.iter().map(|path| total(path) - mean).collect();
+    let paths: Vec<(&Path, f64)> = paths.iter().copied().zip(apart.iter().copied()).collect();
+    let variance = apart.iter().map(|apart| apart * apart).sum();
+    let place = |stage| place(kept, stages, stage);
+    let mut uncorrected =
+        vec![0.0; if paths.iter().any(|of| of.0.is_shifted) { stages } else { 0 }];
+    for (path, apart) in &paths {
+        for &(of, ns) in &path.unshifted {
+            // Empty if no clock was corrected.
+            uncorrected.get_mut(place(of)).into_iter().for_each(|sum| *sum += ns as f64 * apart);
+        }
     }
+    uncorrected.iter_mut().for_each(|share| *share = over(*share, variance));
+    let uncertain = uncertain(&paths, variance, place);
+    Traced { reasons, uncertain, clocks: clocks(of), uncorrected }
 }
 
-/// How long a request took.
-fn total(path: &Path) -> f64 {
-    path.parts.iter().map(|part| part.self_ns).sum::<u64>() as f64
-}
-
-/// The share of the total's variance that each value per trace has. A value has a place, and others are 0.
-fn shares(paths: &[&Path], count: usize, values: impl Fn(&Path) -> Vec<(usize, u64)>) -> Vec<f64> {
-    let n = paths.len() as f64;
-    let mean = paths.iter().map(|path| total(path)).sum::<f64>() / n;
-    let mut together = vec![0.0; count];
-    let mut variance = 0.0;
-    for path in paths {
-        let apart = total(path) - mean;
-        variance += apart * apart;
-        values(path).into_iter().for_each(|(at, ns)| together[at] += ns as f64 * apart);
-    }
-    together.into_iter().map(|of| over(of, variance)).collect()
-}
-
-/// The stages' shares without the correction of clocks; none if there was no need of it.
-fn uncorrected(paths: &[&Path], kept: &[u32], stages: usize) -> Vec<f64> {
-    if !paths.iter().any(|path| path.is_shifted) {
-        return Vec::new();
-    }
-    shares(paths, stages, |path| match path.is_shifted {
-        true => path.unshifted.iter().map(|&(of, ns)| (place(kept, stages, of), ns)).collect(),
-        false => path.stages().map(|(of, ns, _)| (place(kept, stages, of), ns)).collect(),
-    })
-}
-
-/// Self times that may be another stage's, the longest first.
-fn uncertain(paths: &[&Path], kept: &[u32], stages: usize) -> Vec<UncertainTime> {
+/// Self times that may be another stage's, the longest first. With each path, how far its total is from the mean.
+fn uncertain(
+    paths: &[(&Path, f64)],
+    variance: f64,
+    place: impl Fn(u32) -> usize,
+) -> Vec<UncertainTime> {
     let mut calls = BTreeMap::<u32, (u32, u32)>::new();
-    for &(stage, with, without) in paths.iter().flat_map(|path| &path.calls) {
+    for &(stage, with, without) in paths.iter().flat_map(|(path, _)| &path.calls) {
         let sum = calls.entry(stage).or_default();
         *sum = (sum.0 + with, sum.1 + without);
     }
-    // A client whose server never has a span is no loss: its time is all there is to know.
-    let is_usual = |stage: u32| calls.get(&stage).is_some_and(|&(with, without)| with >= without);
-    let is_one = |&&(stage, why, _): &&(u32, Uncertainty, u64)| {
-        why != Uncertainty::MissingCallee || is_usual(stage)
-    };
-    let key = |of: &(u32, Uncertainty, u64)| (place(kept, stages, of.0), of.1);
-    let mut counts = BTreeMap::<(usize, Uncertainty), (u64, u64)>::new();
-    for path in paths {
-        for of in path.uncertain.iter().filter(is_one) {
-            let sum = counts.entry(key(of)).or_default();
-            *sum = (sum.0 + 1, sum.1.saturating_add(of.2));
+    // A client whose server hardly ever has a span is no loss: its time is all there is to know.
+    let is_usual =
+        |stage| calls.get(&stage).is_some_and(|&(with, without)| with > without / CALLEES_ONE_IN);
+    let mut sums = BTreeMap::<(usize, Uncertainty), (u64, f64, f64)>::new();
+    for (path, apart) in paths {
+        for &(stage, why, ns) in &path.uncertain {
+            if why != Uncertainty::MissingCallee || is_usual(stage) {
+                let (spans, all_ns, together) = sums.entry((place(stage), why)).or_default();
+                *spans += 1;
+                *all_ns += ns as f64;
+                *together += ns as f64 * apart;
+            }
         }
     }
-    let keys: Vec<(usize, Uncertainty)> = counts.keys().copied().collect();
-    let shares = shares(paths, keys.len(), |path| {
-        let at = |of: &(u32, Uncertainty, u64)| (keys.binary_search(&key(of)).unwrap_or(0), of.2);
-        path.uncertain.iter().filter(is_one).map(at).collect()
-    });
-    let of_all = |ns: u64| ns as f64 / paths.len() as f64;
-    let all = counts.into_iter().zip(shares);
-    let mut uncertain: Vec<UncertainTime> = all
-        .map(|(((stage, why), (spans, ns)), variance_share)| UncertainTime {
-            stage,
-            why,
-            spans,
-            mean_ns: of_all(ns),
-            variance_share,
-        })
-        .collect();
+    let time = |((stage, why), (spans, ns, together)): (_, (u64, f64, f64))| {
+        let (mean_ns, variance_share) = (ns / paths.len() as f64, over(together, variance));
+        UncertainTime { stage, why, spans, mean_ns, variance_share }
+    };
+    let mut uncertain: Vec<UncertainTime> = sums.into_iter().map(time).collect();
     uncertain.sort_by(|a, b| b.mean_ns.total_cmp(&a.mean_ns));
     uncertain
 }
 
-/// Clocks that are apart.
+/// Clocks that are apart, the farthest first.
 fn clocks(of: &Traces) -> Vec<Skew> {
-    let name = |host: u32| of.hosts.list[host as usize].clone();
-    let apart = of.clocks.pairs.iter().filter(|(_, pair)| pair.ahead_ns != 0 || !pair.is_steady);
-    let skew = apart.map(|(&(caller, callee), pair)| Skew {
-        caller: name(caller),
-        callee: name(callee),
-        ahead_ns: pair.ahead_ns,
-        within_ns: pair.within_ns,
-        calls: pair.calls,
-        is_steady: pair.is_steady,
-    });
-    let mut skews: Vec<Skew> = skew.collect();
+    let skew = |names: &[String], key: &(u32, u32), pair: &Pair| {
+        let [caller, callee] = [key.0, key.1].map(|at| names[at as usize].clone());
+        let &Pair { ahead_ns, within_ns, calls, is_steady, .. } = pair;
+        Skew { caller, callee, ahead_ns, within_ns, calls, is_steady }
+    };
+    let services = of.clocks.services.iter().filter(|(_, pair)| pair.is_steady);
+    let services = services.map(|(key, pair)| skew(&of.services.list, key, pair));
+    let hosts = of.clocks.hosts.iter().filter(|(_, pair)| of.clocks.together(pair).is_none());
+    let hosts = hosts.map(|(key, pair)| skew(&of.hosts.list, key, pair));
+    let apart = services.chain(hosts).filter(|skew| skew.ahead_ns != 0 || !skew.is_steady);
+    let mut skews: Vec<Skew> = apart.collect();
     skews.sort_by_key(|of| std::cmp::Reverse(of.ahead_ns.unsigned_abs()));
     skews.truncate(CLOCKS_MAX);
     skews

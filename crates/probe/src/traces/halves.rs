@@ -12,12 +12,45 @@
 use std::cmp::Reverse;
 
 use super::Kind;
-use super::critical::Node;
 
 /// Of spans of one id, at most this many are asked if they are the parent.
 const SAME_ID_MAX: usize = 64;
 /// No parent.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// A span inside its trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Node {
+    /// Not 0.
+    pub(super) id: u64,
+    /// 0 if it has none.
+    pub(super) parent: u64,
+    /// The number of its operation.
+    pub(super) stage: u32,
+    /// The number of its service.
+    pub(super) service: u32,
+    /// The number of its clock.
+    pub(super) host: u32,
+    /// The number of its set of attributes.
+    pub(super) attributes: u32,
+    /// How long it queued, by an attribute.
+    pub(super) queued: f32,
+    /// Its part in a call.
+    pub(super) kind: Kind,
+    /// If it ended before it began, and is taken as empty.
+    pub(super) is_backward: bool,
+    /// When it began.
+    pub(super) start_ns: u64,
+    /// When it ended.
+    pub(super) end_ns: u64,
+}
+
+impl Node {
+    /// How long it took.
+    pub(super) fn length(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
 
 /// The spans of a trace, and the parent of each. `is_unique`: as if an id stood for one span, the earliest.
 pub(super) fn link(mut spans: Vec<Node>, is_unique: bool) -> (Vec<Node>, Vec<u32>) {

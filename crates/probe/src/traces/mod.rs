@@ -23,12 +23,11 @@ mod zipkin;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::{Deserialize, Serialize};
-
-use crate::profile::{Lost, Profile};
+use crate::profile::{Lost, Profile, Uncertainty};
 use attributes::Sets;
 use clocks::Clocks;
-use critical::{Node, Path};
+use critical::Path;
+use halves::Node;
 use tree::Tree;
 
 /// A span's part in a call.
@@ -56,40 +55,6 @@ impl Kind {
             Kind::Client | Kind::Producer => 0,
             Kind::Unknown | Kind::Internal => 1,
             Kind::Server | Kind::Consumer => 2,
-        }
-    }
-}
-
-/// Why a stage's self time may be another's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "`text` says what they are")]
-pub enum Uncertainty {
-    Early,
-    Outlives,
-    Backward,
-    Orphans,
-    MissingCallee,
-}
-
-impl Uncertainty {
-    /// If the ranking may depend on it.
-    #[must_use]
-    pub fn is_open(self) -> bool {
-        self != Uncertainty::Outlives
-    }
-
-    /// The same in words.
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
-            Uncertainty::Early => "a child begins before its parent",
-            Uncertainty::Outlives => {
-                "a child goes on after its parent, which did not wait for that"
-            }
-            Uncertainty::Backward => "a child ends before it begins",
-            Uncertainty::Orphans => "spans whose parents are missing ran meanwhile",
-            Uncertainty::MissingCallee => "the server's span of the call is missing",
         }
     }
 }
@@ -293,11 +258,9 @@ impl Traces {
         else {
             return;
         };
-        let unshifted =
-            path.is_shifted.then(|| critical::path(&spans, None, self.without)).flatten();
-        path.unshifted = unshifted.map_or_else(Vec::new, |(path, _)| {
-            path.stages().map(|(stage, self_ns, _)| (stage, self_ns)).collect()
-        });
+        let plain = path.is_shifted.then(|| critical::path(&spans, None, self.without)).flatten();
+        let plain = plain.as_ref().map_or(&path, |(path, _)| path);
+        path.unshifted = plain.stages().map(|(stage, self_ns, _)| (stage, self_ns)).collect();
         self.lose("spans that arrived twice", flaws.duplicates);
         self.lose("spans that end before they begin, taken as empty", flaws.backward);
         self.lose("orphaned spans, whose parents lead to no root", flaws.orphans);

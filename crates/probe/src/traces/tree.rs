@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 
 use super::clocks::Clocks;
-use super::critical::Node;
-use super::halves::{NONE, link};
+use super::halves::{NONE, Node, link};
 use super::{Kind, Without};
 
 /// Of spans whose parents are missing, the times of this many are kept.

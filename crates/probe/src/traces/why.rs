@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use super::attributes::{Attribute, Class, Sets};
 use super::critical::{Part, Path};
 use crate::causes::EXPLAINS_MIN;
+use crate::moments::Moments;
 use crate::profile::{Reason, Why};
+use crate::rank::over;
 
 /// Values of fewer calls have no mean of their own.
 const CALLS_MIN: f64 = 5.0;
@@ -29,23 +31,6 @@ struct Stage<'a> {
     sets: &'a Sets,
 }
 
-/// Number and time of some calls.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    calls: f64,
-    ns: f64,
-}
-
-impl Sum {
-    fn add(self, part: &Part) -> Sum {
-        Sum { calls: self.calls + f64::from(part.calls), ns: self.ns + part.self_ns as f64 }
-    }
-
-    fn mean(self) -> f64 {
-        if self.calls > 0.0 { self.ns / self.calls } else { 0.0 }
-    }
-}
-
 /// Why a stage varies, what explains the most first. `place` is where it is among the profile's stages.
 pub(super) fn reasons(
     paths: &[&Path],
@@ -56,13 +41,9 @@ pub(super) fn reasons(
     if paths.len() < TRACES_MIN {
         return Vec::new();
     }
-    let of = |path: &&'_ Path| {
+    let calls = paths.iter().map(|path| {
         let begin = path.parts.partition_point(|part| part.stage < stage);
         let count = path.parts[begin..].partition_point(|part| part.stage == stage);
-        (begin, count)
-    };
-    let calls = paths.iter().map(|path| {
-        let (begin, count) = of(path);
         &path.parts[begin..begin + count]
     });
     let stage = Stage { calls: calls.collect(), sets };
@@ -109,72 +90,64 @@ impl Stage<'_> {
 
     /// What a prediction with this number of parameters explains of the self times.
     fn explained(&self, parameters: usize, prediction: impl Fn(&Part) -> f64) -> f64 {
-        let points = self.calls.iter().map(|parts| {
-            let sums = |sum: (f64, f64), part| (sum.0 + part_ns(part), sum.1 + prediction(part));
-            parts.iter().fold((0.0, 0.0), sums)
-        });
-        let points: Vec<(f64, f64)> = points.collect();
-        let n = points.len() as f64;
-        let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
-        let (x, y) = (mean(|of| of.0), mean(|of| of.1));
-        let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
-        for point in &points {
-            let (dx, dy) = (point.0 - x, point.1 - y);
-            (xx, xy, yy) = (xx + dx * dx, xy + dx * dy, yy + dy * dy);
+        let mut moments = Moments::new(2);
+        for parts in &self.calls {
+            let own = parts.iter().map(|part| part.self_ns as f64).sum();
+            moments.record(&[own, parts.iter().map(&prediction).sum()]);
         }
+        let (n, together) = (self.calls.len() as f64, moments.covariance(0, 1));
+        let explains = together / moments.variance(0) * (together / moments.variance(1));
         let left = n - parameters as f64;
-        if xy <= 0.0 || xx <= 0.0 || yy <= 0.0 || left <= 0.0 {
-            return 0.0;
+        match together > 0.0 && left > 0.0 {
+            true => 1.0 - (1.0 - explains).max(0.0) * (n - 1.0) / left,
+            false => 0.0,
         }
-        1.0 - (1.0 - xy / xx * (xy / yy)).max(0.0) * (n - 1.0) / left
     }
 
     /// That the number of calls differs.
     fn many(&self, names: &[String]) -> Why {
         let counts =
             self.calls.iter().map(|parts| parts.iter().map(|part| part.calls).sum::<u32>());
-        let (least, most) = counts.clone().fold((u32::MAX, 0), |(a, b), x| (a.min(x), b.max(x)));
+        let least = counts.clone().min().unwrap_or(0).into();
+        let most = counts.clone().max().unwrap_or(0).into();
         let further: u32 = counts.map(|count| count.saturating_sub(1)).sum();
         let again = |part: &&Part| self.sets.get(part.attributes).iter().any(Attribute::is_retry);
         let again: u32 = self.parts().filter(again).map(|part| part.calls).sum();
         let mut callers = BTreeMap::<u32, u32>::new();
         self.parts().for_each(|part| *callers.entry(part.caller).or_default() += part.calls);
-        let caller = callers.into_iter().max_by_key(|of| of.1).map(|of| names.get(of.0 as usize));
-        let mean_ns = self.parts().fold(Sum::default(), Sum::add).mean();
-        let (least, most) = (least.into(), most.into());
-        let caller = caller.flatten().cloned().unwrap_or_default();
-        Why::Calls { caller, least, most, mean_ns, is_retry: again > 0 && again * 2 >= further }
+        let caller = callers.into_iter().max_by_key(|of| of.1).map_or(0, |of| of.0);
+        let caller = names.get(caller as usize).cloned().unwrap_or_default();
+        let (calls, ns) = self.parts().fold((0.0, 0.0), added);
+        let (mean_ns, is_retry) = (over(ns, calls), again > 0 && again * 2 >= further);
+        Why::Calls { caller, least, most, mean_ns, is_retry }
     }
 
     /// That calls with this value of an attribute take longer than others; with the number of values.
     fn by_value(&self, key: &Attribute) -> Option<(f64, usize, Why)> {
-        let mut values = BTreeMap::<&str, Sum>::new();
+        let mut values = BTreeMap::<&str, (f64, f64)>::new();
         for part in self.parts() {
             let sum = values.entry(self.value(part, &key.key)).or_default();
-            *sum = sum.add(part);
+            *sum = added(*sum, part);
         }
-        let mut all = Sum::default();
-        values.values().for_each(|of| {
-            all = Sum { calls: all.calls + of.calls, ns: all.ns + of.ns };
-        });
-        let own = |value: &str| values.get(value).filter(|of| of.calls >= CALLS_MIN);
-        let rare = values.values().filter(|of| of.calls < CALLS_MIN);
-        let rare = rare.fold(Sum::default(), |sum, of| Sum {
-            calls: sum.calls + of.calls,
-            ns: sum.ns + of.ns,
-        });
-        let mean = |value: &str| own(value).map_or(rare.mean(), |of| of.mean());
+        let (all, all_ns) = self.parts().fold((0.0, 0.0), added);
+        let of_rare = self.parts().filter(|part| values[self.value(part, &key.key)].0 < CALLS_MIN);
+        let rare = of_rare.fold((0.0, 0.0), added);
+        let mean = |value: &str| match values[value] {
+            (calls, ns) if calls >= CALLS_MIN => ns / calls,
+            _ => over(rare.1, rare.0),
+        };
+        let count = values.values().filter(|of| of.0 >= CALLS_MIN).count();
         let predicted = |part: &Part| mean(self.value(part, &key.key)) * f64::from(part.calls);
-        let count = values.keys().filter(|value| own(value).is_some()).count();
         let explains = self.explained(count + 1, predicted);
-        let weight = |of: &Sum| of.calls * (of.mean() - all.mean()).powi(2);
-        let slow = values.iter().filter(|(value, of)| {
-            !value.is_empty() && of.calls >= CALLS_MIN && of.mean() > all.mean()
-        });
-        let (value, of) = slow.max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
-        let others = Sum { calls: all.calls - of.calls, ns: all.ns - of.ns };
+        let beyond = |of: &(f64, f64)| of.1 / of.0 - all_ns / all;
+        let slow = values
+            .iter()
+            .filter(|(value, of)| !value.is_empty() && of.0 >= CALLS_MIN && beyond(of) > 0.0);
+        let weight = |of: &(f64, f64)| of.0 * beyond(of).powi(2);
+        let (value, &(calls, ns)) = slow.max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
         let (key, value) = (key.key.clone(), (*value).to_owned());
-        let (calls, mean_ns, others_ns) = (of.calls as u64, of.mean(), others.mean());
+        let (mean_ns, others_ns) = (ns / calls, over(all_ns - ns, all - calls));
+        let calls = calls as u64;
         Some((explains, count, Why::Attribute { key, value, calls, mean_ns, others_ns }))
     }
 
@@ -185,6 +158,7 @@ impl Stage<'_> {
     }
 }
 
-fn part_ns(part: &Part) -> f64 {
-    part.self_ns as f64
+/// Number and time of calls, with some more.
+fn added(sum: (f64, f64), part: &Part) -> (f64, f64) {
+    (sum.0 + f64::from(part.calls), sum.1 + part.self_ns as f64)
 }

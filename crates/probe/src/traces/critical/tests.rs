@@ -113,20 +113,30 @@ fn a_chain_may_be_long() {
 proptest! {
     #[test]
     fn self_times_add_up_to_the_duration_of_the_root(
-        spans in prop::collection::vec((1_u64..12, 0_u64..14, 0_u64..50, 0_u64..50, 0_u32..4), 1..14),
+        spans in prop::collection::vec((1_u64..9, 0_u64..11, 0_u64..50, 0_u64..50, 0_u32..6, 0_u32..4), 1..14),
         far in prop::bool::ANY,
     ) {
         let at = |ns: u64| if far { u64::MAX - ns } else { ns };
-        let node = |&(id, parent, a, b, stage)| Node { id, parent, stage, start_ns: at(a), end_ns: at(b), ..Node::default() };
+        let kinds = [Kind::Unknown, Kind::Internal, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
+        let node = |&(id, parent, a, b, kind, stage)| {
+            let named = Node { stage, service: stage % 3, host: stage, kind: kinds[kind as usize], ..Node::default() };
+            Node { id, parent, start_ns: at(a), end_ns: at(b), ..named }
+        };
         let spans: Vec<Node> = spans.iter().map(node).collect();
-        let (path, flaws) = path(&spans, None, Without::default()).expect("spans");
-        let roots = spans.iter().filter(|span| span.stage == path.root && span.start_ns == path.start_ns);
-        let sum = path.parts.iter().map(|part| part.self_ns).sum::<u64>();
-        let mut lengths = roots.map(|root| root.end_ns.saturating_sub(root.start_ns));
-        prop_assert!(lengths.any(|length| length == sum));
-        prop_assert!(flaws.orphans + flaws.duplicates < spans.len() as u64);
-        let mut reversed = spans;
-        reversed.reverse();
-        prop_assert_eq!(super::path(&reversed, None, Without::default()), Some((path, flaws)));
+        let mut clocks = Clocks::default();
+        let tree = Tree::new(spans.clone(), Without::default()).expect("spans");
+        tree.edges().for_each(|(caller, callee)| clocks.observe(caller, callee));
+        clocks.settle();
+        for clocks in [None, Some(&clocks)] {
+            let (path, flaws) = path(&spans, clocks, Without::default()).expect("spans");
+            let roots = spans.iter().filter(|span| span.stage == path.root && span.start_ns == path.start_ns);
+            let sum = path.parts.iter().map(|part| part.self_ns).sum::<u64>();
+            let mut lengths = roots.map(Node::length);
+            prop_assert!(lengths.any(|length| length == sum));
+            prop_assert!(flaws.orphans + flaws.duplicates < spans.len() as u64);
+            let mut reversed = spans.clone();
+            reversed.reverse();
+            prop_assert_eq!(super::path(&reversed, clocks, Without::default()), Some((path, flaws)));
+        }
     }
 }

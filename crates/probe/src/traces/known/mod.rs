@@ -210,6 +210,32 @@ fn attribute(seed: u64) -> Case {
     Case { why: Some(why), ..plan.case(world) }
 }
 
+/// All at once: clocks of each pod, shared ids, overlap, and one slow pod.
+fn everything(seed: u64) -> Case {
+    let mut plan = Plan::new(seed);
+    let (culprit, slow) = (plan.culprit, plan.draw.whole(0, 9));
+    let pods = CALLEES.iter().flat_map(|name| (0..10).map(move |pod| format!("{name}-{pod}")));
+    let pods: Vec<String> = pods.collect();
+    let clocks = pods.into_iter().map(|pod| (pod, plan.skew())).collect();
+    let mut world = World { is_shared: true, clocks, ..World::default() };
+    for _ in 0..REQUESTS {
+        world.begin();
+        let (mut at, mut end) = (0.5 * MS, 0.0_f64);
+        for callee in 0..CALLEES.len() {
+            let mut call = plan.call(callee, at);
+            if callee == culprit {
+                let usual = plan.means[callee] * plan.draw.between(0.8, 1.2);
+                call.takes = usual * if call.pod == slow { 6.0 } else { 1.0 };
+            }
+            end = end.max(world.call(&call));
+            at += call.network + call.takes * 0.9;
+        }
+        world.end(end + 0.2 * MS);
+    }
+    let pod = format!("k8s.pod.name = {}-{slow}", CALLEES[culprit]);
+    Case { why: Some((Evidence::Attribute, pod)), ..plan.case(world) }
+}
+
 /// What a case shows, the cases, and the mechanism that it needs.
 type Kind = (&'static str, fn(u64) -> Case, fn(&mut Without));
 
@@ -283,4 +309,55 @@ fn without_its_mechanism_a_case_is_not_right() {
             assert_eq!(outcome == Outcome::Right, is_control, "{name}, seed {seed}: {outcome:?}");
         }
     }
+}
+
+#[test]
+fn mechanisms_work_together() {
+    for seed in 0..EACH {
+        assert_eq!(judge(&everything(seed), Without::default()), Outcome::Right, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_never_blamed_on_another() {
+    let mut unsure = 0;
+    for seed in 0..10 {
+        for part in [0.1, 0.4, 0.8] {
+            let mut plan = Plan::new(seed);
+            let mut world = World::default();
+            in_turn(&mut plan, &mut world, |_, _, _| {});
+            // Servers' spans get lost, so that the calls within have no parents.
+            let mut draw = Draw::new(seed + 100);
+            world.spans.retain(|span| span.operation != "get" || draw.unit() > part);
+            let outcome = judge(&plan.case(world), Without::default());
+            assert!(!matches!(outcome, Outcome::Wrong(_)), "seed {seed}, {part} lost: {outcome:?}");
+            unsure += u32::from(outcome == Outcome::CannotTell);
+        }
+    }
+    assert!((5..25).contains(&unsure), "{unsure} of 30 cannot be told");
+}
+
+#[test]
+fn the_report_has_the_clocks_and_what_depends_on_them() {
+    let mut plan = Plan::new(1);
+    let clocks: Vec<(String, f64)> = CALLEES
+        .iter()
+        .zip(1..)
+        .map(|(name, at)| (name.to_string(), f64::from(at) * 20.0 * MS))
+        .collect();
+    let mut world = World { clocks, ..World::default() };
+    in_turn(&mut plan, &mut world, |_, _, _| {});
+    let (profile, ranking) = ranked(&world.spans, Without::default());
+    let traces = profile.traces.expect("of traces");
+    assert_eq!(traces.clocks.len(), 4, "one for all pods of a service");
+    for skew in &traces.clocks {
+        let name = CALLEES.iter().position(|name| skew.callee.starts_with(name)).expect("a callee");
+        let ahead = (name as f64 + 1.0) * 20.0 * MS;
+        let off = (skew.ahead_ns as f64 - ahead).abs();
+        assert!(off <= skew.within_ns as f64 + 2.0 && skew.is_steady, "{skew:?} is not {ahead}");
+    }
+    let first = &ranking.stages[0];
+    let without = first.uncorrected_share.expect("clocks were corrected");
+    assert!(first.variance_share > 0.9 && without < 0.1, "{without} without, {first:?}");
+    assert!(traces.uncertain.is_empty(), "{:?}", traces.uncertain);
 }

@@ -66,11 +66,15 @@ async fn what_is_no_export_is_refused() {
     }
 }
 
-proptest! {
-    #[test]
-    fn parse_of_any_body_ends(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-        if let Ok((found, is_packed)) = message(&bytes) {
-            prop_assert_eq!(body(is_packed.into(), found), bytes);
+mod parse {
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_body_is_one_message_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            if let Ok((found, is_packed)) = message(&bytes) {
+                prop_assert_eq!(body(is_packed.into(), found), bytes);
+            }
         }
     }
 }
