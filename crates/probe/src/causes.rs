@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::knobs::{self, Knob};
 use crate::moments::Moments;
-use crate::profile::{Evidence, Profile, Reason, Why};
+use crate::profile::{Evidence, Profile, Reason};
 
 /// Evidence that explains less is not named.
 pub const EXPLAINS_MIN: f64 = 0.2;
@@ -74,31 +74,7 @@ pub(crate) fn of_stage(profile: &Profile, moments: &Moments, stage: usize) -> Ve
 
 /// What a stage of traces goes with.
 fn of_reason(reason: &Reason) -> Cause {
-    let ms = |ns: f64| format!("{:.3} ms", ns / 1e6);
-    let (kind, of, text) = match &reason.why {
-        Why::Calls { caller, least, most, mean_ns, is_retry } => {
-            let what = if *is_retry { "attempts, most of them retries" } else { "calls" };
-            let text = format!(
-                "{caller} makes {least} to {most} {what} per request, in turn, of {} each: their number varies, \
-                 not how long one takes",
-                ms(*mean_ns)
-            );
-            (Evidence::Calls, caller.clone(), text)
-        }
-        Why::Attribute { key, value, calls, mean_ns, others_ns } => {
-            let (mean, others) = (ms(*mean_ns), ms(*others_ns));
-            let text = format!(
-                "{calls} calls with {key} = {value} take {mean} on average, others {others}"
-            );
-            (Evidence::Attribute, format!("{key} = {value}"), text)
-        }
-        Why::Queue { key } => (
-            Evidence::Queue,
-            key.clone(),
-            format!("it takes longer the larger its {key} is: it waits in a queue"),
-        ),
-    };
-    let explains = reason.explains.clamp(0.0, 1.0);
+    let Reason { kind, explains, of, text, .. } = reason.clone();
     Cause { kind, explains, longer_with_more: true, of: Some(of), text, knobs: knobs::of(kind) }
 }
 

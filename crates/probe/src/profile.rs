@@ -54,29 +54,16 @@ pub struct Traced {
     pub uncorrected: Vec<f64>,
 }
 
-/// Why a stage varies.
+/// Why a stage of traces varies: its place, the part of its variance that this explains, the attribute or the caller, and the
+/// same for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reason {
-    /// Where it is among the stages.
-    pub stage: usize,
-    /// The share of the stage's variance that this explains.
-    pub explains: f64,
-    /// What it is.
-    #[serde(flatten)]
-    pub why: Why,
-}
-
-/// What a stage of traces may vary with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "fields are what their names say")]
-pub enum Why {
-    /// How often it is called per request, on the critical path, by this stage.
-    Calls { caller: String, least: u64, most: u64, mean_ns: f64, is_retry: bool },
-    /// Calls with this value of an attribute take longer than the others.
-    Attribute { key: String, value: String, calls: u64, mean_ns: f64, others_ns: f64 },
-    /// How long calls queue, by this attribute.
-    Queue { key: String },
+pub struct Reason {
+    pub stage: usize,
+    pub kind: Evidence,
+    pub explains: f64,
+    pub of: String,
+    pub text: String,
 }
 
 /// Why a stage's self time may be another's.
@@ -206,10 +193,7 @@ pub struct Lost {
 impl Traced {
     /// Everything in it that spans named.
     pub fn texts(&mut self) -> impl Iterator<Item = &mut String> {
-        let whys = self.reasons.iter_mut().flat_map(|of| match &mut of.why {
-            Why::Attribute { key, value, .. } => vec![key, value],
-            Why::Calls { caller: name, .. } | Why::Queue { key: name } => vec![name],
-        });
+        let whys = self.reasons.iter_mut().flat_map(|of| [&mut of.of, &mut of.text]);
         let hosts = self.clocks.iter_mut().flat_map(|of| [&mut of.caller, &mut of.callee]);
         whys.chain(hosts)
     }

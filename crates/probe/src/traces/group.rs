@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::clocks::Pair;
 use super::critical::Path;
 use super::{Traces, TracesError, Uncertainty, why};
-use crate::profile::{Profile, Skew, Traced, UncertainTime, WHOLE_MAX, Whole, Why};
+use crate::profile::{Evidence, Profile, Skew, Traced, UncertainTime, WHOLE_MAX, Whole};
 use crate::rank::over;
 
 /// Windows are blocks of at least so many traces, unless that were fewer than [`WINDOWS_LEAST`].
@@ -160,7 +160,7 @@ fn place(kept: &[u32], stages: usize, stage: u32) -> usize {
 fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
     let reasons = |(place, &stage)| why::reasons(paths, (place, stage), &of.sets, &of.names.list);
     let mut reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
-    reasons.retain(|reason| !of.without.calls || !matches!(reason.why, Why::Calls { .. }));
+    reasons.retain(|reason| !of.without.calls || reason.kind != Evidence::Calls);
     let total = |path: &Path| path.parts.iter().map(|part| part.self_ns as f64).sum::<f64>();
     let mean = paths.iter().map(|path| total(path)).sum::<f64>() / paths.len() as f64;
     let apart: Vec<f64> = paths.iter().map(|path| total(path) - mean).collect();

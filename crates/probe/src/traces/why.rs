@@ -13,7 +13,7 @@ use super::attributes::{Attribute, Class, Sets};
 use super::critical::{Part, Path};
 use crate::causes::EXPLAINS_MIN;
 use crate::moments::Moments;
-use crate::profile::{Reason, Why};
+use crate::profile::{Evidence, Reason};
 use crate::rank::over;
 
 /// Values of fewer calls have no mean of their own.
@@ -27,11 +27,13 @@ const SAME: f64 = 0.03;
 
 /// The calls of a stage, by trace.
 struct Stage<'a> {
+    /// Where it is among the profile's stages.
+    place: usize,
     calls: Vec<&'a [Part]>,
     sets: &'a Sets,
 }
 
-/// Why a stage varies, what explains the most first. `place` is where it is among the profile's stages.
+/// Why a stage varies, what explains the most first.
 pub(super) fn reasons(
     paths: &[&Path],
     (place, stage): (usize, u32),
@@ -46,25 +48,23 @@ pub(super) fn reasons(
         let count = path.parts[begin..].partition_point(|part| part.stage == stage);
         &path.parts[begin..begin + count]
     });
-    let stage = Stage { calls: calls.collect(), sets };
+    let stage = Stage { place, calls: calls.collect(), sets };
     let by_calls = stage.explained(2, |part| f64::from(part.calls));
-    let mut found: Vec<(f64, Why)> = Vec::new();
-    // Once or never is a matter of what is beside it on the path.
-    let many = Some(stage.many(names)).filter(|why| matches!(why, Why::Calls { most: 2.., .. }));
-    found.extend(many.filter(|_| by_calls >= EXPLAINS_MIN).map(|why| (by_calls, why)));
+    let mut found: Vec<Reason> = stage.many(by_calls, names).into_iter().collect();
     for keys in stage.keys().chunk_by(|a, b| a.class == b.class) {
         let reasons = keys.iter().filter_map(|key| match key.class {
-            Class::Queue => stage.queued(key),
+            Class::Queue => Some((1, stage.queued(key))),
             _ => stage.by_value(key),
         });
-        let reasons: Vec<(f64, usize, Why)> = reasons.collect();
-        let best = reasons.iter().map(|of| of.0).fold(0.0, f64::max);
-        let same = reasons.into_iter().filter(|of| of.0 >= best - SAME);
-        let first = same.min_by_key(|of| of.1).map(|(explains, _, why)| (explains, why));
-        found.extend(first.filter(|of| of.0 >= EXPLAINS_MIN.max(by_calls + BEYOND_CALLS)));
+        let reasons: Vec<(usize, Reason)> = reasons.collect();
+        let best = reasons.iter().map(|of| of.1.explains).fold(0.0, f64::max);
+        let same = reasons.into_iter().filter(|of| of.1.explains >= best - SAME);
+        let first = same.min_by_key(|of| of.0).map(|of| of.1);
+        found.extend(first.filter(|of| of.explains >= by_calls + BEYOND_CALLS));
     }
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    found.into_iter().map(|(explains, why)| Reason { stage: place, explains, why }).collect()
+    found.retain(|of| of.explains >= EXPLAINS_MIN);
+    found.sort_by(|a, b| b.explains.total_cmp(&a.explains));
+    found
 }
 
 impl Stage<'_> {
@@ -104,26 +104,35 @@ impl Stage<'_> {
         }
     }
 
-    /// That the number of calls differs.
-    fn many(&self, names: &[String]) -> Why {
+    fn reason(&self, kind: Evidence, explains: f64, of: String, text: String) -> Reason {
+        Reason { stage: self.place, kind, explains: explains.clamp(0.0, 1.0), of, text }
+    }
+
+    /// That the number of calls differs. Once or never is a matter of what is beside it on the path.
+    fn many(&self, explains: f64, names: &[String]) -> Option<Reason> {
         let counts =
             self.calls.iter().map(|parts| parts.iter().map(|part| part.calls).sum::<u32>());
-        let least = counts.clone().min().unwrap_or(0).into();
-        let most = counts.clone().max().unwrap_or(0).into();
+        let (least, most) = (counts.clone().min()?, counts.clone().max().filter(|most| *most > 1)?);
         let further: u32 = counts.map(|count| count.saturating_sub(1)).sum();
         let again = |part: &&Part| self.sets.get(part.attributes).iter().any(Attribute::is_retry);
         let again: u32 = self.parts().filter(again).map(|part| part.calls).sum();
+        let are_retries = again > 0 && again * 2 >= further;
+        let what = if are_retries { "attempts, most of them retries" } else { "calls" };
         let mut callers = BTreeMap::<u32, u32>::new();
         self.parts().for_each(|part| *callers.entry(part.caller).or_default() += part.calls);
-        let caller = callers.into_iter().max_by_key(|of| of.1).map_or(0, |of| of.0);
-        let caller = names.get(caller as usize).cloned().unwrap_or_default();
+        let caller = callers.into_iter().max_by_key(|of| of.1)?.0;
+        let caller = names.get(caller as usize)?.clone();
         let (calls, ns) = self.parts().fold((0.0, 0.0), added);
-        let (mean_ns, is_retry) = (over(ns, calls), again > 0 && again * 2 >= further);
-        Why::Calls { caller, least, most, mean_ns, is_retry }
+        let each = ms(ns / calls);
+        let text = format!(
+            "{caller} makes {least} to {most} {what} per request, in turn, of {each} each: their number varies, not \
+             how long one takes"
+        );
+        Some(self.reason(Evidence::Calls, explains, caller, text))
     }
 
     /// That calls with this value of an attribute take longer than others; with the number of values.
-    fn by_value(&self, key: &Attribute) -> Option<(f64, usize, Why)> {
+    fn by_value(&self, key: &Attribute) -> Option<(usize, Reason)> {
         let mut values = BTreeMap::<&str, (f64, f64)>::new();
         for part in self.parts() {
             let sum = values.entry(self.value(part, &key.key)).or_default();
@@ -145,17 +154,22 @@ impl Stage<'_> {
             .filter(|(value, of)| !value.is_empty() && of.0 >= CALLS_MIN && beyond(of) > 0.0);
         let weight = |of: &(f64, f64)| of.0 * beyond(of).powi(2);
         let (value, &(calls, ns)) = slow.max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
-        let (key, value) = (key.key.clone(), (*value).to_owned());
-        let (mean_ns, others_ns) = (ns / calls, over(all_ns - ns, all - calls));
-        let calls = calls as u64;
-        Some((explains, count, Why::Attribute { key, value, calls, mean_ns, others_ns }))
+        let (mean, others) = (ms(ns / calls), ms(over(all_ns - ns, all - calls)));
+        let of = format!("{} = {value}", key.key);
+        let text = format!("{calls} calls with {of} take {mean} on average, others {others}");
+        Some((count, self.reason(Evidence::Attribute, explains, of, text)))
     }
 
     /// That calls take longer the longer they queued.
-    fn queued(&self, key: &Attribute) -> Option<(f64, usize, Why)> {
+    fn queued(&self, key: &Attribute) -> Reason {
         let explains = self.explained(2, |part| f64::from(part.queued));
-        (explains > 0.0).then(|| (explains, 1, Why::Queue { key: key.key.clone() }))
+        let text = format!("it takes longer the larger its {} is: it waits in a queue", key.key);
+        self.reason(Evidence::Queue, explains, key.key.clone(), text)
     }
+}
+
+fn ms(ns: f64) -> String {
+    format!("{:.3} ms", ns / 1e6)
 }
 
 /// Number and time of calls, with some more.
