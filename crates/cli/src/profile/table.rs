@@ -157,7 +157,7 @@ pub(super) fn guide(ranking: &Ranking) -> String {
         ),
         Guide::CannotTell { by_variance, uncertain_share } => {
             return format!(
-                "It cannot be told where to begin: the variance points at {by_variance} ({} of it), but of that \
+                "It is unclear where to begin: the variance points at {by_variance} ({} of it), but of that \
                  up to {} may be of spans that are missing or out of place; see the end of the report.",
                 variance(by_variance),
                 whole_percent(*uncertain_share)

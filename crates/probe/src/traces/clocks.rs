@@ -3,11 +3,11 @@
 //! A server's span lies within its client's, so every call bounds the difference of the two clocks from both sides. The
 //! estimate is the middle of the bounds that most calls agree on: Marzullo's algorithm ("Maintaining the time in a
 //! distributed system", 1984), as in NTP. Jaeger and Zipkin adjust each span by the middle of its own bounds; that is done
-//! here only where no difference suits 9 in 10 calls, because a clock wanders or hosts of one service are not told apart.
+//! here only where no difference suits 9 in 10 calls, because a clock wanders or hosts of one service have different ones.
 //! If no difference at all suits nearly as many calls, the clocks agree.
 //!
 //! Hosts of one service often have the same clock, so that all calls between two services count together. Only where one
-//! value does not suit them, or not the calls of a host, hosts are told apart.
+//! value does not suit them, or not the calls of a host, hosts are looked at one by one.
 //!
 //! A server's span that is longer than its client's (a stream) bounds less: it begins within the client's.
 //!

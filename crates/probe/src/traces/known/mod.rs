@@ -1,4 +1,4 @@
-//! Made-up traces whose cause is known: what is blamed must be right, or it must be said that it cannot be told. Without
+//! Made-up traces whose cause is known: what is blamed must be right, or the report must call it unclear. Without
 //! the mechanism of a case, it must not be right.
 
 mod world;
@@ -291,9 +291,9 @@ fn the_stage_and_the_reason_that_are_to_blame_are_found() {
             }
         }
     }
-    println!("known causes: {right} right, {unsure} cannot be told, {} wrong", wrong.len());
+    println!("known causes: {right} right, {unsure} unclear, {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(right >= 28, "{unsure} of 30 cannot be told");
+    assert!(right >= 28, "{unsure} of 30 unclear");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn what_is_missing_is_never_blamed_on_another() {
             unsure += u32::from(outcome == Outcome::CannotTell);
         }
     }
-    assert!((5..25).contains(&unsure), "{unsure} of 30 cannot be told");
+    assert!((5..25).contains(&unsure), "{unsure} of 30 unclear");
 }
 
 #[test]
