@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::knobs::{self, Knob};
 use crate::moments::Moments;
-use crate::profile::{Evidence, Profile};
+use crate::profile::{Evidence, Profile, Reason};
 
 /// Evidence that explains less is not named.
 pub const EXPLAINS_MIN: f64 = 0.2;
@@ -25,6 +25,9 @@ pub struct Cause {
     pub explains: f64,
     /// If the stage takes longer where the evidence is larger.
     pub longer_with_more: bool,
+    /// Of an attribute, its key and value; of a number of calls, the stage that makes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// The same for people.
     pub text: String,
     /// What may help.
@@ -57,13 +60,22 @@ pub(crate) fn of_stage(profile: &Profile, moments: &Moments, stage: usize) -> Ve
             kind,
             explains: explains.min(1.0),
             longer_with_more,
+            of: None,
             text,
             knobs: if longer_with_more { knobs::of(kind) } else { &[] },
         })
     });
-    let mut causes: Vec<Cause> = explained.collect();
+    let reasons = profile.traces.iter().flat_map(|traces| &traces.reasons);
+    let reasons = reasons.filter(|reason| reason.stage == stage).map(of_reason);
+    let mut causes: Vec<Cause> = explained.chain(reasons).collect();
     causes.sort_by(|a, b| b.explains.total_cmp(&a.explains));
     causes
+}
+
+/// What a stage of traces goes with.
+fn of_reason(reason: &Reason) -> Cause {
+    let Reason { kind, explains, of, text, .. } = reason.clone();
+    Cause { kind, explains, longer_with_more: true, of: Some(of), text, knobs: knobs::of(kind) }
 }
 
 /// What the evidence means.
@@ -89,6 +101,10 @@ fn text(kind: Evidence, longer_with_more: bool) -> String {
             "the more requests were read before it in the same batch",
             "requests of a batch are served one after the other, and batches differ in size",
         ),
+        // Of traces, which give their own words.
+        Evidence::Calls => ("the more often it is called", "calls follow each other"),
+        Evidence::Attribute => ("with this attribute", "look at what it stands for"),
+        Evidence::Queue => ("the longer it queues", "what it waits for is busy"),
     };
     match longer_with_more {
         true => format!("it takes longer {what}: {why}"),

@@ -91,9 +91,16 @@ pub enum Warning {
     RatesDiffer { a: f64, b: f64 },
 }
 
-/// Compares profiles with the windows that they have; `seed` decides the resamples.
+/// Compares profiles with the windows that they have; `seed` decides the resamples. None if they share no stage, and so are
+/// of different things.
 #[must_use]
-pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Comparison {
+pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Option<Comparison> {
+    // "2 others" are not the same stages in both.
+    let is_sum =
+        |name: &str| name.strip_suffix(" others").is_some_and(|of| of.parse::<u32>().is_ok());
+    if !a.stages.iter().any(|name| b.stages.contains(name) && !is_sum(name)) {
+        return None;
+    }
     let find = |name: &String| b.stages.iter().position(|other| other == name);
     let pairs = a.stages.iter().enumerate().filter_map(|(at, name)| Some((at, find(name)?)));
     let pairs: Vec<_> = pairs.chain([(a.stages.len(), b.stages.len())]).collect();
@@ -114,13 +121,13 @@ pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Comparison {
     let only = |these: &Profile, others: &Profile| {
         these.stages.iter().filter(|name| !others.stages.contains(name)).cloned().collect()
     };
-    Comparison {
+    Some(Comparison {
         total: rows.next().expect("the total is the last pair"),
         stages,
         only_a: only(a, b),
         only_b: only(b, a),
         warnings: warnings(a, b),
-    }
+    })
 }
 
 /// Mean, standard deviation, p50 and p99, and those of the resamples.

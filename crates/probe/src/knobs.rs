@@ -75,6 +75,14 @@ const MEMORY: Knob = Knob {
     test: "p99 of the stage that touches data falls",
 };
 
+const FEWER_CALLS: Knob = Knob {
+    name: "fewer calls",
+    how: "in the caller: ask for all at once (a batch, a join), remember responses within a request, or make the calls \
+          beside each other; of retries, find out why the first attempt fails",
+    expect: "a request takes as long as one call, not as the sum of many",
+    test: "sd of this stage and p99 of the total fall; if calls run beside each other, the callee's load peaks",
+};
+
 /// Knobs for an evidence, the likeliest first.
 pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
     match evidence {
@@ -83,6 +91,8 @@ pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
         Evidence::Blocked => &[BUDGETS],
         Evidence::Remote => &[PINNING, INTERRUPTS],
         Evidence::Batch => &[BATCHES],
+        Evidence::Calls => &[FEWER_CALLS],
+        Evidence::Attribute | Evidence::Queue => &[],
     }
 }
 

@@ -36,6 +36,92 @@ pub struct Profile {
     pub lost: Vec<Lost>,
     /// What the machine did to the target meanwhile.
     pub machine: Option<curtail_jitter::machine::Counters>,
+    /// What is about traces only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traces: Option<Traced>,
+}
+
+/// What spans of traces show beyond their times, and how far these can be trusted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traced {
+    /// Why stages vary.
+    pub reasons: Vec<Reason>,
+    /// Where self time may be another stage's.
+    pub uncertain: Vec<UncertainTime>,
+    /// Clocks that are apart, the farthest first.
+    pub clocks: Vec<Skew>,
+    /// The stages' shares of the variance as they would be if clocks had not been corrected; empty if none was.
+    pub uncorrected: Vec<f64>,
+}
+
+/// Why a stage of traces varies: its place, the part of its variance that this explains, the attribute or the caller, and the
+/// same for people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "fields are what their names say")]
+pub struct Reason {
+    pub stage: usize,
+    pub kind: Evidence,
+    pub explains: f64,
+    pub of: String,
+    pub text: String,
+}
+
+/// Why a stage's self time may be another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "`text` says what they are")]
+pub enum Uncertainty {
+    Early,
+    Outlives,
+    Backward,
+    Orphans,
+    MissingCallee,
+}
+
+impl Uncertainty {
+    /// If the ranking may depend on it.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        self != Uncertainty::Outlives
+    }
+
+    /// The same in words.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Uncertainty::Early => "a child begins before its parent",
+            Uncertainty::Outlives => {
+                "a child goes on after its parent, which did not wait for that"
+            }
+            Uncertainty::Backward => "a child ends before it begins",
+            Uncertainty::Orphans => "spans whose parents are missing ran meanwhile",
+            Uncertainty::MissingCallee => "the server's span of the call is missing",
+        }
+    }
+}
+
+/// Self time of a stage that may be another's: on average over all requests, and as a share of the total's variance, at most.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "fields are what their names say")]
+pub struct UncertainTime {
+    pub stage: usize,
+    pub why: Uncertainty,
+    pub spans: u64,
+    pub mean_ns: f64,
+    pub variance_share: f64,
+}
+
+/// By how much the clock of a callee's host is ahead of its caller's, within which bounds, from how many calls. If one
+/// value does not suit the calls, each is corrected by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "fields are what their names say")]
+pub struct Skew {
+    pub caller: String,
+    pub callee: String,
+    pub ahead_ns: i64,
+    pub within_ns: u64,
+    pub calls: u64,
+    pub is_steady: bool,
 }
 
 /// A further value of each request.
@@ -52,6 +138,12 @@ pub enum Evidence {
     Remote,
     /// How many requests of the same read went before it.
     Batch,
+    /// How many calls of the stage a request made.
+    Calls,
+    /// The value of an attribute of the stage's spans.
+    Attribute,
+    /// How long the stage's spans queued, by an attribute.
+    Queue,
 }
 
 /// Requests that ended in a span of time.
@@ -96,6 +188,21 @@ pub struct Lost {
     pub reason: String,
     /// How many.
     pub count: u64,
+}
+
+impl Traced {
+    /// Everything in it that spans named.
+    pub fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let whys = self.reasons.iter_mut().flat_map(|of| [&mut of.of, &mut of.text]);
+        let hosts = self.clocks.iter_mut().flat_map(|of| [&mut of.caller, &mut of.callee]);
+        whys.chain(hosts)
+    }
+
+    fn fits(&self, stages: usize) -> bool {
+        let of_reasons = self.reasons.iter().map(|of| of.stage);
+        let mut places = of_reasons.chain(self.uncertain.iter().map(|of| of.stage));
+        places.all(|at| at < stages) && [0, stages].contains(&self.uncorrected.len())
+    }
 }
 
 impl Window {
@@ -187,6 +294,9 @@ impl Profile {
             if !fits || window.moments.requests() == 0 || large {
                 return Err(format!("windows[{at}] does not fit its {} stages", self.stages.len()));
             }
+        }
+        if !self.traces.as_ref().is_none_or(|traces| traces.fits(self.stages.len())) {
+            return Err("what is about traces does not fit its stages".to_owned());
         }
         let wholes = self.slow.iter().chain(&self.sampled);
         let fits = |whole: &Whole| {

@@ -74,6 +74,12 @@ pub struct Stage {
     pub variance_share_ci95: Option<[f64; 2]>,
     /// Its part of what the slowest requests take beyond the mean; none where no slow ones were kept.
     pub excess_share: Option<f64>,
+    /// Of traces whose clocks were corrected: its share of the variance without that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncorrected_share: Option<f64>,
+    /// Of traces: how much of its share may be other stages', at most.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub uncertain_share: f64,
     /// What likely makes it vary, the most likely first.
     pub causes: Vec<Cause>,
 }
@@ -96,6 +102,13 @@ pub enum Guide {
         /// The stage with the most of the variance.
         by_variance: String,
     },
+    /// What spans lack may be more than what sets the first stage apart.
+    CannotTell {
+        /// The first stage.
+        by_variance: String,
+        /// How much of its share of the variance may be other stages'.
+        uncertain_share: f64,
+    },
 }
 
 /// Ranks the stages of a profile; `seed` decides the resamples.
@@ -110,6 +123,7 @@ pub fn rank(profile: &Profile, seed: u64) -> Ranking {
     let points = shares(moments);
     let resampled = resample::moments(&profile.windows, seed, shares);
     let excess = excess(profile, &whole);
+    let uncorrected = profile.traces.as_ref().map_or(&[][..], |traces| &traces.uncorrected);
     let mut stages: Vec<Stage> = (0..count)
         .map(|at| {
             let values = resampled.iter().map(|shares| shares[at]).collect();
@@ -122,6 +136,8 @@ pub fn rank(profile: &Profile, seed: u64) -> Ranking {
                 variance_share: points[at],
                 variance_share_ci95: resample::interval(points[at], values, profile.windows.len()),
                 excess_share: excess.as_ref().map(|shares| shares[at]),
+                uncorrected_share: uncorrected.get(at).copied(),
+                uncertain_share: uncertain(profile, at),
                 causes: match points[at] >= SHARE_MIN {
                     true => of_stage(profile, moments, at),
                     false => Vec::new(),
@@ -169,7 +185,29 @@ fn excess(profile: &Profile, whole: &Window) -> Option<Vec<f64>> {
     (n > 0.0 && all > 0.0).then(|| beyond.iter().map(|ns| ns / all).collect())
 }
 
+/// How much of a stage's share of the variance may be other stages'.
+fn uncertain(profile: &Profile, stage: usize) -> f64 {
+    let uncertain = profile.traces.iter().flat_map(|traces| &traces.uncertain);
+    let of_stage =
+        uncertain.filter(|uncertainty| uncertainty.stage == stage && uncertainty.why.is_open());
+    of_stage.map(|uncertainty| uncertainty.variance_share.max(0.0)).sum()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
+}
+
 fn guide(stages: &[Stage], variance: f64) -> Guide {
+    let second = stages.get(1).map_or(0.0, |stage| stage.variance_share.max(0.0));
+    let unsure = stages.first().filter(|first| {
+        first.uncertain_share > 0.0
+            && first.variance_share - first.uncertain_share < second.max(first.uncertain_share)
+    });
+    if let Some(first) = unsure.filter(|_| variance > 0.0) {
+        let (by_variance, uncertain_share) = (first.name.clone(), first.uncertain_share);
+        return Guide::CannotTell { by_variance, uncertain_share };
+    }
     let by_mean = top(stages.iter().map(|stage| stage.spread.mean_ns));
     match (stages.first(), by_mean) {
         (Some(first), Some(0)) if variance > 0.0 => Guide::Agree { stage: first.name.clone() },

@@ -2,10 +2,15 @@
 
 use curtail_dist::seed;
 use curtail_jitter::machine::{self, Counters};
-use curtail_probe::compare::{Verdict, Warning, compare};
+use curtail_probe::compare::{Comparison, Verdict, Warning};
 use curtail_probe::profile::{Cost, Evidence, Profile, Whole};
 use curtail_probe::rank::{Guide, Stage, rank};
 use curtail_probe::resample::{self, WINDOWS_MIN};
+
+/// The comparison of profiles that share stages.
+fn compare(a: &Profile, b: &Profile, seed: u64) -> Comparison {
+    curtail_probe::compare::compare(a, b, seed).expect("they share stages")
+}
 
 /// A profile of requests that `draw` makes: durations of the stages, then evidence. Slow ones are the slowest 20.
 fn profile(
@@ -220,6 +225,19 @@ fn what_speaks_against_a_comparison_is_said() {
     let sampling = Warning::SamplingDiffers { a: Some(4), b: None };
     assert_eq!(compared.warnings, [few, sampling]);
     assert_eq!(compared.total.p99_ns.verdict, Verdict::Unknown);
+}
+
+#[test]
+fn profiles_that_share_no_stage_are_not_compared() {
+    let (a, mut b) = (server(1.0, 1), server(0.5, 2));
+    b.stages = vec!["c".to_owned(), "d".to_owned()];
+    assert_eq!(curtail_probe::compare::compare(&a, &b, 42), None);
+    // A sum of others is no stage.
+    let sum = |of: &Profile, name: &str| {
+        let stages = vec![name.to_owned(), "2 others".to_owned()];
+        Profile { stages, ..of.clone() }
+    };
+    assert!(curtail_probe::compare::compare(&sum(&a, "a"), &sum(&b, "c"), 42).is_none());
 }
 
 #[test]

@@ -42,7 +42,14 @@ struct Kind {
 
 pub(super) fn run(a: &Path, b: &Path, args: &Args) -> Result<ExitCode, Stop> {
     let profiles = [read::profile(a)?, read::profile(b)?];
-    let compared = compare(&profiles[0], &profiles[1], args.seed.seed);
+    let compared = compare(&profiles[0], &profiles[1], args.seed.seed).ok_or_else(|| {
+        let (a, b, stages) =
+            (a.display(), b.display(), profiles.each_ref().map(|of| of.stages.join(", ")));
+        Stop::BadInput(format!(
+            "{a} and {b} share no stage, so they are of different things: {a} has {}; {b} has {}",
+            stages[0], stages[1]
+        ))
+    })?;
     let of_warning = |warning: &Warning| Typed::new(*warning, warning_text(warning));
     let warnings: Vec<_> = compared.warnings.iter().map(of_warning).collect();
     let kind = compared.total.p99_ns.verdict;

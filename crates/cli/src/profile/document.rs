@@ -1,6 +1,6 @@
 //! The result as JSON.
 
-use curtail_probe::profile::{Lost, Profile};
+use curtail_probe::profile::{Lost, Profile, Traced};
 use curtail_probe::rank::{Guide, Ranking};
 use serde::Serialize;
 
@@ -19,6 +19,9 @@ pub(super) struct Document<'a> {
     cost: Option<Cost>,
     lost: u64,
     lost_by: &'a [Lost],
+    /// Of traces: clocks, uncertain times, and what was understood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traces: Option<&'a Traced>,
 }
 
 #[derive(Serialize)]
@@ -42,6 +45,7 @@ impl<'a> Document<'a> {
             cost,
             lost: table::lost_count(profile),
             lost_by: &profile.lost,
+            traces: profile.traces.as_ref(),
         }
     }
 }

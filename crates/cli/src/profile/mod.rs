@@ -8,6 +8,7 @@ mod files;
 mod measure;
 mod page;
 mod read;
+mod spans;
 mod table;
 mod traces;
 

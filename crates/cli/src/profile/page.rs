@@ -34,8 +34,9 @@ pub(super) fn render(profile: &Profile, ranking: &Ranking) -> String {
         requests = or_nothing(requests(&figures), "No whole requests were kept."),
         over_time = or_nothing(over_time(&figures), "There are too few windows of time."),
     );
-    let notes = [table::cost(profile), table::lost(profile)].into_iter().flatten();
-    let notes = notes.map(|note| format!(r#"<p class="summary">{}.</p>"#, escape(&note)));
+    let notes = table::notes(profile, ranking)
+        .into_iter()
+        .map(|note| format!(r#"<p class="summary">{}.</p>"#, escape(&note)));
     let summary = escape(&table::summary(profile, ranking));
     Page {
         verb: "profile",

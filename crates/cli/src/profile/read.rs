@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use curtail_dist::read_text;
-use curtail_probe::profile::Profile;
+use curtail_probe::profile::{Profile, Traced};
 
 use crate::exit::Stop;
 use crate::say;
@@ -48,6 +48,7 @@ fn parsed(text: &str) -> Result<Profile, String> {
 /// Without what a terminal would obey: names come from files, processes and traces.
 pub(super) fn plain(mut profile: Profile) -> Profile {
     let reasons = profile.lost.iter_mut().map(|lost| &mut lost.reason);
+    let reasons = reasons.chain(profile.traces.iter_mut().flat_map(Traced::texts));
     let names = profile.stages.iter_mut().chain(reasons).chain([&mut profile.target]);
     names.for_each(|name| *name = say::plain(&name.replace('\n', " ")));
     profile

@@ -1,10 +1,11 @@
 //! The result for people: the ranking, where it points, likely causes with their knobs, and what measuring cost.
 
-use curtail_probe::causes::Pressure;
+use curtail_probe::causes::{Cause, Pressure};
 use curtail_probe::knobs::Knob;
 use curtail_probe::profile::Profile;
 use curtail_probe::rank::{Guide, Ranking, SHARE_MIN, Spread, Stage};
 
+use super::spans;
 use crate::plot::format::{NONE, and, count, three_or_none, whole_percent};
 use crate::progress;
 use crate::say;
@@ -64,7 +65,7 @@ pub(super) fn text(profile: &Profile, ranking: &Ranking) -> String {
             }
         }
     }
-    let notes = cost(profile).into_iter().chain(lost(profile)).map(|note| plain(&note));
+    let notes = notes(profile, ranking).into_iter().map(|note| plain(&note));
     text += &format!("\n{}\n{}", plain(&next(ranking)), notes.collect::<String>());
     text.trim_end().replace('\u{a0}', " ")
 }
@@ -154,7 +155,19 @@ pub(super) fn guide(ranking: &Ranking) -> String {
             mean(by_mean),
             variance(by_variance)
         ),
+        Guide::CannotTell { by_variance, uncertain_share } => {
+            return format!(
+                "It is unclear where to begin: the variance points at {by_variance} ({} of it), but of that \
+                 up to {} may be of spans that are missing or out of place; see the end of the report.",
+                variance(by_variance),
+                whole_percent(*uncertain_share)
+            );
+        }
     };
+    let first = ranking.stages.first().and_then(|stage| stage.causes.first());
+    if let Some(Cause { explains, text: cause, .. }) = first.filter(|cause| cause.of.is_some()) {
+        text += &format!(" Likely {}: {cause}.", whole_percent(*explains));
+    }
     match ranking.first_in {
         Some(first) if first < 0.95 => {
             text += &format!(
@@ -204,8 +217,16 @@ pub(super) fn next(ranking: &Ranking) -> String {
     )
 }
 
+/// What measuring cost, what was not seen, and how far spans can be trusted.
+pub(super) fn notes(profile: &Profile, ranking: &Ranking) -> Vec<String> {
+    let unit = Unit::of(ranking.total.mean_ns);
+    let notes = |of| spans::notes(of, ranking, |ns| unit.with(ns));
+    let of_spans = profile.traces.iter().flat_map(notes);
+    cost(profile).into_iter().chain(lost(profile)).chain(of_spans).collect()
+}
+
 /// What measuring cost the target.
-pub(super) fn cost(profile: &Profile) -> Option<String> {
+fn cost(profile: &Profile) -> Option<String> {
     let of = profile.cost?;
     let slices = match of.one_in {
         0 | 1 => "every request was stamped".to_owned(),
@@ -224,7 +245,7 @@ pub(super) fn lost_count(profile: &Profile) -> u64 {
 }
 
 /// What was not seen.
-pub(super) fn lost(profile: &Profile) -> Option<String> {
+fn lost(profile: &Profile) -> Option<String> {
     let lost = profile.lost.iter().filter(|of| of.count > 0);
     let lost = and(lost.map(|of| format!("{} ({})", count(of.count), of.reason)));
     (!lost.is_empty()).then(|| format!("not seen: {lost}"))

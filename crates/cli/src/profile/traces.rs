@@ -24,10 +24,10 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Traces")]
 pub(super) struct TraceArgs {
-    /// Files of traces, OTLP (JSON or protobuf) or Jaeger JSON, also gzipped; - is stdin
+    /// Files of traces: OTLP (JSON or protobuf), or JSON of Jaeger, Zipkin or Tempo, also gzipped; - is stdin
     #[arg(long, value_name = "FILE", num_args = 1.., group = "target", conflicts_with_all = ["show", "compare"])]
     pub(super) traces: Vec<PathBuf>,
-    /// Listen here for OTLP over HTTP, until --duration has passed or Ctrl-C
+    /// Listen here for OTLP over HTTP and gRPC, until --duration has passed or Ctrl-C
     #[arg(long, value_name = "IP:PORT", group = "target", conflicts_with_all = ["show", "compare"])]
     pub(super) otlp: Option<SocketAddr>,
     /// Traces that begin with this "service: operation" [default: the most frequent]

@@ -5,183 +5,255 @@
 //! that of CRISP (Zhang et al., USENIX ATC 2022); the code is ours.
 //!
 //! - Each nanosecond of the root belongs to exactly one span, so the self times add up to the root's duration.
-//! - Children are clipped to their parents, which also bounds what clocks that disagree can do.
-//! - A child that overlaps the next one by at most 1 part in 1,000 (`OVERLAP`) went before it: ends are recorded late.
-//! - The root is the earliest span without a parent; where there is none, the earliest whose parent is not there; where
-//!   all are in cycles, the earliest.
+//! - A child that overlaps the next one by at most 1 part in 1,000 (`LATE`) went before it: ends are recorded late.
+//! - Where no child ended just before (`PAUSE`) and one still ran, the path is in that one: siblings that overlap keep
+//!   the part that is theirs.
+//! - A server's span that goes on when its client's has ended (a stream) is on the path where the client's parent would
+//!   otherwise be alone.
+//! - Children are clipped to their parents otherwise. What falls to a parent because of that, or because spans are missing,
+//!   is counted (`Uncertainty`).
 //!
 //! Cost: n log n for n spans; no recursion.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::clocks::Clocks;
+use super::halves::Node;
+use super::tree::{Flaws, Tree};
+use super::{Kind, Uncertainty, Without};
 
 /// 1 part in so many of a span's duration is what its end may be recorded late.
-const OVERLAP: u64 = 1_000;
-
-/// A span inside its trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Node {
-    /// Not 0.
-    pub id: u64,
-    /// 0 if it has none.
-    pub parent: u64,
-    /// The number of its operation.
-    pub stage: u32,
-    /// When it began.
-    pub start_ns: u64,
-    /// When it ended.
-    pub end_ns: u64,
-}
+pub(super) const LATE: u64 = 1_000;
+/// Up to 1 part in so many of a child's duration, the parent itself may work before the next child.
+const PAUSE: u64 = 10;
 
 /// A trace, reduced to its critical path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Path {
     /// The stage of its root.
     pub root: u32,
     /// When the root began.
     pub start_ns: u64,
-    /// The stages on the path.
+    /// The stages on the path, by number.
     pub parts: Vec<Part>,
+    /// Stages whose self times may be another's, why, and at most how long.
+    pub uncertain: Vec<(u32, Uncertainty, u64)>,
+    /// Stages of clients, with the calls whose server's span is there, and those without.
+    pub calls: Vec<(u32, u32, u32)>,
+    /// If clocks were corrected.
+    pub is_shifted: bool,
+    /// Self times by stage as they would be without that.
+    pub unshifted: Vec<(u32, u64)>,
 }
 
-/// The self time of a stage on a critical path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The self time of a stage with the same attributes on a critical path.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Part {
     /// The number of the operation.
     pub stage: u32,
+    /// The number of the set of attributes.
+    pub attributes: u32,
+    /// The stage that called the last of them.
+    pub caller: u32,
+    /// How many spans there were.
+    pub calls: u32,
+    /// How long these queued, by an attribute.
+    pub queued: f32,
     /// In sum.
     pub self_ns: u64,
     /// From the begin of the root until the path was in it first.
     pub first_ns: u64,
 }
 
-/// What was wrong with the spans of a trace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Flaws {
-    /// Further spans of the same id. The earliest is used.
-    pub duplicates: u64,
-    /// Spans that end before they begin. They are taken as empty.
-    pub backward: u64,
-    /// Spans that no chain of parents connects with the root. They are not used.
-    pub orphans: u64,
-    /// Children of spans on the path that reach beyond them, by more than 1 part in `OVERLAP`.
-    pub clipped: u64,
+impl Path {
+    /// Per stage, its self time and when it was first.
+    pub fn stages(&self) -> impl Iterator<Item = (u32, u64, u64)> {
+        self.parts.chunk_by(|a, b| a.stage == b.stage).map(|parts| {
+            let first_ns = parts.iter().map(|part| part.first_ns).min().unwrap_or(0);
+            (parts[0].stage, parts.iter().map(|part| part.self_ns).sum(), first_ns)
+        })
+    }
 }
 
 /// The critical path of these spans. None of none.
-#[must_use]
-pub fn path(mut spans: Vec<Node>) -> Option<(Path, Flaws)> {
-    let mut flaws = Flaws::default();
-    let all = spans.len();
-    spans.sort_unstable_by_key(|span| {
-        (span.id, span.start_ns, span.end_ns, span.parent, span.stage)
-    });
-    spans.dedup_by_key(|span| span.id);
-    flaws.duplicates = (all - spans.len()) as u64;
-    for span in spans.iter_mut().filter(|span| span.end_ns < span.start_ns) {
-        span.end_ns = span.start_ns;
-        flaws.backward += 1;
-    }
-    let root = root(&spans)?;
-    // Without the root, so that each span has one way from it, and none leads into a cycle.
-    spans.retain(|span| span.id != root.id);
-    spans.sort_unstable_by_key(|span| span.parent);
-    let tree = Tree { by_parent: &spans };
-    flaws.orphans = spans.len() as u64 - tree.below(root);
-    let parts = tree.walk(root, &mut flaws.clipped);
-    let mut parts: Vec<Part> = parts.into_values().collect();
-    parts.iter_mut().for_each(|part| part.first_ns -= root.start_ns);
-    parts.sort_by_key(|part| part.first_ns);
-    Some((Path { root: root.stage, start_ns: root.start_ns, parts }, flaws))
-}
-
-/// The root of spans that are sorted by id.
-fn root(spans: &[Node]) -> Option<Node> {
-    let known = |id| spans.binary_search_by_key(&id, |span| span.id).is_ok();
-    let rank = |span: &&Node| {
-        let kind = match span.parent {
-            0 => 0,
-            parent if !known(parent) => 1,
-            _ => 2,
-        };
-        (kind, span.start_ns, Reverse(span.end_ns), span.id)
+pub(super) fn path(
+    spans: &[Node],
+    clocks: Option<&Clocks>,
+    without: Without,
+) -> Option<(Path, Flaws)> {
+    let mut tree = Tree::new(spans.to_vec(), without)?;
+    let is_shifted = clocks.is_some_and(|clocks| tree.align(clocks));
+    let (root, mut flaws) = (tree.spans[tree.root as usize], tree.flaws);
+    let mut walk = Walk {
+        tree: &tree,
+        without,
+        stack: vec![Piece { at: tree.root, from: root.start_ns, to: root.end_ns }],
+        seen: vec![false; tree.spans.len()],
+        parts: BTreeMap::new(),
+        uncertain: Vec::new(),
+        calls: BTreeMap::new(),
+        clipped: 0,
     };
-    spans.iter().min_by_key(rank).copied()
+    while let Some(piece) = walk.stack.pop() {
+        walk.visit(piece);
+    }
+    flaws.clipped = walk.clipped;
+    let mut parts: Vec<Part> = walk.parts.into_values().collect();
+    parts.iter_mut().for_each(|part| part.first_ns -= root.start_ns);
+    let calls = walk.calls.into_iter().map(|(stage, (with, without))| (stage, with, without));
+    let (root, start_ns) = (root.stage, root.start_ns);
+    let (uncertain, calls) = (walk.uncertain, calls.collect());
+    Some((
+        Path { root, start_ns, parts, uncertain, calls, is_shifted, unshifted: Vec::new() },
+        flaws,
+    ))
 }
 
-/// How long it took.
-fn length(span: &Node) -> u64 {
-    span.end_ns.saturating_sub(span.start_ns)
+/// A span from a time to a time.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    at: u32,
+    from: u64,
+    to: u64,
 }
 
-/// All spans but the root, sorted by their parents.
-struct Tree<'a> {
-    by_parent: &'a [Node],
+struct Walk<'a> {
+    tree: &'a Tree,
+    without: Without,
+    stack: Vec<Piece>,
+    seen: Vec<bool>,
+    parts: BTreeMap<(u32, u32), Part>,
+    uncertain: Vec<(u32, Uncertainty, u64)>,
+    calls: BTreeMap<u32, (u32, u32)>,
+    clipped: u64,
 }
 
-impl Tree<'_> {
-    fn children(&self, of: Node) -> &[Node] {
-        let begin = self.by_parent.partition_point(|span| span.parent < of.id);
-        let count = self.by_parent[begin..].partition_point(|span| span.parent == of.id);
-        &self.by_parent[begin..begin + count]
+impl Walk<'_> {
+    fn visit(&mut self, whole: Piece) {
+        let (tree, spans, children) = (self.tree, &self.tree.spans, self.tree.children(whole.at));
+        let inside = |at: u32, from: u64, to: u64| Piece {
+            at,
+            from: from.max(whole.from),
+            to: to.min(whole.to),
+        };
+        let child = |&at: &u32| inside(at, spans[at as usize].start_ns, spans[at as usize].end_ns);
+        let stream = |&at: &u32| {
+            let client = tree.outlived(at).filter(|_| !self.without.streams)?;
+            Some(inside(at, spans[client as usize].end_ns, spans[at as usize].end_ns))
+        };
+        let streams = children.iter().flat_map(|&at| tree.children(at)).filter_map(stream);
+        let mut streams = cover(whole, streams.collect(), true).into_iter().peekable();
+        let picked = cover(whole, children.iter().map(child).collect(), !self.without.overlaps);
+        let (mut until, mut own) = (whole.to, Vec::new());
+        let begin = Piece { to: whole.from, ..whole };
+        for piece in picked.iter().chain([&begin]) {
+            // Between this child and the next, other spans may still stream.
+            while let Some(&stream) = streams.peek().filter(|stream| stream.to > piece.to) {
+                let (from, to) = (stream.from.max(piece.to), stream.to.min(until));
+                if from < to {
+                    own.push((to, until));
+                    until = from;
+                    self.stack.push(Piece { from, to, ..stream });
+                }
+                if streams.next_if(|stream| stream.from >= piece.to).is_none() {
+                    break;
+                }
+            }
+            own.push((piece.to, until));
+            until = piece.from;
+        }
+        self.stack.extend(picked);
+        own.retain(|(from, to)| from < to || whole.from == whole.to);
+        self.count(whole, &own);
     }
 
-    /// How many spans are below this one.
-    fn below(&self, root: Node) -> u64 {
-        let (mut stack, mut count) = (vec![root], 0);
-        while let Some(span) = stack.pop() {
-            let children = self.children(span);
-            count += children.len() as u64;
-            stack.extend(children);
+    /// Counts a span's own times, the last first, and what of them may be another's.
+    fn count(&mut self, piece: Piece, own: &[(u64, u64)]) {
+        let (tree, span) = (self.tree, &self.tree.spans[piece.at as usize]);
+        let is_first = !std::mem::replace(&mut self.seen[piece.at as usize], true);
+        let (mut early_ns, mut late_ns, mut is_broken, mut is_called) =
+            (0_u64, 0_u64, false, false);
+        for &at in tree.children(piece.at) {
+            let child = &tree.spans[at as usize];
+            let early = child.end_ns.min(span.start_ns).saturating_sub(child.start_ns);
+            let late = child.end_ns.saturating_sub(child.start_ns.max(span.end_ns));
+            if early + late > child.length() / LATE && tree.outlived(at).is_none() {
+                self.clipped += u64::from(is_first);
+                early_ns = early_ns.saturating_add(early);
+                late_ns = late_ns.saturating_add(late);
+            }
+            is_called |= child.service != span.service || child.kind == Kind::Server;
+            is_broken |= child.is_backward;
         }
-        count
+        let Some(&(first_ns, _)) = own.last() else { return };
+        let own_ns = own.iter().map(|(from, to)| to - from).sum::<u64>();
+        let (stage, attributes) = (span.stage, span.attributes);
+        let new = Part { stage, attributes, first_ns, ..Part::default() };
+        let part = self.parts.entry((stage, attributes)).or_insert(new);
+        part.self_ns += own_ns;
+        part.first_ns = part.first_ns.min(first_ns);
+        if is_first {
+            part.calls += 1;
+            part.queued += span.queued;
+            // The client's half of a call does not decide on it; its parent does.
+            let parent = tree.parent(piece.at).unwrap_or(piece.at);
+            let is_half = tree.spans[parent as usize].kind == Kind::Client;
+            let caller = tree.parent(parent).filter(|_| is_half).unwrap_or(parent);
+            part.caller = tree.spans[caller as usize].stage;
+        }
+        let beside = tree.orphans.iter().flat_map(|orphan| {
+            own.iter().map(|own| own.1.min(orphan.1).saturating_sub(own.0.max(orphan.0)))
+        });
+        let mut uncertain = vec![
+            (Uncertainty::Early, early_ns),
+            (Uncertainty::Outlives, late_ns),
+            (Uncertainty::Backward, if is_broken { own_ns } else { 0 }),
+            (Uncertainty::Orphans, beside.fold(0, u64::saturating_add)),
+        ];
+        if span.kind == Kind::Client {
+            let (with, without) = self.calls.entry(stage).or_default();
+            *if is_called { with } else { without } += 1;
+            uncertain.push((Uncertainty::MissingCallee, if is_called { 0 } else { own_ns }));
+        }
+        uncertain.retain(|of| of.1 > 0);
+        self.uncertain.extend(uncertain.into_iter().map(|of| (stage, of.0, of.1.min(own_ns))));
     }
+}
 
-    /// Self times by stage, and when each was first, in time that is not relative.
-    fn walk(&self, root: Node, clipped: &mut u64) -> BTreeMap<u32, Part> {
-        let mut parts = BTreeMap::new();
-        let mut stack = vec![root];
-        // Spans on the stack are clipped to their parents.
-        while let Some(span) = stack.pop() {
-            let inside = |child: &Node| Node {
-                start_ns: child.start_ns.max(span.start_ns),
-                end_ns: child.end_ns.min(span.end_ns),
-                ..*child
-            };
-            let is_clipped = |child: &&Node| {
-                let (is, was) = (length(&inside(child)), length(child));
-                is < was - was / OVERLAP
-            };
-            let children = self.children(span);
-            *clipped += children.iter().filter(is_clipped).count() as u64;
-            let mut children: Vec<Node> = children.iter().map(inside).collect();
-            children.retain(|child| child.start_ns < child.end_ns);
-            children
-                .sort_unstable_by_key(|child| (Reverse(child.end_ns), child.start_ns, child.id));
-            let mut own = |start_ns: u64, end_ns: u64| {
-                let new = Part { stage: span.stage, self_ns: 0, first_ns: start_ns };
-                let part = parts.entry(span.stage).or_insert(new);
-                part.self_ns += end_ns - start_ns;
-                part.first_ns = part.first_ns.min(start_ns);
-            };
-            let mut until = span.end_ns;
-            for mut child in children {
-                let late = child.end_ns.saturating_sub(until);
-                if child.start_ns >= until || late > length(&child) / OVERLAP {
-                    continue;
-                }
-                child.end_ns = child.end_ns.min(until);
-                if child.end_ns < until {
-                    own(child.end_ns, until);
-                }
-                until = child.start_ns;
-                stack.push(child);
+/// From the end backward, the pieces that the whole waited for, none beside another.
+fn cover(whole: Piece, mut pieces: Vec<Piece>, overlaps: bool) -> Vec<Piece> {
+    pieces.retain(|piece| piece.from < piece.to);
+    pieces.sort_unstable_by_key(|piece| (Reverse(piece.to), piece.from, piece.at));
+    let (mut picked, mut until, mut next) = (Vec::new(), whole.to, 0);
+    // Those that end after the path has left for another: the one that ends first is on top.
+    let mut running = BinaryHeap::new();
+    loop {
+        while let Some(piece) = pieces.get(next).filter(|piece| piece.to > until) {
+            let is_late = piece.to - until <= (piece.to - piece.from) / LATE;
+            if piece.from < until && is_late {
+                break;
             }
-            if span.start_ns < until || span.start_ns == span.end_ns {
-                own(span.start_ns, until);
-            }
+            running.push(Reverse((piece.to, piece.from, next)));
+            next += 1;
         }
-        parts
+        while running.peek().is_some_and(|Reverse((_, from, _))| *from >= until) {
+            running.pop();
+        }
+        let ended = pieces.get(next).copied();
+        let still = running.peek().filter(|_| overlaps).map(|Reverse((.., at))| pieces[*at]);
+        let long = |piece: Piece| until.saturating_sub(piece.to) > (piece.to - piece.from) / PAUSE;
+        let piece = match (ended, still) {
+            (Some(ended), Some(still)) if long(ended) => still,
+            (Some(ended), _) => {
+                next += 1;
+                ended
+            }
+            (None, Some(still)) => still,
+            (None, None) => return picked,
+        };
+        picked.push(Piece { to: piece.to.min(until), ..piece });
+        until = piece.from;
     }
 }
 

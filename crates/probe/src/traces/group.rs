@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::TracesError;
+use super::clocks::Pair;
 use super::critical::Path;
-use crate::profile::{Profile, WHOLE_MAX, Whole};
+use super::{Traces, TracesError, Uncertainty, why};
+use crate::profile::{Evidence, Profile, Skew, Traced, UncertainTime, WHOLE_MAX, Whole};
+use crate::rank::over;
 
 /// Windows are blocks of at least so many traces, unless that were fewer than [`WINDOWS_LEAST`].
 const WINDOW_TRACES: usize = 8;
@@ -17,6 +19,10 @@ const WINDOWS_LEAST: usize = 8;
 const WINDOWS_MOST: usize = 64;
 /// Of so many traces, the slowest is kept.
 const SLOW_ONE_IN: usize = 20;
+/// If the spans of servers are there in 1 of so many calls, those that are not there are missing.
+const CALLEES_ONE_IN: u32 = 20;
+/// Pairs of clocks that are kept.
+const CLOCKS_MAX: usize = 50;
 /// Of an error, how many roots it names.
 const NAMED_MAX: usize = 8;
 
@@ -38,11 +44,11 @@ fn listed(roots: &[(u32, u64)], names: &[String]) -> String {
 
 /// The profile, and what was left out of it.
 pub(super) fn profile(
-    paths: &[Path],
-    names: &[String],
+    of: &Traces,
     root: Option<&str>,
     stages_max: usize,
 ) -> Result<(Profile, Option<(String, u64)>), TracesError> {
+    let (paths, names) = (&of.closed, &of.names.list);
     let mut roots = roots(paths);
     let at = match root {
         None => roots.first().map(|_| 0).ok_or(TracesError::Empty)?,
@@ -67,6 +73,7 @@ pub(super) fn profile(
     let target = format!("traces of {}", names[root as usize]);
     let mut profile = Profile { target, stages: named, ..Profile::default() };
     fill(&mut profile, &paths, &kept);
+    profile.traces = Some(traced(of, profile.stages.len(), &paths, &kept));
     Ok((profile, left_out))
 }
 
@@ -81,13 +88,13 @@ fn stages(paths: &[&Path], max: usize) -> (Vec<u32>, usize) {
         first: f64,
     }
     let mut sums = BTreeMap::<u32, Sums>::new();
-    for part in paths.iter().flat_map(|path| &path.parts) {
-        let sums = sums.entry(part.stage).or_default();
+    for (stage, self_ns, first_ns) in paths.iter().flat_map(|path| path.stages()) {
+        let sums = sums.entry(stage).or_default();
         sums.count += 1.0;
-        let delta = part.self_ns as f64 - sums.mean;
+        let delta = self_ns as f64 - sums.mean;
         sums.mean += delta / sums.count;
-        sums.squares += delta * (part.self_ns as f64 - sums.mean);
-        sums.first += part.first_ns as f64;
+        sums.squares += delta * (self_ns as f64 - sums.mean);
+        sums.first += first_ns as f64;
     }
     let all = paths.len() as f64;
     // Where a trace does not have the stage, its value is 0.
@@ -139,9 +146,88 @@ fn fill(profile: &mut Profile, paths: &[&Path], kept: &[u32]) {
 fn whole(path: &Path, kept: &[u32], stages: usize, begin: u64) -> Whole {
     let mut stages_ns = vec![0; stages];
     for part in &path.parts {
-        // The others are last; without any, every stage is kept.
-        let at = kept.iter().position(|&stage| stage == part.stage).unwrap_or(stages - 1);
-        stages_ns[at] += part.self_ns;
+        stages_ns[place(kept, stages, part.stage)] += part.self_ns;
     }
     Whole { start_ns: path.start_ns - begin, stages_ns, evidence: Vec::new() }
+}
+
+/// Where a stage is among those of the profile. The others are last; without any, every stage is kept.
+fn place(kept: &[u32], stages: usize, stage: u32) -> usize {
+    kept.iter().position(|&of| of == stage).unwrap_or(stages - 1)
+}
+
+/// What spans show beyond their times.
+fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
+    let reasons = |(place, &stage)| why::reasons(paths, (place, stage), &of.sets, &of.names.list);
+    let mut reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
+    reasons.retain(|reason| !of.without.calls || reason.kind != Evidence::Calls);
+    let total = |path: &Path| path.parts.iter().map(|part| part.self_ns as f64).sum::<f64>();
+    let mean = paths.iter().map(|path| total(path)).sum::<f64>() / paths.len() as f64;
+    let apart: Vec<f64> = paths.iter().map(|path| total(path) - mean).collect();
+    let paths: Vec<(&Path, f64)> = paths.iter().copied().zip(apart.iter().copied()).collect();
+    let variance = apart.iter().map(|apart| apart * apart).sum();
+    let place = |stage| place(kept, stages, stage);
+    let mut uncorrected =
+        vec![0.0; if paths.iter().any(|of| of.0.is_shifted) { stages } else { 0 }];
+    for (path, apart) in &paths {
+        for &(of, ns) in &path.unshifted {
+            // Empty if no clock was corrected.
+            uncorrected.get_mut(place(of)).into_iter().for_each(|sum| *sum += ns as f64 * apart);
+        }
+    }
+    uncorrected.iter_mut().for_each(|share| *share = over(*share, variance));
+    let uncertain = uncertain(&paths, variance, place);
+    Traced { reasons, uncertain, clocks: clocks(of), uncorrected }
+}
+
+/// Self times that may be another stage's, the longest first. With each path, how far its total is from the mean.
+fn uncertain(
+    paths: &[(&Path, f64)],
+    variance: f64,
+    place: impl Fn(u32) -> usize,
+) -> Vec<UncertainTime> {
+    let mut calls = BTreeMap::<u32, (u32, u32)>::new();
+    for &(stage, with, without) in paths.iter().flat_map(|(path, _)| &path.calls) {
+        let sum = calls.entry(stage).or_default();
+        *sum = (sum.0 + with, sum.1 + without);
+    }
+    // A client whose server hardly ever has a span is no loss: its time is all there is to know.
+    let is_usual =
+        |stage| calls.get(&stage).is_some_and(|&(with, without)| with > without / CALLEES_ONE_IN);
+    let mut sums = BTreeMap::<(usize, Uncertainty), (u64, f64, f64)>::new();
+    for (path, apart) in paths {
+        for &(stage, why, ns) in &path.uncertain {
+            if why != Uncertainty::MissingCallee || is_usual(stage) {
+                let (spans, all_ns, together) = sums.entry((place(stage), why)).or_default();
+                *spans += 1;
+                *all_ns += ns as f64;
+                *together += ns as f64 * apart;
+            }
+        }
+    }
+    let time = |((stage, why), (spans, ns, together)): (_, (u64, f64, f64))| {
+        let (mean_ns, variance_share) = (ns / paths.len() as f64, over(together, variance));
+        UncertainTime { stage, why, spans, mean_ns, variance_share }
+    };
+    let mut uncertain: Vec<UncertainTime> = sums.into_iter().map(time).collect();
+    uncertain.sort_by(|a, b| b.mean_ns.total_cmp(&a.mean_ns));
+    uncertain
+}
+
+/// Clocks that are apart, the farthest first.
+fn clocks(of: &Traces) -> Vec<Skew> {
+    let skew = |names: &[String], key: &(u32, u32), pair: &Pair| {
+        let [caller, callee] = [key.0, key.1].map(|at| names[at as usize].clone());
+        let &Pair { ahead_ns, within_ns, calls, is_steady, .. } = pair;
+        Skew { caller, callee, ahead_ns, within_ns, calls, is_steady }
+    };
+    let services = of.clocks.services.iter().filter(|(_, pair)| pair.is_steady);
+    let services = services.map(|(key, pair)| skew(&of.services.list, key, pair));
+    let hosts = of.clocks.hosts.iter().filter(|(_, pair)| of.clocks.together(pair).is_none());
+    let hosts = hosts.map(|(key, pair)| skew(&of.hosts.list, key, pair));
+    let apart = services.chain(hosts).filter(|skew| skew.ahead_ns != 0 || !skew.is_steady);
+    let mut skews: Vec<Skew> = apart.collect();
+    skews.sort_by_key(|of| std::cmp::Reverse(of.ahead_ns.unsigned_abs()));
+    skews.truncate(CLOCKS_MAX);
+    skews
 }

@@ -1,37 +1,91 @@
-//! Documents of traces, to spans: OTLP as JSON or protobuf, and Jaeger's JSON. Without input or output.
+//! Documents of traces, to spans: OTLP as JSON or protobuf, Jaeger's and Zipkin's JSON. Without input or output.
 //!
-//! Memory: a document's spans at once, at most 130 bytes for each byte of protobuf that holds nothing but empty spans, and
-//! less than the document for real ones. The caller bounds the document.
+//! JSON is a document, several in a row, or arrays of them, of any of these: OTLP (`resourceSpans`, in Tempo's responses
+//! `batches`, also within `trace`), Jaeger (`data`, or a trace with `spans`), Zipkin version 2 (a span with `traceId`).
+//!
+//! Memory: a document's spans at once, at most 180 bytes for each byte of protobuf that holds nothing but empty spans, and
+//! about as much as the document for real ones. The caller bounds the document.
+
+use std::collections::BTreeMap;
 
 use prost::Message as _;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::{Span, jaeger, otlp};
+use super::{Span, jaeger, otlp, zipkin};
 
 /// Why bytes are no traces.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     /// No JSON, or a field is not what it should be.
-    #[error("{0}; expected OTLP or Jaeger JSON")]
+    #[error("{0}; expected OTLP, Jaeger or Zipkin JSON")]
     Json(#[from] serde_json::Error),
     /// JSON of another kind.
     #[error(
-        "document {0} has neither `resourceSpans` (OTLP) nor `data` (Jaeger); export traces, not metrics or logs"
+        "document {0} has none of `resourceSpans` (OTLP), `batches` (Tempo), `data` or `spans` (Jaeger) and `traceId` \
+         (Zipkin); export traces, not metrics or logs"
     )]
     Neither(usize),
     /// No protobuf, or a field is not what it should be.
     #[error(
-        "neither JSON nor an ExportTraceServiceRequest in protobuf: {0}; export OTLP, or Jaeger JSON"
+        "neither JSON nor an ExportTraceServiceRequest in protobuf: {0}; export OTLP, or Jaeger or Zipkin JSON"
     )]
     Protobuf(#[from] prost::DecodeError),
 }
 
-/// One of the two.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// One of several.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
 struct Document {
+    #[serde(alias = "resource_spans")]
     resource_spans: Option<Vec<otlp::ResourceSpans>>,
+    batches: Option<Vec<otlp::ResourceSpans>>,
+    trace: Option<Box<Document>>,
     data: Option<Vec<jaeger::Trace>>,
+    spans: Option<Vec<jaeger::Logged>>,
+    #[serde(deserialize_with = "otlp::or_empty")]
+    processes: BTreeMap<String, jaeger::Process>,
+    trace_id: Option<String>,
+    id: Option<String>,
+    parent_id: Option<String>,
+    #[serde(deserialize_with = "otlp::or_empty")]
+    name: String,
+    #[serde(deserialize_with = "otlp::or_empty")]
+    kind: String,
+    #[serde(deserialize_with = "otlp::number")]
+    timestamp: u64,
+    #[serde(deserialize_with = "otlp::number")]
+    duration: u64,
+    #[serde(deserialize_with = "otlp::or_empty")]
+    local_endpoint: zipkin::Endpoint,
+    #[serde(deserialize_with = "otlp::or_empty")]
+    remote_endpoint: zipkin::Endpoint,
+    #[serde(deserialize_with = "otlp::or_empty")]
+    tags: BTreeMap<String, String>,
+}
+
+impl Document {
+    fn spans(self, to: &mut Vec<Span>) -> bool {
+        match self {
+            Document { resource_spans: Some(otlp), .. } | Document { batches: Some(otlp), .. } => {
+                otlp::spans(otlp, to);
+            }
+            Document { trace: Some(inner), .. } => return inner.spans(to),
+            Document { data: Some(jaeger), .. } => jaeger::spans(jaeger, to),
+            Document { spans: Some(spans), processes, .. } => {
+                jaeger::spans(vec![jaeger::Trace { spans, processes }], to);
+            }
+            Document { trace_id: Some(trace_id), id: Some(id), parent_id, name, kind, .. } => {
+                let (timestamp, duration) = (self.timestamp, self.duration);
+                let endpoints = [self.local_endpoint, self.remote_endpoint];
+                let ids = [Some(trace_id), Some(id), parent_id];
+                let reported = zipkin::Reported { ids, name, kind, timestamp, duration, endpoints };
+                to.push(zipkin::span(reported, self.tags));
+            }
+            _ => return false,
+        }
+        true
+    }
 }
 
 /// The spans of a document in a format that is found out from its bytes.
@@ -40,7 +94,8 @@ struct Document {
 ///
 /// If it is of none that is known.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
-    let is_json = bytes.trim_ascii_start().starts_with(b"{");
+    let bytes = without_mark(bytes);
+    let is_json = bytes.trim_ascii_start().first().is_some_and(|byte| b"{[".contains(byte));
     match bytes {
         // Protobuf begins with the tag of its only field, which is a line feed.
         [b'\n', ..] if is_json => protobuf(bytes).or_else(|_| json(bytes)),
@@ -49,22 +104,48 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
     }
 }
 
+/// Without the mark that some editors and shells put before UTF-8.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
 /// The spans of JSON documents, one after the other, as the file exporter of OpenTelemetry's collector writes them.
 ///
 /// # Errors
 ///
-/// If one is none, or is neither of OTLP nor of Jaeger.
+/// If one is none, or is of no kind that is known.
 pub fn json(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
-    let mut spans = Vec::new();
-    let documents = serde_json::Deserializer::from_slice(bytes).into_iter::<Document>();
-    for (at, document) in documents.enumerate() {
-        match document? {
-            Document { resource_spans: Some(otlp), .. } => otlp::spans(otlp, &mut spans),
-            Document { data: Some(jaeger), .. } => jaeger::spans(jaeger, &mut spans),
-            _ => return Err(ParseError::Neither(at + 1)),
+    let bytes = without_mark(bytes);
+    let plain = bytes.iter().filter(|byte| !byte.is_ascii_whitespace());
+    // Lists of spans or documents, and Zipkin's lists of traces that are lists of spans.
+    match plain.take_while(|byte| **byte == b'[').count() {
+        0 => documents(bytes, |document| vec![document]),
+        1 => documents(bytes, |list: Vec<Document>| list),
+        _ => documents(bytes, |lists: Vec<Vec<Document>>| lists.into_iter().flatten().collect()),
+    }
+}
+
+/// The spans of the documents in each of some JSON values.
+fn documents<T: DeserializeOwned>(
+    bytes: &[u8],
+    list: fn(T) -> Vec<Document>,
+) -> Result<Vec<Span>, ParseError> {
+    let (mut spans, mut count) = (Vec::new(), 0);
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<T>();
+    loop {
+        let begin = values.byte_offset();
+        let Some(value) = values.next() else { return Ok(spans) };
+        let value = list(value?);
+        let text = &bytes[begin..values.byte_offset()];
+        // An export of nothing.
+        let is_empty = text.iter().filter(|byte| !byte.is_ascii_whitespace()).eq(b"{}");
+        for document in value {
+            count += 1;
+            if !document.spans(&mut spans) && !is_empty {
+                return Err(ParseError::Neither(count));
+            }
         }
     }
-    Ok(spans)
 }
 
 /// The spans of an `ExportTraceServiceRequest`, or of several in a row.

@@ -3,7 +3,7 @@ use super::*;
 fn span(trace: u128, id: u64, parent: u64, name: &str, start_ns: u64, end_ns: u64) -> Span {
     let (service, operation) = name.split_once(": ").expect("a service and an operation");
     let (service, operation) = (service.to_owned(), operation.to_owned());
-    Span { trace, id, parent, service, operation, start_ns, end_ns }
+    Span { trace, id, parent, service, operation, start_ns, end_ns, ..Span::default() }
 }
 
 /// A front that calls a store for 10 and a cache for 20 or 30.
@@ -76,6 +76,49 @@ fn only_traces_of_one_root_are_compared() {
         "no trace begins with `front`; there are `front: get` (10), `front: health` (1)"
     );
     assert_eq!(Traces::default().profile(None, 12), Err(TracesError::Empty));
+}
+
+#[test]
+fn halves_that_share_an_id_are_two_spans_and_children_go_to_their_own_service() {
+    for kinds in [[Kind::Client, Kind::Server], [Kind::Unknown; 2], [Kind::Client, Kind::Unknown]] {
+        let half = |kind, of| Span { kind, ..of };
+        let mut traces = Traces::default();
+        for span in [
+            half(kinds[1], span(1, 2, 1, "store: get", 20, 80)),
+            half(kinds[0], span(1, 2, 1, "front: call", 10, 90)),
+            span(1, 1, 0, "front: get", 0, 100),
+            span(1, 3, 2, "store: read", 30, 70),
+            span(1, 4, 2, "front: encode", 12, 18),
+        ] {
+            // What arrives twice is one span.
+            traces.add(&span);
+            traces.add(&span);
+        }
+        let profile = traces.profile(None, 12).expect("a trace");
+        let names = ["front: get", "front: call", "front: encode", "store: get", "store: read"];
+        assert_eq!(profile.stages, names, "{kinds:?}");
+        assert_eq!(profile.sampled[0].stages_ns, [20, 14, 6, 20, 40], "{kinds:?}");
+        assert_eq!(lost(&profile), [("spans that arrived twice", 5)]);
+    }
+}
+
+#[test]
+fn what_a_parent_gets_for_its_childrens_sake_is_counted() {
+    let uncertain = |spans: &[Span]| {
+        let mut traces = Traces::default();
+        spans.iter().for_each(|span| traces.add(span));
+        let profile = traces.profile(None, 12).expect("a trace");
+        let uncertain = profile.traces.expect("of traces").uncertain;
+        uncertain.iter().map(|of| (of.why, of.mean_ns)).collect::<Vec<_>>()
+    };
+    let root = span(1, 1, 0, "front: get", 100, 200);
+    let of = |other: Span| uncertain(&[root.clone(), other]);
+    use Uncertainty::{Backward, Early, Orphans, Outlives};
+    assert_eq!(of(span(1, 2, 1, "front: a", 70, 110)), [(Early, 30.0)]);
+    assert_eq!(of(span(1, 2, 1, "front: a", 190, 250)), [(Outlives, 50.0)]);
+    assert_eq!(of(span(1, 2, 1, "front: a", 150, 120)), [(Backward, 100.0)]);
+    assert_eq!(of(span(1, 2, 7, "store: a", 130, 190)), [(Orphans, 60.0)]);
+    assert_eq!(of(span(1, 2, 1, "store: a", 110, 190)), []);
 }
 
 #[test]

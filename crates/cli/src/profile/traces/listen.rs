@@ -1,4 +1,4 @@
-//! An endpoint for OTLP over HTTP: `POST /v1/traces`, in protobuf or JSON, also gzipped.
+//! An endpoint for OTLP: over HTTP as `POST /v1/traces`, in protobuf or JSON, and over gRPC at the same port; also gzipped.
 //!
 //! Bounds: [`CONNECTIONS_MAX`] connections, others wait in the backlog; [`BODY_BYTES_MAX`] per export, packed and
 //! unpacked; one export is parsed at a time; spans are bounded by [`Traces`].
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use curtail_http1::server::{Connection, Request, ServerError};
 use curtail_http1::{Limits, Timeouts};
-use curtail_probe::traces::Traces;
-use curtail_probe::traces::parse::{json, protobuf};
+use curtail_probe::traces::parse::{ParseError, json, protobuf};
+use curtail_probe::traces::{Span, Traces};
 use indicatif::ProgressBar;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::unzip;
 use crate::exit::Stop;
@@ -26,6 +26,11 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 /// After an accept that failed, for lack of file descriptors say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
+/// For the first bytes of a connection.
+const FIRST_BYTES: Duration = Duration::from_secs(30);
+
+mod grpc;
+
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
@@ -35,6 +40,8 @@ struct Collector {
     shown: ProgressBar,
 }
 
+/// What makes bytes of one format spans.
+type Parse = fn(&[u8]) -> Result<Vec<Span>, ParseError>;
 /// A status, a content type, and a body.
 type Reply = (u16, &'static str, String);
 
@@ -68,7 +75,7 @@ async fn collect(
     let bound = listener.local_addr().map_err(unheard)?;
     say::aside(format!(
         "collecting traces; exporters send them here with OTEL_EXPORTER_OTLP_ENDPOINT=http://{bound} and \
-         OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+         OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf or grpc"
     ));
     let over = async {
         match duration {
@@ -95,6 +102,12 @@ async fn collect(
 
 /// One exporter's requests, one after the other.
 async fn converse(stream: TcpStream, collector: Collector) {
+    let mut first = [0; 3];
+    match timeout(FIRST_BYTES, stream.peek(&mut first)).await {
+        Ok(Ok(3)) if first == *b"PRI" => return grpc::converse(stream, &collector).await,
+        Ok(Ok(_)) => {}
+        _ => return,
+    }
     let limits = Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() };
     let mut client = Connection::new(stream, limits, Timeouts::default());
     loop {
@@ -137,27 +150,33 @@ impl Collector {
         if head.method() != "POST" {
             return Err((405, "POST traces".to_owned()));
         }
+        let kind = head.header("content-type").unwrap_or_default().to_ascii_lowercase();
+        let (parse, kind, body): (Parse, _, _) = match &kind {
+            kind if kind.starts_with(JSON.as_bytes()) => (json, JSON, "{}"),
+            kind if kind.starts_with(PROTOBUF.as_bytes()) => (protobuf, PROTOBUF, ""),
+            _ => return Err((415, format!("send {PROTOBUF} or {JSON}"))),
+        };
+        self.add(&request.body, head.header("content-encoding"), parse)?;
+        Ok((200, kind, body.to_owned()))
+    }
+
+    /// Adds the spans of an export; one is parsed at a time.
+    fn add(&self, bytes: &[u8], coding: Option<&[u8]>, parse: Parse) -> Result<(), (u16, String)> {
         let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
-        let unpacked = match head.header("content-encoding") {
-            None | Some(b"identity") => None,
-            Some(b"gzip") => {
-                let unpacked = unzip(&request.body, BODY_BYTES_MAX as u64);
+        // Names of codings have no case (RFC 9110, 8.4.1).
+        let unpacked = match coding.map(<[u8]>::to_ascii_lowercase).as_deref() {
+            None | Some(b"identity" | b"") => None,
+            Some(b"gzip" | b"x-gzip") => {
+                let unpacked = unzip(bytes, BODY_BYTES_MAX as u64);
                 Some(unpacked.map_err(|error| (400, format!("gzip: {error}")))?)
             }
             Some(_) => return Err((415, "send gzip, or bytes as they are".to_owned())),
         };
-        let bytes = unpacked.as_deref().unwrap_or(&request.body);
-        let kind = head.header("content-type").unwrap_or_default();
-        let (spans, kind, body) = match kind {
-            kind if kind.starts_with(JSON.as_bytes()) => (json(bytes), JSON, "{}"),
-            kind if kind.starts_with(PROTOBUF.as_bytes()) => (protobuf(bytes), PROTOBUF, ""),
-            _ => return Err((415, format!("send {PROTOBUF} or {JSON}"))),
-        };
-        let spans = spans.map_err(|error| (400, error.to_string()))?;
-        spans.iter().for_each(|span| traces.add(span));
+        let spans = parse(unpacked.as_deref().unwrap_or(bytes));
+        spans.map_err(|error| (400, error.to_string()))?.iter().for_each(|span| traces.add(span));
         let (held, seen) = traces.counts();
         self.shown.set_message(format!("{seen} traces, {held} spans held; Ctrl-C concludes"));
-        Ok((200, kind, body.to_owned()))
+        Ok(())
     }
 
     fn refused(&self) {

@@ -4,14 +4,17 @@ use super::*;
 
 /// Spans by id, parent, begin and end; the stage is the id.
 fn nodes(of: &[(u64, u64, u64, u64)]) -> Vec<Node> {
-    let node =
-        |&(id, parent, start_ns, end_ns)| Node { id, parent, stage: id as u32, start_ns, end_ns };
+    let node = |&(id, parent, start_ns, end_ns)| {
+        let stage = id as u32;
+        Node { id, parent, stage, start_ns, end_ns, ..Node::default() }
+    };
     of.iter().map(node).collect()
 }
 
 /// The self times by stage, in the order of the path.
 fn times(of: &[(u64, u64, u64, u64)]) -> (Vec<(u32, u64)>, Flaws) {
-    let (path, flaws) = path(nodes(of)).expect("spans");
+    let (mut path, flaws) = path(&nodes(of), None, Without::default()).expect("spans");
+    path.parts.sort_by_key(|part| part.first_ns);
     (path.parts.iter().map(|part| (part.stage, part.self_ns)).collect(), flaws)
 }
 
@@ -25,9 +28,19 @@ fn children_in_sequence_are_all_on_the_path() {
 
 #[test]
 fn of_parallel_children_the_path_is_in_the_one_that_ends_last() {
-    // 3 was waited for; 2 ran beside it, and 4 before both.
+    // 3 was waited for; 2 ran beside it but for a moment, and 4 before both.
     let (times, _) = times(&[(1, 0, 0, 100), (2, 1, 25, 80), (3, 1, 30, 90), (4, 1, 0, 20)]);
-    assert_eq!(times, [(4, 20), (1, 10 + 10), (3, 60)]);
+    assert_eq!(times, [(4, 20), (1, 5 + 10), (2, 5), (3, 60)]);
+}
+
+#[test]
+fn siblings_that_overlap_keep_the_part_that_is_theirs() {
+    // 3 began before 2 had ended; what 2 took until then is not the parent's. 4 ends long before, beside 2.
+    let (times, _) = times(&[(1, 0, 0, 100), (2, 1, 5, 60), (3, 1, 50, 95), (4, 1, 5, 20)]);
+    assert_eq!(times, [(1, 5 + 5), (2, 45), (3, 45)]);
+    // Where one ended just before, the pause after it is the parent's, although 4 still ran.
+    let (times, _) = self::times(&[(1, 0, 0, 100), (2, 1, 0, 48), (3, 1, 50, 100), (4, 1, 30, 60)]);
+    assert_eq!(times, [(2, 48), (1, 2), (3, 50)]);
 }
 
 #[test]
@@ -62,7 +75,7 @@ fn orphans_are_counted_and_the_root_is_the_span_without_a_parent() {
     let (seen, flaws) = times(&spans);
     assert_eq!((seen, flaws.orphans), (vec![(1, 80), (4, 20)], 2));
     // Where all have parents, one whose parent is elsewhere is the root.
-    let (path, flaws) = path(nodes(&spans[1..3])).expect("spans");
+    let (path, flaws) = path(&nodes(&spans[1..3]), None, Without::default()).expect("spans");
     assert_eq!((path.root, path.start_ns, flaws.orphans), (2, 50, 0));
 }
 
@@ -100,20 +113,30 @@ fn a_chain_may_be_long() {
 proptest! {
     #[test]
     fn self_times_add_up_to_the_duration_of_the_root(
-        spans in prop::collection::vec((1_u64..12, 0_u64..14, 0_u64..50, 0_u64..50, 0_u32..4), 1..14),
+        spans in prop::collection::vec((1_u64..9, 0_u64..11, 0_u64..50, 0_u64..50, 0_u32..6, 0_u32..4), 1..14),
         far in prop::bool::ANY,
     ) {
         let at = |ns: u64| if far { u64::MAX - ns } else { ns };
-        let node = |&(id, parent, a, b, stage)| Node { id, parent, stage, start_ns: at(a), end_ns: at(b) };
+        let kinds = [Kind::Unknown, Kind::Internal, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
+        let node = |&(id, parent, a, b, kind, stage)| {
+            let named = Node { stage, service: stage % 3, host: stage, kind: kinds[kind as usize], ..Node::default() };
+            Node { id, parent, start_ns: at(a), end_ns: at(b), ..named }
+        };
         let spans: Vec<Node> = spans.iter().map(node).collect();
-        let (path, flaws) = path(spans.clone()).expect("spans");
-        let roots = spans.iter().filter(|span| span.stage == path.root && span.start_ns == path.start_ns);
-        let sum = path.parts.iter().map(|part| part.self_ns).sum::<u64>();
-        let mut lengths = roots.map(|root| root.end_ns.saturating_sub(root.start_ns));
-        prop_assert!(lengths.any(|length| length == sum));
-        prop_assert!(flaws.orphans + flaws.duplicates < spans.len() as u64);
-        let mut reversed = spans;
-        reversed.reverse();
-        prop_assert_eq!(super::path(reversed), Some((path, flaws)));
+        let mut clocks = Clocks::default();
+        let tree = Tree::new(spans.clone(), Without::default()).expect("spans");
+        tree.edges().for_each(|(caller, callee)| clocks.observe(caller, callee));
+        clocks.settle();
+        for clocks in [None, Some(&clocks)] {
+            let (path, flaws) = path(&spans, clocks, Without::default()).expect("spans");
+            let roots = spans.iter().filter(|span| span.stage == path.root && span.start_ns == path.start_ns);
+            let sum = path.parts.iter().map(|part| part.self_ns).sum::<u64>();
+            let mut lengths = roots.map(Node::length);
+            prop_assert!(lengths.any(|length| length == sum));
+            prop_assert!(flaws.orphans + flaws.duplicates < spans.len() as u64);
+            let mut reversed = spans.clone();
+            reversed.reverse();
+            prop_assert_eq!(super::path(&reversed, clocks, Without::default()), Some((path, flaws)));
+        }
     }
 }

@@ -7,21 +7,25 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::*;
 
 /// An export of one span, of which there are only ids.
-fn export() -> Vec<u8> {
+pub(super) fn export() -> Vec<u8> {
     let span = [&[0x0a, 16][..], &[1; 16], &[0x12, 8], &[2; 8]].concat();
     [&[0x0a, 32, 0x12, 30, 0x12, 28][..], &span].concat()
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(bytes).expect("memory");
     gzip.finish().expect("memory")
 }
 
+pub(super) fn collector() -> Collector {
+    Collector { traces: Arc::default(), shown: ProgressBar::hidden() }
+}
+
 /// What the collector responds to these requests, and what it has then.
 async fn responses(requests: &[(&str, Vec<u8>)]) -> (String, Traces) {
-    let traces = Arc::new(Mutex::new(Traces::new(curtail_probe::traces::Limits::default())));
-    let collector = Collector { traces: Arc::clone(&traces), shown: ProgressBar::hidden() };
+    let collector = collector();
+    let traces = Arc::clone(&collector.traces);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("up");
     let (stream, _) = listener.accept().await.expect("a client");
@@ -45,15 +49,16 @@ async fn exports_are_taken_in_every_encoding() {
     let (said, traces) = responses(&[
         (&format!("{post} application/x-protobuf"), export()),
         (&format!("{post} application/json; charset=utf-8"), json.to_vec()),
+        (&format!("{post} application/json"), b"{}".to_vec()),
         (
             &format!(
-                "{post} application/x-protobuf\r\ncontent-encoding: gzip\r\nconnection: close"
+                "{post} Application/X-Protobuf\r\ncontent-encoding: GZip\r\nconnection: close"
             ),
             gzip(&export()),
         ),
     ])
     .await;
-    assert_eq!(said.matches("HTTP/1.1 200").count(), 3, "{said}");
+    assert_eq!(said.matches("HTTP/1.1 200").count(), 4, "{said}");
     assert!(said.contains("content-type: application/json") && said.contains("{}"), "{said}");
     assert_eq!(traces.counts(), (3, 2));
 }
@@ -69,7 +74,7 @@ async fn what_cannot_be_taken_is_refused_and_counted() {
         (&format!("{kind}\r\ncontent-encoding: zstd"), export(), "415"),
         (&format!("{kind}\r\ncontent-encoding: gzip"), export(), "400"),
         (&format!("{kind}\r\ncontent-encoding: gzip"), gzip(&vec![0; BODY_BYTES_MAX + 1]), "400"),
-        (&format!("{post} application/json"), b"{}".to_vec(), "400"),
+        (&format!("{post} application/json"), br#"{"resourceMetrics":[]}"#.to_vec(), "400"),
         (&kind, b"{}".to_vec(), "400"),
     ];
     for (head, body, status) in refused {
@@ -91,8 +96,7 @@ async fn an_export_that_is_too_long_is_refused_unread() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("up");
     let (stream, _) = listener.accept().await.expect("a client");
-    let traces = Arc::default();
-    tokio::spawn(converse(stream, Collector { traces, shown: ProgressBar::hidden() }));
+    tokio::spawn(converse(stream, collector()));
     let head = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-length: 16777217\r\n\r\n";
     client.write_all(head.as_bytes()).await.expect("sent");
     client.shutdown().await.expect("sent");

@@ -1,0 +1,115 @@
+//! OTLP over gRPC: one unary method, over HTTP/2 without TLS.
+//!
+//! Bounds: one export at a time per connection, as over HTTP, so that memory has the same bound.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use curtail_probe::traces::parse::protobuf;
+use h2::RecvStream;
+use h2::server::{Builder, SendResponse};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{BODY_BYTES_MAX, Collector};
+
+const METHOD: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+const HEAD_BYTES_MAX: u32 = 32 << 10;
+/// What a client may send before it is read.
+const WINDOW_BYTES: u32 = 1 << 20;
+/// A flag and a length stand before a message.
+const PREFIX_BYTES: usize = 5;
+/// For a whole export.
+const EXPORT: Duration = Duration::from_secs(60);
+
+// Statuses of gRPC.
+const INVALID_ARGUMENT: u16 = 3;
+const DEADLINE_EXCEEDED: u16 = 4;
+const RESOURCE_EXHAUSTED: u16 = 8;
+const UNIMPLEMENTED: u16 = 12;
+
+/// A status, and why.
+type Refused = (u16, String);
+
+/// One exporter's requests.
+pub(super) async fn converse(stream: TcpStream, collector: &Collector) {
+    let mut builder = Builder::new();
+    builder.max_concurrent_streams(1).max_header_list_size(HEAD_BYTES_MAX);
+    builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
+    let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
+    // Accepting also moves the bytes of exports that were accepted.
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let collector = collector.clone();
+        tokio::spawn(async move {
+            let done = timeout(EXPORT, export(request, &collector)).await;
+            let late = (DEADLINE_EXCEEDED, "the export took too long".to_owned());
+            let done = done.unwrap_or(Err(late));
+            if done.is_err() {
+                collector.refused();
+            }
+            // Without it, the client has left.
+            let _ = conclude(respond, done);
+        });
+    }
+}
+
+async fn export(request: Request<RecvStream>, collector: &Collector) -> Result<(), Refused> {
+    let (head, mut body) = request.into_parts();
+    if head.uri.path() != METHOD {
+        return Err((UNIMPLEMENTED, format!("there is {METHOD} only")));
+    }
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece.map_err(|error| (INVALID_ARGUMENT, error.to_string()))?;
+        if bytes.len() + piece.len() > BODY_BYTES_MAX + PREFIX_BYTES {
+            return Err((RESOURCE_EXHAUSTED, format!("it has more than {BODY_BYTES_MAX} bytes")));
+        }
+        bytes.extend_from_slice(&piece);
+        // An error says that the client has left, which the next piece says, too.
+        let _ = body.flow_control().release_capacity(piece.len());
+    }
+    let (message, is_packed) = message(&bytes)?;
+    let coding = head.headers.get("grpc-encoding").filter(|_| is_packed);
+    let done = collector.add(message, coding.map(HeaderValue::as_bytes), protobuf);
+    done.map_err(|(status, why)| match status {
+        415 => (UNIMPLEMENTED, why),
+        _ => (INVALID_ARGUMENT, why),
+    })
+}
+
+/// The only message in a body, and if it is packed.
+fn message(body: &[u8]) -> Result<(&[u8], bool), Refused> {
+    match body {
+        [flag @ (0 | 1), a, b, c, d, message @ ..]
+            if u32::from_be_bytes([*a, *b, *c, *d]) as usize == message.len() =>
+        {
+            Ok((message, *flag == 1))
+        }
+        _ => Err((INVALID_ARGUMENT, "it is not one message with its length before it".to_owned())),
+    }
+}
+
+fn conclude(mut respond: SendResponse<Bytes>, done: Result<(), Refused>) -> Result<(), h2::Error> {
+    let mut response = Response::new(());
+    response.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
+    let Err((status, why)) = done else {
+        let mut send = respond.send_response(response, false)?;
+        // A response without fields has no bytes.
+        send.send_data(Bytes::from_static(&[0; PREFIX_BYTES]), false)?;
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+        return send.send_trailers(trailers);
+    };
+    let headers = response.headers_mut();
+    headers.insert("grpc-status", HeaderValue::from(status));
+    let why = utf8_percent_encode(&why, NON_ALPHANUMERIC).to_string();
+    headers.extend(
+        HeaderValue::try_from(why).map(|why| (http::HeaderName::from_static("grpc-message"), why)),
+    );
+    respond.send_response(response, true).map(drop)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! A made-up front that calls services, with clocks, pods, lost spans and causes that are known.
+
+use curtail_dist::seed;
+
+use super::super::{Kind, Span};
+
+pub(super) const MS: f64 = 1e6;
+/// When the first request begins; requests are a second apart.
+const BEGIN_NS: f64 = 1e15;
+
+/// A source of durations.
+pub(super) struct Draw(Box<dyn FnMut() -> f64>);
+
+impl Draw {
+    pub(super) fn new(seed: u64) -> Draw {
+        let mut rng = seed::rng(seed::stream(seed, &[b"traces"]));
+        Draw(Box::new(move || seed::unit(&mut rng)))
+    }
+
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.0)()
+    }
+
+    pub(super) fn between(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * self.unit()
+    }
+
+    pub(super) fn whole(&mut self, least: u32, most: u32) -> u32 {
+        self.between(f64::from(least), f64::from(most) + 1.0) as u32
+    }
+
+    /// Exponential, with this mean.
+    pub(super) fn exponential(&mut self, mean: f64) -> f64 {
+        -(1.0 - self.unit()).ln() * mean
+    }
+}
+
+/// How spans of a world are written.
+#[derive(Default)]
+pub(super) struct World {
+    /// By how much a service's clock is ahead, by name and pod.
+    pub(super) clocks: Vec<(String, f64)>,
+    /// If both halves of a call have one id.
+    pub(super) is_shared: bool,
+    pub(super) spans: Vec<Span>,
+    pub(super) trace: u128,
+    pub(super) next: u64,
+}
+
+/// A call of a service.
+#[derive(Clone, Default)]
+pub(super) struct Call {
+    pub(super) to: String,
+    pub(super) pod: u32,
+    pub(super) attributes: Vec<(String, String)>,
+    /// When the caller begins, and how long the callee takes.
+    pub(super) from: f64,
+    pub(super) takes: f64,
+    /// Each way.
+    pub(super) network: f64,
+    /// If set, the client's span ends when the callee has run for this long.
+    pub(super) head: Option<f64>,
+}
+
+impl World {
+    fn span(
+        &mut self,
+        parent: u64,
+        kind: Kind,
+        service: &str,
+        operation: &str,
+        times: (f64, f64),
+    ) -> u64 {
+        self.next += 1;
+        let ahead = |of: &&(String, f64)| of.0 == service;
+        let ahead = self.clocks.iter().find(ahead).map_or(0.0, |of| of.1);
+        let [start_ns, end_ns] =
+            [times.0, times.1].map(|at| (BEGIN_NS + self.trace as f64 * 1e9 + at + ahead) as u64);
+        let (service, operation) = (service.to_owned(), operation.to_owned());
+        let attributes = Vec::new();
+        let (trace, id) = (self.trace, self.next);
+        self.spans.push(Span {
+            trace,
+            id,
+            parent,
+            kind,
+            service,
+            operation,
+            start_ns,
+            end_ns,
+            attributes,
+        });
+        self.next
+    }
+
+    /// Begins a request; its root has id 1 and is written by [`World::end`].
+    pub(super) fn begin(&mut self) {
+        self.trace += 1;
+        self.next = 1;
+    }
+
+    /// Ends a request after this time.
+    pub(super) fn end(&mut self, takes: f64) {
+        let next = std::mem::replace(&mut self.next, 0);
+        self.span(0, Kind::Server, "front", "GET /", (0.0, takes));
+        self.next = next;
+    }
+
+    /// A call by the front; when it has the whole response. The callee is `TO: get`.
+    pub(super) fn call(&mut self, call: &Call) -> f64 {
+        let server = (call.from + call.network, call.from + call.network + call.takes);
+        let end = server.1 + call.network;
+        let client = call.head.map_or(end, |head| server.0 + head + call.network);
+        let half =
+            self.span(1, Kind::Client, "front", &format!("call {}", call.to), (call.from, client));
+        let id = self.span(half, Kind::Server, &call.to, "get", server);
+        let pod = format!("{}-{}", call.to, call.pod);
+        let ahead = self.clocks.iter().find(|of| of.0 == pod).map_or(0.0, |of| of.1);
+        let span = self.spans.last_mut().expect("just written");
+        [span.start_ns, span.end_ns] =
+            [span.start_ns, span.end_ns].map(|at| at.saturating_add_signed(ahead as i64));
+        span.attributes = call.attributes.clone();
+        span.attributes.push(("k8s.pod.name".to_owned(), pod));
+        if self.is_shared {
+            (span.id, span.parent) = (half, 1);
+        }
+        // Within the callee, so that its id is a parent, too.
+        let inside = (server.0 + call.takes * 0.4, server.0 + call.takes * 0.4 + 0.1 * MS);
+        let parent = if self.is_shared { half } else { id };
+        let place =
+            self.spans.last().map(|span| (span.attributes.clone(), ahead)).expect("just written");
+        self.span(parent, Kind::Internal, &call.to, "check", inside);
+        let span = self.spans.last_mut().expect("just written");
+        span.attributes = place.0;
+        [span.start_ns, span.end_ns] =
+            [span.start_ns, span.end_ns].map(|at| at.saturating_add_signed(place.1 as i64));
+        end
+    }
+}

@@ -1,0 +1,125 @@
+//! The spans of a trace by their parents, in the time of one clock.
+
+use std::cmp::Reverse;
+
+use super::clocks::Clocks;
+use super::halves::{NONE, Node, link};
+use super::{Kind, Without};
+
+/// Of spans whose parents are missing, the times of this many are kept.
+const ORPHANS_MAX: usize = 64;
+
+/// What was wrong with the spans of a trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Flaws {
+    /// Spans that arrived twice.
+    pub(super) duplicates: u64,
+    /// Spans that end before they begin. They are taken as empty.
+    pub(super) backward: u64,
+    /// Spans that no chain of parents connects with the root. They are not used.
+    pub(super) orphans: u64,
+    /// Children of spans on the path that reach beyond them, by more than 1 part in `LATE`.
+    pub(super) clipped: u64,
+}
+
+/// Spans, and how they hang together.
+pub(super) struct Tree {
+    pub(super) spans: Vec<Node>,
+    pub(super) root: u32,
+    pub(super) flaws: Flaws,
+    /// When spans ran whose parents are missing.
+    pub(super) orphans: Vec<(u64, u64)>,
+    parents: Vec<u32>,
+    /// All but the root that have a parent, sorted by that.
+    by_parent: Vec<u32>,
+}
+
+impl Tree {
+    /// None of no spans.
+    pub(super) fn new(mut spans: Vec<Node>, without: Without) -> Option<Tree> {
+        let mut flaws = Flaws::default();
+        for span in spans.iter_mut().filter(|span| span.end_ns < span.start_ns) {
+            (span.end_ns, span.is_backward) = (span.start_ns, true);
+            flaws.backward += 1;
+        }
+        let all = spans.len();
+        let (spans, mut parents) = link(spans, without.shared_ids);
+        flaws.duplicates = (all - spans.len()) as u64;
+        // No clock is needed for a duration, so it decides among roots.
+        let rank = |&at: &u32| {
+            let (span, parent) = (&spans[at as usize], parents[at as usize]);
+            let kind = (parent != NONE, span.parent != 0);
+            (kind, Reverse(span.length()), span.start_ns, span.id, at)
+        };
+        let root = (0..spans.len() as u32).min_by_key(rank)?;
+        // So that each span has one way from the root, and none leads into a cycle.
+        parents[root as usize] = NONE;
+        let mut by_parent: Vec<u32> = (0..spans.len() as u32).collect();
+        by_parent.retain(|&at| parents[at as usize] != NONE);
+        by_parent.sort_by_key(|&at| parents[at as usize]);
+        let is_top = |(at, span): &(usize, &Node)| span.parent != 0 && parents[*at] == NONE;
+        let tops = spans.iter().enumerate().filter(is_top).filter(|top| top.0 != root as usize);
+        let orphans =
+            tops.map(|(_, span)| (span.start_ns, span.end_ns)).take(ORPHANS_MAX).collect();
+        let mut tree = Tree { spans, root, flaws, orphans, parents, by_parent };
+        tree.flaws.orphans = (tree.spans.len() - tree.below().len()) as u64;
+        Some(tree)
+    }
+
+    /// The children of a span.
+    pub(super) fn children(&self, of: u32) -> &[u32] {
+        let parent = |at: &u32| self.parents[*at as usize];
+        let begin = self.by_parent.partition_point(|at| parent(at) < of);
+        let count = self.by_parent[begin..].partition_point(|at| parent(at) == of);
+        &self.by_parent[begin..begin + count]
+    }
+
+    /// The parent of a span.
+    pub(super) fn parent(&self, of: u32) -> Option<u32> {
+        Some(self.parents[of as usize]).filter(|&at| at != NONE)
+    }
+
+    /// Callers and callees.
+    pub(super) fn edges(&self) -> impl Iterator<Item = (&Node, &Node)> {
+        let parent = |at: &u32| &self.spans[self.parents[*at as usize] as usize];
+        self.by_parent.iter().map(move |at| (parent(at), &self.spans[*at as usize]))
+    }
+
+    /// The root and all below it, parents first.
+    fn below(&self) -> Vec<u32> {
+        let (mut all, mut at) = (vec![self.root], 0);
+        while at < all.len() {
+            all.extend(self.children(all[at]));
+            at += 1;
+        }
+        all
+    }
+
+    /// Puts all spans below the root into the time of its clock. If any was in another.
+    pub(super) fn align(&mut self, clocks: &Clocks) -> bool {
+        let mut shifts = vec![0_i64; self.spans.len()];
+        for &at in &self.below()[1..] {
+            let parent = self.parents[at as usize] as usize;
+            let ahead = clocks.ahead(&self.spans[parent], &self.spans[at as usize]);
+            shifts[at as usize] = shifts[parent].saturating_sub(ahead);
+        }
+        for (span, &shift) in self.spans.iter_mut().zip(&shifts) {
+            span.start_ns = span.start_ns.saturating_add_signed(shift);
+            span.end_ns = span.end_ns.saturating_add_signed(shift);
+        }
+        shifts.iter().any(|&shift| shift != 0)
+    }
+
+    /// The client's span that has ended while this server's goes on, if it began within that and the client has a parent.
+    pub(super) fn outlived(&self, at: u32) -> Option<u32> {
+        let client_at = self.parent(at).filter(|&client| self.parent(client).is_some())?;
+        let (span, client) = (&self.spans[at as usize], &self.spans[client_at as usize]);
+        let is_call = match (client.kind, span.kind) {
+            (Kind::Client, Kind::Server | Kind::Unknown) => true,
+            (Kind::Unknown, Kind::Server | Kind::Unknown) => client.service != span.service,
+            _ => false,
+        };
+        let is_within = (span.start_ns..span.end_ns).contains(&client.end_ns);
+        (is_call && is_within).then_some(client_at)
+    }
+}

@@ -1,0 +1,178 @@
+//! Why a stage of traces varies: how often it is called, and attributes of its spans.
+//!
+//! Both predict a trace's self time in the stage: the number of calls times the mean of all calls; or the sum over the
+//! calls of the mean of those with the same value of an attribute. What a prediction explains is the square of its
+//! correlation with the self time, adjusted for the number of values. An attribute has to explain more than the number of
+//! calls does. Of keys that explain the same, as pods and their hosts may, the one with the fewest values is named.
+//!
+//! Cost: one pass over the calls of a stage per key of an attribute.
+
+use std::collections::BTreeMap;
+
+use super::attributes::{Attribute, Class, Sets};
+use super::critical::{Part, Path};
+use crate::causes::EXPLAINS_MIN;
+use crate::moments::Moments;
+use crate::profile::{Evidence, Reason};
+use crate::rank::over;
+
+/// Values of fewer calls have no mean of their own.
+const CALLS_MIN: f64 = 5.0;
+/// Of fewer traces, nothing can be said.
+const TRACES_MIN: usize = 20;
+/// An attribute explains at least this much more than the number of calls.
+const BEYOND_CALLS: f64 = 0.15;
+/// Shares that differ by less are the same.
+const SAME: f64 = 0.03;
+
+/// The calls of a stage, by trace.
+struct Stage<'a> {
+    /// Where it is among the profile's stages.
+    place: usize,
+    calls: Vec<&'a [Part]>,
+    sets: &'a Sets,
+}
+
+/// Why a stage varies, what explains the most first.
+pub(super) fn reasons(
+    paths: &[&Path],
+    (place, stage): (usize, u32),
+    sets: &Sets,
+    names: &[String],
+) -> Vec<Reason> {
+    if paths.len() < TRACES_MIN {
+        return Vec::new();
+    }
+    let calls = paths.iter().map(|path| {
+        let begin = path.parts.partition_point(|part| part.stage < stage);
+        let count = path.parts[begin..].partition_point(|part| part.stage == stage);
+        &path.parts[begin..begin + count]
+    });
+    let stage = Stage { place, calls: calls.collect(), sets };
+    let by_calls = stage.explained(2, |part| f64::from(part.calls));
+    let mut found: Vec<Reason> = stage.many(by_calls, names).into_iter().collect();
+    for keys in stage.keys().chunk_by(|a, b| a.class == b.class) {
+        let reasons = keys.iter().filter_map(|key| match key.class {
+            Class::Queue => Some((1, stage.queued(key))),
+            _ => stage.by_value(key),
+        });
+        let reasons: Vec<(usize, Reason)> = reasons.collect();
+        let best = reasons.iter().map(|of| of.1.explains).fold(0.0, f64::max);
+        let same = reasons.into_iter().filter(|of| of.1.explains >= best - SAME);
+        let first = same.min_by_key(|of| of.0).map(|of| of.1);
+        found.extend(first.filter(|of| of.explains >= by_calls + BEYOND_CALLS));
+    }
+    found.retain(|of| of.explains >= EXPLAINS_MIN);
+    found.sort_by(|a, b| b.explains.total_cmp(&a.explains));
+    found
+}
+
+impl Stage<'_> {
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.calls.iter().copied().flatten()
+    }
+
+    /// The keys of its attributes, by class and order.
+    fn keys(&self) -> Vec<&Attribute> {
+        let mut sets: Vec<u32> = self.parts().map(|part| part.attributes).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        let mut keys: Vec<&Attribute> = sets.iter().flat_map(|&set| self.sets.get(set)).collect();
+        keys.sort_unstable();
+        keys.dedup_by_key(|of| &of.key);
+        keys
+    }
+
+    fn value(&self, part: &Part, key: &str) -> &str {
+        let found = self.sets.get(part.attributes).iter().find(|of| of.key == key);
+        found.map_or("", |of| &of.value)
+    }
+
+    /// What a prediction with this number of parameters explains of the self times.
+    fn explained(&self, parameters: usize, prediction: impl Fn(&Part) -> f64) -> f64 {
+        let mut moments = Moments::new(2);
+        for parts in &self.calls {
+            let own = parts.iter().map(|part| part.self_ns as f64).sum();
+            moments.record(&[own, parts.iter().map(&prediction).sum()]);
+        }
+        let (n, together) = (self.calls.len() as f64, moments.covariance(0, 1));
+        let explains = together / moments.variance(0) * (together / moments.variance(1));
+        let left = n - parameters as f64;
+        match together > 0.0 && left > 0.0 {
+            true => 1.0 - (1.0 - explains).max(0.0) * (n - 1.0) / left,
+            false => 0.0,
+        }
+    }
+
+    fn reason(&self, kind: Evidence, explains: f64, of: String, text: String) -> Reason {
+        Reason { stage: self.place, kind, explains: explains.clamp(0.0, 1.0), of, text }
+    }
+
+    /// That the number of calls differs. Once or never is a matter of what is beside it on the path.
+    fn many(&self, explains: f64, names: &[String]) -> Option<Reason> {
+        let counts =
+            self.calls.iter().map(|parts| parts.iter().map(|part| part.calls).sum::<u32>());
+        let (least, most) = (counts.clone().min()?, counts.clone().max().filter(|most| *most > 1)?);
+        let further: u32 = counts.map(|count| count.saturating_sub(1)).sum();
+        let again = |part: &&Part| self.sets.get(part.attributes).iter().any(Attribute::is_retry);
+        let again: u32 = self.parts().filter(again).map(|part| part.calls).sum();
+        let are_retries = again > 0 && again * 2 >= further;
+        let what = if are_retries { "attempts, most of them retries" } else { "calls" };
+        let mut callers = BTreeMap::<u32, u32>::new();
+        self.parts().for_each(|part| *callers.entry(part.caller).or_default() += part.calls);
+        let caller = callers.into_iter().max_by_key(|of| of.1)?.0;
+        let caller = names.get(caller as usize)?.clone();
+        let (calls, ns) = self.parts().fold((0.0, 0.0), added);
+        let each = ms(ns / calls);
+        let text = format!(
+            "{caller} makes {least} to {most} {what} per request, in turn, of {each} each: their number varies, not \
+             how long one takes"
+        );
+        Some(self.reason(Evidence::Calls, explains, caller, text))
+    }
+
+    /// That calls with this value of an attribute take longer than others; with the number of values.
+    fn by_value(&self, key: &Attribute) -> Option<(usize, Reason)> {
+        let mut values = BTreeMap::<&str, (f64, f64)>::new();
+        for part in self.parts() {
+            let sum = values.entry(self.value(part, &key.key)).or_default();
+            *sum = added(*sum, part);
+        }
+        let (all, all_ns) = self.parts().fold((0.0, 0.0), added);
+        let of_rare = self.parts().filter(|part| values[self.value(part, &key.key)].0 < CALLS_MIN);
+        let rare = of_rare.fold((0.0, 0.0), added);
+        let mean = |value: &str| match values[value] {
+            (calls, ns) if calls >= CALLS_MIN => ns / calls,
+            _ => over(rare.1, rare.0),
+        };
+        let count = values.values().filter(|of| of.0 >= CALLS_MIN).count();
+        let predicted = |part: &Part| mean(self.value(part, &key.key)) * f64::from(part.calls);
+        let explains = self.explained(count + 1, predicted);
+        let beyond = |of: &(f64, f64)| of.1 / of.0 - all_ns / all;
+        let slow = values
+            .iter()
+            .filter(|(value, of)| !value.is_empty() && of.0 >= CALLS_MIN && beyond(of) > 0.0);
+        let weight = |of: &(f64, f64)| of.0 * beyond(of).powi(2);
+        let (value, &(calls, ns)) = slow.max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
+        let (mean, others) = (ms(ns / calls), ms(over(all_ns - ns, all - calls)));
+        let of = format!("{} = {value}", key.key);
+        let text = format!("{calls} calls with {of} take {mean} on average, others {others}");
+        Some((count, self.reason(Evidence::Attribute, explains, of, text)))
+    }
+
+    /// That calls take longer the longer they queued.
+    fn queued(&self, key: &Attribute) -> Reason {
+        let explains = self.explained(2, |part| f64::from(part.queued));
+        let text = format!("it takes longer the larger its {} is: it waits in a queue", key.key);
+        self.reason(Evidence::Queue, explains, key.key.clone(), text)
+    }
+}
+
+fn ms(ns: f64) -> String {
+    format!("{:.3} ms", ns / 1e6)
+}
+
+/// Number and time of calls, with some more.
+fn added(sum: (f64, f64), part: &Part) -> (f64, f64) {
+    (sum.0 + f64::from(part.calls), sum.1 + part.self_ns as f64)
+}

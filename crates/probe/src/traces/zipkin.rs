@@ -1,0 +1,61 @@
+//! Zipkin's JSON, version 2: a span by itself, times in microseconds.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::jaeger::kind_of;
+use super::otlp::or_empty;
+use super::{Span, attributes};
+
+/// A span's fields but its tags.
+pub(super) struct Reported {
+    /// Of the trace, the span and its parent.
+    pub(super) ids: [Option<String>; 3],
+    pub(super) name: String,
+    pub(super) kind: String,
+    /// Microseconds since 1970.
+    pub(super) timestamp: u64,
+    /// Microseconds.
+    pub(super) duration: u64,
+    /// The own one, and that of the other half of the call.
+    pub(super) endpoints: [Endpoint; 2],
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Endpoint {
+    #[serde(deserialize_with = "or_empty")]
+    service_name: String,
+    ipv4: Option<String>,
+    ipv6: Option<String>,
+}
+
+impl Endpoint {
+    fn address(&mut self) -> Option<String> {
+        self.ipv4.take().or(self.ipv6.take())
+    }
+}
+
+/// The span. Ids that are none become 0, which is no valid id; so does that of a span without a time.
+pub(super) fn span(of: Reported, tags: BTreeMap<String, String>) -> Span {
+    let [trace, id, parent] =
+        of.ids.map(|text| text.and_then(|text| u128::from_str_radix(&text, 16).ok()).unwrap_or(0));
+    let short = |id: u128| u64::try_from(id).unwrap_or(0);
+    let [mut own, mut other] = of.endpoints;
+    let places = [("ip", own.address()), ("peer.address", other.address())];
+    let places = places.into_iter().filter_map(|(key, of)| Some((key.to_owned(), of?)));
+    let tags = tags.into_iter().filter_map(|(key, value)| attributes::kept(key, value));
+    let start_ns = of.timestamp.saturating_mul(1_000);
+    Span {
+        trace,
+        id: if start_ns == 0 { 0 } else { short(id) },
+        parent: short(parent),
+        kind: kind_of(&of.kind),
+        service: own.service_name,
+        operation: of.name,
+        start_ns,
+        end_ns: start_ns.saturating_add(of.duration.saturating_mul(1_000)),
+        attributes: tags.chain(places).collect(),
+    }
+}
