@@ -128,6 +128,7 @@ async fn start(
             stamps,
             round_trip_ns: by.round_trip_ns,
             record: Record::new(),
+            heard_ns: 0,
             ended: None,
         });
     }
@@ -179,6 +180,7 @@ impl Crew {
                 }
             }
         }
+        self.add_unreported(plan, &mut since, &end);
         progress(&watch.last_look(since, self.elapsed_ns(), plan));
         if let Some(nothing) = self.nothing(&watch.total, interrupted) {
             return Err(nothing);
@@ -188,16 +190,32 @@ impl Crew {
 
     /// Handles an event of an agent. True if the agent is lost.
     fn take(&mut self, number: usize, event: LinkEvent, since: &mut Record, end: &mut End) -> bool {
+        let heard_ns = self.elapsed_ns();
         let member = &mut self.members[number];
         match event {
             LinkEvent::Record(record) => {
                 member.record.merge(&record);
+                member.heard_ns = heard_ns;
                 since.merge(&record);
                 false
             }
             LinkEvent::Ended(ended) => {
                 end.last_ns = end.last_ns.max(*ended.as_ref().unwrap_or(&0));
                 member.ended.insert(ended).is_err()
+            }
+        }
+    }
+
+    /// Records the requests of lost agents that no record contains.
+    fn add_unreported(&mut self, plan: &Plan, since: &mut Record, end: &End) {
+        let until_ns = end.cut_ns.unwrap_or(end.last_ns);
+        let of = self.members.len();
+        for (number, member) in self.members.iter_mut().enumerate() {
+            for slot in member.unreported(plan, part(number, of), until_ns) {
+                let age_ns = until_ns.saturating_sub(slot.at_ns);
+                for record in [&mut member.record, &mut *since] {
+                    record.add_unreported(&slot, plan.warmup_ns, age_ns);
+                }
             }
         }
     }
@@ -255,6 +273,7 @@ mod tests {
             stamps: None,
             round_trip_ns: 0,
             record: Record::new(),
+            heard_ns: 0,
             ended: None,
         };
         let (phase, mut orders) = watch::channel(Phase::Go);

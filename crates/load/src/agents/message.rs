@@ -23,7 +23,7 @@ use crate::plan::share::Part;
 use crate::results::record::Record;
 
 /// The version of the messages after the greeting.
-pub(crate) const PROTOCOL: u32 = 4;
+pub(crate) const PROTOCOL: u32 = 5;
 /// The release, for error messages.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 

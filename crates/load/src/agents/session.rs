@@ -86,8 +86,12 @@ pub(super) async fn run(
 ) -> Result<(), RunError> {
     let mut session = Session { frames, out, clock: Instant::now() };
     let done = tokio::select! {
-        done = session.run(permit, began) => done,
-        () = shutdown.cancelled() => Err(failed("the agent was told to end")),
+        begun = session.begin(began) => match begun {
+            Ok(Some(threads)) => session.measure(threads, permit, shutdown).await,
+            Ok(None) => Ok(()),
+            Err(why) => Err(why),
+        },
+        () = shutdown.cancelled() => Err(told_to_end()),
     };
     let why = match &done {
         Err(RunError::Refused(refusal)) => Update::Refused(refusal.clone()),
@@ -100,17 +104,17 @@ pub(super) async fn run(
 }
 
 impl Session {
-    async fn run(&mut self, permit: Permit, began: impl Fn(String)) -> Result<(), RunError> {
+    /// Starts the threads; none if the order is to stop.
+    async fn begin(&mut self, began: impl Fn(String)) -> Result<Option<Threads>, RunError> {
         let Prepared { plan, part, addresses, sessions, source } = self.prepare().await?;
         // Only short orders follow.
         self.frames.allow(GREETING_BYTES_MAX);
         self.report(&Update::Ready { stamps: source.stamping() }).await?;
-        let Some(epoch) = self.start().await? else { return Ok(()) };
+        let Some(epoch) = self.start().await? else { return Ok(None) };
         began(plan.target.to_string());
         let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
-        let threads = Threads::start(&plan, part, epoch, &machine, None)
-            .map_err(|error| failed(error.to_string()))?;
-        self.measure(threads, permit).await
+        let threads = Threads::start(&plan, part, epoch, &machine, None);
+        threads.map(Some).map_err(|error| failed(error.to_string()))
     }
 
     async fn prepare(&mut self) -> Result<Prepared, RunError> {
@@ -161,8 +165,13 @@ impl Session {
         }
     }
 
-    /// Sends what is measured until the run is over.
-    async fn measure(&mut self, mut threads: Threads, permit: Permit) -> Result<(), RunError> {
+    /// Sends what is measured until the run is over, or the agent shuts down.
+    async fn measure(
+        &mut self,
+        mut threads: Threads,
+        permit: Permit,
+        shutdown: &CancellationToken,
+    ) -> Result<(), RunError> {
         let (mut last_order, mut ticks) = (Instant::now(), ticks());
         loop {
             tokio::select! {
@@ -182,6 +191,12 @@ impl Session {
                     }
                     self.report(&Update::Record(Box::new(threads.collect()))).await?;
                 }
+                () = shutdown.cancelled() => {
+                    // The last record has what is unfinished now.
+                    threads.stop();
+                    threads.finished().await;
+                    break;
+                }
                 () = threads.finished() => break,
             }
         }
@@ -189,6 +204,9 @@ impl Session {
         self.report(&Update::Record(Box::new(rest))).await?;
         // Dropped before the end is sent, because the coordinator may then start its next run at once.
         drop(permit);
+        if shutdown.is_cancelled() {
+            return Err(told_to_end());
+        }
         Ok(self.report(&Update::End { last_ns }).await?)
     }
 
@@ -199,6 +217,10 @@ impl Session {
     async fn report(&mut self, update: &Update) -> Result<(), FrameError> {
         send(&mut self.out, update, UPDATE_BYTES_MAX, SILENCE).await
     }
+}
+
+fn told_to_end() -> RunError {
+    failed("the agent was told to end")
 }
 
 fn unexpected() -> RunError {

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::link::Ended;
 use crate::engine::stamp::Stamping;
-use crate::plan::share::Part;
+use crate::plan::schedule::Slot;
+use crate::plan::share::{Part, Share};
 use crate::plan::{Pace, Plan};
 use crate::results::conclude::{End, Facts, conclude};
 use crate::results::record::{Errors, Record};
@@ -47,6 +48,8 @@ pub(super) struct Member {
     pub(super) stamps: Option<Stamping>,
     pub(super) round_trip_ns: u64,
     pub(super) record: Record,
+    /// When its last record arrived, in nanoseconds since the start of the schedule.
+    pub(super) heard_ns: u64,
     /// None while it runs.
     pub(super) ended: Option<Ended>,
 }
@@ -117,6 +120,25 @@ pub(super) fn report(
 }
 
 impl Member {
+    /// The requests of this part that were due until `until_ns` and that no record contains, if the agent was
+    /// lost. Which they are is unknown: the youngest are taken, so that no age is too great.
+    pub(super) fn unreported(&self, plan: &Plan, part: Part, until_ns: u64) -> Vec<Slot> {
+        if self.lost().is_none() {
+            return Vec::new();
+        }
+        let Record { requests, sent, answered, failed, .. } = self.record;
+        // One thread draws the whole part.
+        let own = Plan { queries: Vec::new(), threads: 1, ..own_plan(plan, part) };
+        let (Pace::Open { .. }, Ok(schedule)) = (&plan.pace, own.schedule()) else {
+            // A closed loop has no schedule. These were in flight when the agent was heard last.
+            let last = Slot { index: 0, at_ns: self.heard_ns, query: 0, warmup: false };
+            let count = sent.saturating_sub(answered + failed).min(plan.connections as u64);
+            return (0..count).filter(|_| last.at_ns >= plan.warmup_ns).map(|_| last).collect();
+        };
+        let due = Share::new(&own, schedule, part, 0).take_while(|slot| slot.at_ns <= until_ns);
+        due.filter(|slot| !slot.warmup).skip(requests as usize).collect()
+    }
+
     /// Why the agent's part ended early, if the agent itself failed.
     fn lost(&self) -> Option<Invalid> {
         match &self.ended {

@@ -14,7 +14,7 @@ use crate::plan::schedule::{Schedule, Slot};
 use crate::plan::share::Share;
 use crate::results::outcome::Outcome;
 use crate::session::Whole;
-use crate::session::fault::Fault;
+use crate::session::fault::{Fault, Left};
 
 /// Most attempts per request. A server that has not processed it by then will not.
 pub(super) const ATTEMPTS_MAX: u32 = 4;
@@ -62,6 +62,14 @@ impl Due {
             Due::Resend(flight) => flight.complete(now_ns, never.result),
         }
     }
+
+    /// Its outcome if the run ends now.
+    pub(super) fn unfinished(self, now_ns: u64) -> Outcome {
+        match self {
+            Due::New(slot) => Outcome::overdue(slot, now_ns),
+            Due::Resend(flight) => flight.unfinished(now_ns),
+        }
+    }
 }
 
 impl Flight {
@@ -73,6 +81,10 @@ impl Flight {
         self.attempts == 1
     }
 
+    pub(super) fn unfinished(self, now_ns: u64) -> Outcome {
+        self.complete(now_ns, Err(Fault::Unfinished(Left::InFlight)))
+    }
+
     pub(super) fn complete(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
         let Flight { slot, opened, taken_ns, sent_ns, left_ns, attempts: _ } = self;
         Outcome { slot, opened, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
@@ -81,7 +93,11 @@ impl Flight {
 
 #[derive(Debug)]
 pub(crate) enum Source {
-    Open(Peekable<Share>),
+    Open {
+        share: Peekable<Share>,
+        /// Nothing after this time is sent.
+        until_ns: i64,
+    },
     /// A closed loop: due as soon as a connection is free. This is thread `thread` of `threads` on all
     /// machines.
     Closed {
@@ -90,22 +106,31 @@ pub(crate) enum Source {
         thread: u64,
         over: bool,
     },
-    Over,
 }
 
 impl Source {
     pub(crate) fn open(share: Share) -> Source {
-        Source::Open(share.peekable())
+        Source::Open { share: share.peekable(), until_ns: i64::MAX }
     }
 
     pub(crate) fn closed(schedule: Schedule, threads: u64, thread: u64) -> Source {
         Source::Closed { schedule, threads, thread, over: false }
     }
 
+    /// Sends nothing that is due after `now_ns`. What is due before is sent: otherwise a thread that is late
+    /// would leave out just the requests that it delayed.
+    pub(super) fn end_at(&mut self, now_ns: i64) {
+        match self {
+            Source::Open { until_ns, .. } => *until_ns = (*until_ns).min(now_ns),
+            Source::Closed { over, .. } => *over = true,
+        }
+    }
+
     pub(super) fn due_ns(&mut self, free: bool) -> Option<i64> {
         match self {
-            Source::Open(share) => share.peek().map(|slot| super::at(slot.at_ns)),
-            Source::Over => None,
+            Source::Open { share, until_ns } => {
+                share.peek().map(|slot| super::at(slot.at_ns)).filter(|due_ns| due_ns <= until_ns)
+            }
             Source::Closed { over, .. } => (free && !*over).then_some(0),
         }
     }
@@ -116,8 +141,10 @@ impl Source {
 
     pub(crate) fn next(&mut self, now_ns: i64, free: bool) -> Option<Slot> {
         match self {
-            Source::Open(share) => share.next_if(|slot| super::at(slot.at_ns) <= now_ns),
-            Source::Over => None,
+            Source::Open { share, until_ns } => {
+                let now_ns = now_ns.min(*until_ns);
+                share.next_if(|slot| super::at(slot.at_ns) <= now_ns)
+            }
             Source::Closed { .. } if !free || now_ns < 0 => None,
             Source::Closed { schedule, threads, thread, over } => {
                 let slot = schedule.slot(now_ns as u64);

@@ -127,7 +127,7 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
     let mut engine = Engine::new(source, task)?;
     while !engine.context.task.orders.stop.load(Ordering::Relaxed) {
         if engine.context.task.orders.drain.load(Ordering::Relaxed) {
-            engine.source = Source::Over;
+            engine.source.end_at(engine.context.task.clock.now_ns());
         }
         engine.end_backoffs();
         engine.send_due(engine.context.task.clock.now_ns());
@@ -146,6 +146,7 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
             Waited::Due(now_ns) => engine.send_due(now_ns),
         }
     }
+    engine.cut();
     let Context { mut task, mut record, stamps, .. } = engine.context;
     record.unobserved = task.observer.finish();
     record.clock_steps = stamps.as_ref().map_or(0, Realtime::steps);
@@ -176,7 +177,7 @@ impl Context {
     }
 
     fn take(&mut self, outcome: Outcome) {
-        self.record.add(&outcome, self.task.warmup_ns);
+        self.record.add(&outcome, self.task.warmup_ns, self.task.timeout_ns);
         self.task.observer.see(outcome);
     }
 }
@@ -216,7 +217,10 @@ impl Engine {
             match self.pool.assign(slot) {
                 Assigned::On(id) => self.send(id, Due::New(slot), now_ns.unsigned_abs()),
                 Assigned::Queued => self.context.record.waited += u64::from(!slot.warmup),
-                Assigned::Dropped => self.context.record.add_dropped(slot),
+                Assigned::Dropped => {
+                    let Task { warmup_ns, timeout_ns, .. } = self.context.task;
+                    self.context.record.add_dropped(slot, warmup_ns, timeout_ns);
+                }
             }
             now_ns = self.context.task.clock.now_ns();
         }
@@ -253,6 +257,26 @@ impl Engine {
             self.in_flight.remove(&index);
             self.connections[id].expire(token, &mut self.context);
             self.settle(id);
+        }
+    }
+
+    /// Records what is unfinished when the run ends: left out, the requests that a stalled server or a late
+    /// thread delays would be missing, as in a closed loop. Nothing is left of a run that has ended by itself.
+    fn cut(&mut self) {
+        let now_ns = self.context.task.clock.now_ns();
+        let elapsed_ns = u64::try_from(now_ns).unwrap_or(0);
+        for connection in &mut self.connections {
+            connection.cut(elapsed_ns, &mut self.context.outcomes);
+        }
+        for outcome in std::mem::take(&mut self.context.outcomes) {
+            self.context.take(outcome);
+        }
+        while let Some(due) = self.pool.expire(u64::MAX) {
+            self.context.take(due.unfinished(elapsed_ns));
+        }
+        // A closed loop has none: its requests are due when a connection takes them.
+        while let Some(slot) = self.source.next(now_ns, false) {
+            self.context.take(Outcome::overdue(slot, elapsed_ns));
         }
     }
 
@@ -409,6 +433,7 @@ mod tests {
     use super::*;
     use crate::plan::share::{Part, Share};
     use crate::plan::{Extent, Plan};
+    use crate::results::record::Errors;
     use std::sync::mpsc::sync_channel;
     use std::time::{Duration, Instant};
 
@@ -466,6 +491,38 @@ mod tests {
         assert_eq!(context.record.sent, 0);
         assert_eq!(handed.try_recv().unwrap().sent, 1);
         assert!(handed.try_recv().is_err());
+    }
+
+    #[test]
+    fn what_is_in_flight_or_overdue_when_the_run_ends_is_recorded() {
+        // All are due for most of a second. One turn sends 32 of them.
+        let (mut engine, _notify) = engine(50);
+        engine.send_due(engine.context.task.clock.now_ns());
+        engine.cut();
+        let record = &engine.context.record;
+        let errors = Errors { in_flight: 32, overdue: 18, ..Errors::default() };
+        assert_eq!((record.requests, record.errors, record.unsent), (50, errors, 18));
+        assert_eq!((record.at_least.len(), record.failed, record.sent), (50, 0, 32));
+        assert!(record.oldest_ns >= 900_000_000, "{}", record.oldest_ns);
+        assert_eq!(record.lag.len(), 50);
+    }
+
+    #[test]
+    fn a_run_that_has_measured_enough_sends_what_was_due_by_then_and_nothing_else() {
+        let (mut engine, _notify) = engine(50);
+        let now_ns = engine.context.task.clock.now_ns();
+        engine.source.end_at(now_ns);
+        engine.source.end_at(now_ns + 1_000);
+        engine.send_due(now_ns + 1_000);
+        engine.send_due(now_ns + 1_000);
+        assert_eq!(engine.context.record.sent, 50, "though a turn sends fewer");
+        let (mut later, _notify) = self::engine(1 << 30);
+        later.source.end_at(100_000);
+        while later.due_ns().is_some() {
+            later.send_due(now_ns);
+        }
+        let last_ns = later.last_ns;
+        assert!((50_000..=100_000).contains(&last_ns), "{last_ns}");
     }
 
     #[test]

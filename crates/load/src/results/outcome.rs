@@ -2,7 +2,7 @@
 
 use crate::plan::schedule::Slot;
 use crate::session::Whole;
-use crate::session::fault::{Fault, Wait};
+use crate::session::fault::{Fault, Left, Wait};
 
 /// The outcome of one request. Times are nanoseconds since the start of the schedule.
 #[derive(Debug)]
@@ -39,6 +39,12 @@ impl Outcome {
         }
     }
 
+    /// A request that was due when the run ended, and that no connection had taken.
+    pub(crate) fn overdue(slot: Slot, now_ns: u64) -> Outcome {
+        let result = Err(Fault::Unfinished(Left::Overdue));
+        Outcome { result, ..Outcome::never_sent(slot, now_ns) }
+    }
+
     /// From the intended time until a connection took the request.
     pub(crate) fn lag_ns(&self) -> u64 {
         self.taken_ns.saturating_sub(self.slot.at_ns)
@@ -52,6 +58,19 @@ impl Outcome {
     /// From the intended time to the end.
     pub(crate) fn latency_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.slot.at_ns)
+    }
+
+    /// Where the request was when the run ended; none if it had ended before.
+    pub(crate) fn left(&self) -> Option<Left> {
+        match &self.result {
+            Err(Fault::Unfinished(left)) => Some(*left),
+            _ => None,
+        }
+    }
+
+    /// True if no connection took the request.
+    pub(crate) fn unsent(&self) -> bool {
+        matches!(&self.result, Err(Fault::Timeout(Wait::Connection) | Fault::Unfinished(Left::Overdue)))
     }
 
     /// True for a complete response with a good status.

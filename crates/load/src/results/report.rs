@@ -18,7 +18,7 @@ pub struct Report {
     /// Why the run is not valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid_because: Vec<Invalid>,
-    /// The run was cut short. Requests without a response at that time are left out.
+    /// The run was cut short. Requests that were unfinished at that time count: see [`Errors::unfinished`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// A closed loop: the latencies omit the waits of further users.
@@ -32,12 +32,22 @@ pub struct Report {
     /// of the responses to a steady stream of requests. A slow last response does not stretch the
     /// window, and responses that arrive long after the last request do not count.
     pub achieved_rate: f64,
-    /// Measured requests with any outcome.
+    /// Measured requests that were due.
     pub requests: u64,
+    /// Those that a connection took.
+    pub sent: u64,
+    /// Requests due per second of the measured time. Random arrivals of one plan are the same in each run, and
+    /// their rate is not exactly the offered one. None for a closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned_rate: Option<f64>,
     /// The requests without a good response.
     pub errors: Errors,
-    /// Latencies of good responses from their intended times: what a user waits.
+    /// Latencies of all requests from their intended times: what a user waits. A failed request counts as at
+    /// least the time-out, and one that was unfinished when the run ended as at least its age.
     pub latency_ns: Summary,
+    /// The fields of `latency_ns` that are lower bounds for that reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latency_at_least: Vec<&'static str>,
     /// Confidence intervals of its percentiles.
     pub latency_ci95_ns: Intervals,
     /// The parts of each of its percentiles.
@@ -78,9 +88,12 @@ pub struct Report {
     /// Responses or samples that the observer missed because it did not keep up.
     #[serde(skip)]
     pub unobserved: u64,
-    /// The latencies, in nanoseconds.
+    /// The latencies of good responses, in nanoseconds.
     #[serde(skip)]
     pub histogram: Histogram<u64>,
+    /// The other requests: times that their latencies are not below, in nanoseconds.
+    #[serde(skip)]
+    pub at_least_histogram: Histogram<u64>,
     /// The uncorrected latencies, in nanoseconds.
     #[serde(skip)]
     pub uncorrected_histogram: Histogram<u64>,

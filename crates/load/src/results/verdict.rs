@@ -29,8 +29,8 @@ const SHORT_SHARE_FINE: f64 = 0.03;
 const UNASKED_SHARE_FINE: f64 = 0.03;
 /// This many requests decide nothing.
 const FEW: u64 = 3;
-/// The share of requests that may be missing from the latencies: the share above p99.9.
-const LEFT_OUT_SHARE_FINE: f64 = 0.001;
+/// The share of requests that may fail: the share above p99.9.
+const FAILED_SHARE_FINE: f64 = 0.001;
 
 /// Why a report is not reliable. In JSON `{"kind": …, fields…, "text": …}`, where the text is for people.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
@@ -56,13 +56,19 @@ pub enum Invalid {
         /// Requests without a good response. The other missing ones have a good but late response.
         errors: Errors,
     },
-    /// More than 0.1 % of the requests, and more than one, have no good response. They have no latency, so
-    /// the percentiles cover only the others: a server that sheds its slowest requests would look fast.
+    /// More than 0.1 % of the requests, and more than one, have no good response. Each counts as at least the
+    /// time-out: otherwise a server that sheds its slowest requests would look fast.
     #[error(
-        "left out: {} of {requests} requests have no good answer, {errors}; the percentiles are of the others",
-        errors.total()
+        "failed: {} of {requests} requests have no good answer, {errors}; each counts as at least {}",
+        errors.total(), short(*.timeout_ns)
     )]
-    LeftOut { requests: u64, errors: Errors },
+    Failed { requests: u64, errors: Errors, timeout_ns: u64 },
+    /// Requests were unfinished when the run ended early. Each counts as at least its age.
+    #[error(
+        "unfinished: when the run ended, {}, the oldest for {}; each counts as at least its age",
+        left(*.in_flight, *.overdue, *.unreported), short(*.oldest_ns)
+    )]
+    Unfinished { in_flight: u64, overdue: u64, unreported: u64, oldest_ns: u64 },
     /// Requests were not sent because the backlog was full.
     #[error(
         "dropped: {count} requests were never sent, for all connections were busy and {backlog} requests \
@@ -227,9 +233,20 @@ pub(crate) fn unasked_too_often(unasked: u64, good: u64) -> bool {
     unasked > FEW && unasked as f64 > UNASKED_SHARE_FINE * good as f64
 }
 
-/// True if the latencies cover too few of the requests. A single failure is chance.
-pub(crate) fn leaves_out_too_many(failed: u64, requests: u64) -> bool {
-    failed > 1 && failed as f64 > LEFT_OUT_SHARE_FINE * requests as f64
+/// True if too many requests failed. A single failure is chance.
+pub(crate) fn too_many_failed(failed: u64, requests: u64) -> bool {
+    failed > 1 && failed as f64 > FAILED_SHARE_FINE * requests as f64
+}
+
+fn left(in_flight: u64, overdue: u64, unreported: u64) -> String {
+    let parts = [
+        (in_flight, "in flight"),
+        (overdue, "due and not sent"),
+        (unreported, "due by a lost agent and in none of its records"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| format!("{count} were {what}")).collect();
+    format!("of the requests {}", parts.join(", "))
 }
 
 fn instead_of_waiting(late: u64, waited: u64, connections: usize) -> String {

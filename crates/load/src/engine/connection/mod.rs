@@ -423,6 +423,11 @@ impl Connection {
         }
     }
 
+    /// Hands over its requests as unfinished, because the run ends.
+    pub(super) fn cut(&mut self, now_ns: u64, outcomes: &mut Vec<Outcome>) {
+        outcomes.extend(self.flights.drain().map(|flight| flight.unfinished(now_ns)));
+    }
+
     /// Reads what arrives after the close (late responses, or another refusal), because the poller would
     /// otherwise report it repeatedly.
     fn discard(&mut self, context: &mut Context) {

@@ -6,12 +6,12 @@ use crate::engine::stamp::Stamping;
 use crate::plan::profile::Profile;
 use crate::plan::{Extent, Pace, Plan, Precision};
 use crate::results::arrival_test::{self, ArrivalTest};
-use crate::results::record::Record;
+use crate::results::record::{Errors, Record};
 use crate::results::report::{Failures, Report, Stamps};
 use crate::results::stationary::{self, Trend};
 use crate::results::summary::{Summary, intervals, relative_error, splits};
 use crate::results::verdict::{
-    Invalid, Withheld, leaves_out_too_many, too_few, too_late, unasked_too_often, withheld,
+    Invalid, Withheld, too_few, too_late, too_many_failed, unasked_too_often, withheld,
 };
 
 /// What a report needs in addition to the record.
@@ -23,6 +23,7 @@ pub(crate) struct Facts {
     pub(crate) poisson: bool,
     pub(crate) connections: usize,
     pub(crate) backlog: usize,
+    pub(crate) timeout_ns: u64,
     /// The measured time, in nanoseconds from the start of the schedule.
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
@@ -76,6 +77,7 @@ impl Facts {
             poisson,
             connections: plan.connections,
             backlog: plan.backlog,
+            timeout_ns: plan.timeout_ns,
             start_ns,
             end_ns,
             planned_ns,
@@ -87,6 +89,12 @@ impl Facts {
 
     fn measured_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// The rate of so many requests in the measured time; none for a closed loop.
+    fn per_second(&self, requests: u64) -> Option<f64> {
+        let seconds = self.measured_ns() as f64 / 1e9;
+        self.profile.as_ref().map(|_| requests as f64 / seconds).filter(|rate| rate.is_finite())
     }
 
     /// The mean planned rate over the measured time.
@@ -108,9 +116,11 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     let arrival_test = arrival_test(&record, facts);
     let withheld = withheld(&record.lag, &record.uncorrected, record.requests);
     let reasons = reasons(&record, facts, answered, arrival_test.as_ref(), withheld);
-    let mut latency_ns = Summary::of(&record.latency);
+    let (mut latency_ns, mut latency_at_least) =
+        Summary::with_bounds(&record.latency, &record.at_least);
     if withheld.is_some() {
         latency_ns.p999 = None;
+        latency_at_least.retain(|field| *field != "p999");
     }
     Report {
         valid: reasons.is_empty(),
@@ -121,10 +131,13 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         offered_rate: facts.offered_rate(),
         achieved_rate,
         requests: record.requests,
+        sent: record.requests - record.unsent,
+        planned_rate: facts.per_second(record.requests),
         errors: record.errors,
-        latency_ci95_ns: intervals(&record.latency, &record.blocks, &latency_ns),
-        split_ns: splits(&record.split, &latency_ns),
+        latency_ci95_ns: intervals(&record.all(), &record.blocks, &latency_ns),
+        split_ns: splits(&record.split, &latency_ns, record.requests),
         latency_ns,
+        latency_at_least,
         withheld,
         uncorrected_ns: Summary::of(&record.uncorrected),
         schedule_lag_ns: Summary::of(&record.lag),
@@ -138,6 +151,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         start_skew_ns: None,
         unobserved: record.unobserved,
         histogram: record.latency,
+        at_least_histogram: record.at_least,
         uncorrected_histogram: record.uncorrected,
     }
 }
@@ -182,8 +196,9 @@ fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
 
 /// The first percentile that is less precise than `required`, and half its interval over its value, if known.
 fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
+    let all = record.all();
     per_mille.iter().find_map(|per_mille| {
-        let found = relative_error(&record.latency, &record.blocks, *per_mille);
+        let found = relative_error(&all, &record.blocks, *per_mille);
         found.is_none_or(|found| found > required).then_some((*per_mille, found))
     })
 }
@@ -229,6 +244,12 @@ fn reasons(
     if facts.cut_ns.is_some() {
         reasons.push(Invalid::Interrupted { requests: record.requests });
     }
+    let (requests, errors) = (record.requests, record.errors);
+    if errors.unfinished() > 0 {
+        let Errors { in_flight, overdue, unreported, .. } = errors;
+        let oldest_ns = record.oldest_ns;
+        reasons.push(Invalid::Unfinished { in_flight, overdue, unreported, oldest_ns });
+    }
     if let Some((late, limit_ns)) = too_late(&record.lag, &record.uncorrected) {
         reasons.push(Invalid::FellBehind {
             late,
@@ -238,14 +259,14 @@ fn reasons(
             connections: facts.connections,
         });
     }
-    let (requests, errors) = (record.requests, record.errors);
+    // What was unfinished when the run ended is not late yet.
+    let (due, requests, errors) = (requests, requests - errors.unfinished(), errors.ended());
     let answered = in_time(record, facts, answered);
     if too_few(answered, requests) {
         reasons.push(Invalid::FellShort { answered, requests, errors });
     }
-    // Without a good response there are no percentiles to be wrong.
-    if leaves_out_too_many(errors.total(), requests) && !record.latency.is_empty() {
-        reasons.push(Invalid::LeftOut { requests, errors });
+    if too_many_failed(errors.total(), requests) && !record.latency.is_empty() {
+        reasons.push(Invalid::Failed { requests, errors, timeout_ns: facts.timeout_ns });
     }
     if unasked_too_often(record.unasked, record.answered) {
         reasons.push(Invalid::Unasked { count: record.unasked, good: record.answered });
@@ -254,8 +275,8 @@ fn reasons(
         reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });
     }
     // A user who interrupts a run before the measurement knows why it is empty.
-    if record.latency.is_empty() && (requests > 0 || facts.cut_ns.is_none()) {
-        reasons.push(Invalid::NothingMeasured { requests });
+    if record.latency.is_empty() && (due > 0 || facts.cut_ns.is_none()) {
+        reasons.push(Invalid::NothingMeasured { requests: due });
     }
     if let Some(ArrivalTest { failed: true, d, gaps, .. }) = arrivals {
         reasons.push(Invalid::NotPoisson { d: *d, gaps: *gaps });
