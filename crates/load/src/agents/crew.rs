@@ -200,7 +200,7 @@ impl Crew {
                 false
             }
             LinkEvent::Ended(ended) => {
-                end.last_ns = end.last_ns.max(*ended.as_ref().unwrap_or(&0));
+                end.last_ns = end.last_ns.max(ended.as_ref().map_or(0, |done| done.last_ns));
                 member.ended.insert(ended).is_err()
             }
         }
@@ -263,6 +263,7 @@ impl Crew {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::message::Done;
 
     #[tokio::test]
     async fn a_cancel_after_an_agent_was_lost_is_handled_once() {
@@ -284,7 +285,7 @@ mod tests {
         let cancel = pin!(async {
             // The lost agent cut the run; the other one ends only after this.
             orders.wait_for(|phase| *phase == Phase::Stop).await.unwrap();
-            to.send((1, LinkEvent::Ended(Ok(0)))).await.unwrap();
+            to.send((1, LinkEvent::Ended(Ok(Done::default())))).await.unwrap();
         });
         let error = crew.drive(&plan, cancel, |_| {}).await.unwrap_err().to_string();
         assert!(error.contains("lost:1") && error.contains("it is gone"), "{error}");

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use curtail_jitter::machine::Reading;
 use curtail_kernel::duration::format;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::OwnedMutexGuard;
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, UPDATE_BYTES_MAX, send};
-use super::message::{Order, PartOfPlan, Refusal, Update};
+use super::message::{Done, Order, PartOfPlan, Refusal, Update};
 use super::{GREETING, PREPARATION, SILENCE};
 use crate::engine::stamp::Source;
 use crate::engine::threads::{Machine, Threads};
@@ -173,6 +174,7 @@ impl Session {
         shutdown: &CancellationToken,
     ) -> Result<(), RunError> {
         let (mut last_order, mut ticks) = (Instant::now(), ticks());
+        let before = Reading::take(&[]);
         loop {
             tokio::select! {
                 biased;
@@ -200,14 +202,15 @@ impl Session {
                 () = threads.finished() => break,
             }
         }
-        let (rest, last_ns) = threads.join().map_err(|error| failed(error.to_string()))?;
+        let (rest, last_ns, sender) = threads.join().map_err(|error| failed(error.to_string()))?;
         self.report(&Update::Record(Box::new(rest))).await?;
         // Dropped before the end is sent, because the coordinator may then start its next run at once.
         drop(permit);
         if shutdown.is_cancelled() {
             return Err(told_to_end());
         }
-        Ok(self.report(&Update::End { last_ns }).await?)
+        let machine = Reading::take(&[]).zip(before).and_then(|(now, before)| now.since(&before));
+        Ok(self.report(&Update::End(Done { last_ns, sender, machine })).await?)
     }
 
     async fn pong(&mut self) -> Result<(), FrameError> {

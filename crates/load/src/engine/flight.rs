@@ -12,7 +12,7 @@ use std::iter::Peekable;
 
 use crate::plan::schedule::{Schedule, Slot};
 use crate::plan::share::Share;
-use crate::results::outcome::Outcome;
+use crate::results::outcome::{Crowd, Outcome};
 use crate::session::Whole;
 use crate::session::fault::{Fault, Left};
 
@@ -29,6 +29,7 @@ pub(super) enum Due {
 pub(super) struct Flight {
     pub(super) slot: Slot,
     pub(super) opened: bool,
+    pub(super) crowd: Crowd,
     pub(super) taken_ns: u64,
     pub(super) sent_ns: Option<u64>,
     pub(super) left_ns: Option<u64>,
@@ -43,10 +44,11 @@ impl Due {
         }
     }
 
-    pub(super) fn taken(self, now_ns: u64, opened: bool) -> Flight {
+    pub(super) fn taken(self, now_ns: u64, opened: bool, crowd: Crowd) -> Flight {
         match self {
             Due::New(slot) => {
-                Flight { slot, opened, taken_ns: now_ns, sent_ns: None, left_ns: None, attempts: 1 }
+                let (taken_ns, sent_ns, left_ns, attempts) = (now_ns, None, None, 1);
+                Flight { slot, opened, crowd, taken_ns, sent_ns, left_ns, attempts }
             }
             Due::Resend(flight) => {
                 // It waited for a connection, though for another reason.
@@ -86,8 +88,8 @@ impl Flight {
     }
 
     pub(super) fn complete(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
-        let Flight { slot, opened, taken_ns, sent_ns, left_ns, attempts: _ } = self;
-        Outcome { slot, opened, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
+        let Flight { slot, opened, crowd, taken_ns, sent_ns, left_ns, attempts: _ } = self;
+        Outcome { slot, opened, crowd, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
     }
 }
 
@@ -123,6 +125,14 @@ impl Source {
         match self {
             Source::Open { until_ns, .. } => *until_ns = (*until_ns).min(now_ns),
             Source::Closed { over, .. } => *over = true,
+        }
+    }
+
+    /// True if nothing is left to send.
+    pub(super) fn is_over(&mut self) -> bool {
+        match self {
+            Source::Open { .. } => self.due_ns(false).is_none(),
+            Source::Closed { over, .. } => *over,
         }
     }
 

@@ -32,8 +32,9 @@ use curtail_xdp::Bypass;
 
 use crate::engine::observe::Observer;
 use crate::engine::stamp::Realtime;
-use crate::results::outcome::Outcome;
+use crate::results::outcome::{Crowd, Outcome};
 use crate::results::record::Record;
+use crate::results::sender::{Sender, schedstat};
 use crate::results::sends::Keep;
 use crate::session::{Sessions, Token};
 use backoff::Backoff;
@@ -81,6 +82,34 @@ pub(crate) struct Measured {
     /// What it has not handed over before.
     pub(crate) record: Box<Record>,
     pub(crate) last_ns: u64,
+    pub(crate) sender: Sender,
+}
+
+/// A thread's time while it sends.
+#[derive(Debug, Default)]
+struct Account {
+    /// When the schedule began, and the counters then.
+    begun: Option<(u64, Option<[u64; 2]>)>,
+    done: Option<Sender>,
+}
+
+impl Account {
+    fn begin(&mut self, now_ns: i64, waiting: &mut Waiting) {
+        if self.begun.is_none() && now_ns >= 0 {
+            waiting.idle_ns = 0;
+            self.begun = Some((now_ns.unsigned_abs(), schedstat()));
+        }
+    }
+
+    /// Closes the account, if it is open.
+    fn end(&mut self, now_ns: u64, waiting: &Waiting) -> Sender {
+        let (begun_ns, before) = self.begun.unwrap_or((now_ns, None));
+        *self.done.get_or_insert_with(|| {
+            let both = before.zip(schedstat());
+            let since = both.map(|(before, now)| [0, 1].map(|at| now[at].saturating_sub(before[at])));
+            Sender::of(now_ns.saturating_sub(begun_ns), waiting.idle_ns, since)
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -92,6 +121,8 @@ struct Context {
     stamps: Option<Realtime>,
     outcomes: Vec<Outcome>,
     resends: Vec<Flight>,
+    /// The connections in use, with the one that takes the next request.
+    crowd: Crowd,
     /// When batches must be written, in this order, and the connections. Some have been.
     batches: VecDeque<(u64, usize)>,
     record: Box<Record>,
@@ -123,7 +154,7 @@ struct Engine {
 }
 
 pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
-    let mut waiting = Waiting::new(task.spin);
+    let (mut waiting, mut account) = (Waiting::new(task.spin), Account::default());
     let mut engine = Engine::new(source, task)?;
     while !engine.context.task.orders.stop.load(Ordering::Relaxed) {
         if engine.context.task.orders.drain.load(Ordering::Relaxed) {
@@ -140,17 +171,23 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
             engine.context.task.observer.flush();
         }
         engine.context.hand_over();
+        account.begin(now_ns, &mut waiting);
+        if engine.source.is_over() && engine.pool.oldest_ns().is_none() {
+            // The wait for the last responses is no time to send.
+            account.end(at_least_zero(now_ns), &waiting);
+        }
         match waiting.wait(engine.context.task.clock, until_ns, &mut engine.context.poller)? {
             Waited::Events(events) => engine.take_events(events),
             // Before anything else, because that would be lag.
             Waited::Due(now_ns) => engine.send_due(now_ns),
         }
     }
+    let sender = account.end(engine.context.task.clock.elapsed_ns(), &waiting);
     engine.cut();
     let Context { mut task, mut record, stamps, .. } = engine.context;
     record.unobserved = task.observer.finish();
     record.clock_steps = stamps.as_ref().map_or(0, Realtime::steps);
-    Ok(Measured { record, last_ns: engine.last_ns })
+    Ok(Measured { record, last_ns: engine.last_ns, sender })
 }
 
 impl Context {
@@ -163,6 +200,7 @@ impl Context {
             stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
             outcomes: Vec::new(),
             resends: Vec::new(),
+            crowd: Crowd::default(),
             batches: VecDeque::new(),
             record: Box::new(Record::with_room(0, task.warmup_ns)),
             task,
@@ -228,6 +266,7 @@ impl Engine {
 
     fn send(&mut self, id: usize, due: Due, now_ns: u64) {
         let (slot, new) = (due.slot(), matches!(due, Due::New(_)));
+        self.context.crowd = self.pool.crowd();
         let token = self.connections[id].send(due, now_ns, &mut self.context);
         if let Some(token) = token {
             self.in_flight.insert(slot.index, (slot.at_ns, id, token));
@@ -264,7 +303,7 @@ impl Engine {
     /// thread delays would be missing, as in a closed loop. Nothing is left of a run that has ended by itself.
     fn cut(&mut self) {
         let now_ns = self.context.task.clock.now_ns();
-        let elapsed_ns = u64::try_from(now_ns).unwrap_or(0);
+        let elapsed_ns = at_least_zero(now_ns);
         for connection in &mut self.connections {
             connection.cut(elapsed_ns, &mut self.context.outcomes);
         }
@@ -371,6 +410,10 @@ impl Engine {
         // Requests that were handed back go before new ones.
         self.send_waiting();
     }
+}
+
+fn at_least_zero(ns: i64) -> u64 {
+    u64::try_from(ns).unwrap_or(0)
 }
 
 fn at(ns: u64) -> i64 {

@@ -4,12 +4,23 @@ use crate::plan::schedule::Slot;
 use crate::session::Whole;
 use crate::session::fault::{Fault, Left, Wait};
 
+/// The connections of a thread that were in use, with the one that took a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Crowd {
+    /// At most half of them.
+    Few,
+    #[default]
+    Some,
+    All,
+}
+
 /// The outcome of one request. Times are nanoseconds since the start of the schedule.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) slot: Slot,
     /// The request waited for its connection to open.
     pub(crate) opened: bool,
+    pub(crate) crowd: Crowd,
     /// When a connection took the request.
     pub(crate) taken_ns: u64,
     /// When the system accepted its last byte; none if that never happened.
@@ -30,6 +41,7 @@ impl Outcome {
         Outcome {
             slot,
             opened: false,
+            crowd: Crowd::default(),
             taken_ns: now_ns,
             sent_ns: None,
             left_ns: None,

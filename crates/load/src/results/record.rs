@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::plan::TIMEOUT_NS_MAX;
 use crate::plan::schedule::Slot;
 use crate::results::blocks::Blocks;
-use crate::results::outcome::Outcome;
+use crate::results::limit::Busy;
+use crate::results::outcome::{Crowd, Outcome};
 use crate::results::sends::Sends;
 use crate::results::sent;
 use crate::results::split::{Parts, Split};
@@ -204,6 +205,10 @@ pub(crate) struct Record {
     pub(crate) failed: u64,
     /// Measured requests that found all connections busy and had to wait.
     pub(crate) waited: u64,
+    /// Good responses to requests for which at most half of a thread's connections were busy, and all of them;
+    /// warm-up included.
+    pub(crate) few_busy: Busy,
+    pub(crate) all_busy: Busy,
     /// Connections opened.
     pub(crate) connects: u64,
     /// Retries of requests that the server had not processed.
@@ -250,6 +255,8 @@ impl Record {
             answered: 0,
             failed: 0,
             waited: 0,
+            few_busy: Busy::default(),
+            all_busy: Busy::default(),
             connects: 0,
             sent_again: 0,
             unasked: 0,
@@ -305,6 +312,11 @@ impl Record {
         if good {
             // Fails only if the range would exceed the address space.
             let _ = self.ends_us.record(outcome.done_ns / 1_000);
+            match outcome.crowd {
+                Crowd::Few => self.few_busy.add(1, outcome.uncorrected_ns()),
+                Crowd::Some => {}
+                Crowd::All => self.all_busy.add(1, outcome.uncorrected_ns()),
+            }
         }
     }
 
@@ -398,6 +410,8 @@ impl Record {
         self.answered += other.answered;
         self.failed += other.failed;
         self.waited += other.waited;
+        self.few_busy.add(other.few_busy.count, other.few_busy.sum_ns);
+        self.all_busy.add(other.all_busy.count, other.all_busy.sum_ns);
         self.connects += other.connects;
         self.sent_again += other.sent_again;
         self.unasked += other.unasked;

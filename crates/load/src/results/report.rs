@@ -1,12 +1,15 @@
 //! The result of a run.
 
+use curtail_jitter::machine::Taken;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::agents::AgentReport;
 use crate::engine::stamp::PastStack;
 use crate::results::arrival_test::ArrivalTest;
+use crate::results::note::Note;
 use crate::results::record::Errors;
+use crate::results::sender::Sender;
 use crate::results::summary::{Intervals, Splits, Summary};
 use crate::results::verdict::{Invalid, Withheld};
 
@@ -60,6 +63,16 @@ pub struct Report {
     /// From the intended time until a connection took the request: all requests that were sent, or
     /// that waited for a connection until their time-out.
     pub schedule_lag_ns: Summary,
+    /// What a reader of the figures should know, whether they are valid or not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+    /// The time that the sending threads had left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
+    /// What other processes, the server among them if it runs on this machine, and the hypervisor took of it
+    /// meanwhile. None of a very short run, and with agents, each of which has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Taken>,
     /// Whether Poisson requests were sent as Poisson arrivals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_test: Option<ArrivalTest>,
@@ -100,6 +113,16 @@ pub struct Report {
 }
 
 impl Report {
+    /// All latencies, in nanoseconds: those of good responses, and times that the others are not below.
+    #[must_use]
+    pub fn all(&self) -> Histogram<u64> {
+        let mut all = self.histogram.clone();
+        all.auto(true);
+        // Fails only if the range would exceed the address space.
+        let _ = all.add(&self.at_least_histogram);
+        all
+    }
+
     /// A warning for people if the generator fell behind its schedule, or too often for the 99.9th
     /// percentile.
     #[must_use]

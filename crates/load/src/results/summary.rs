@@ -56,7 +56,7 @@ impl Summary {
             Some(per_mille) => may_be_higher(answered, &all, *per_mille),
             None => !at_least.is_empty(),
         };
-        let named = FIELDS.into_iter().enumerate().zip(summary.each());
+        let named = Summary::<u64>::FIELDS.into_iter().enumerate().zip(summary.each());
         let bounds = named.filter(|((at, _), value)| value.is_some() && of(*at));
         (summary, bounds.map(|((_, name), _)| name).collect())
     }
@@ -73,8 +73,7 @@ impl Summary {
     }
 }
 
-/// The fields of a [`Summary`], in order, and which of them are percentiles, in thousandths.
-const FIELDS: [&str; 7] = ["p50", "p90", "p95", "p99", "p999", "max", "mean"];
+/// The fields of a [`Summary`] that are percentiles, in order, in thousandths.
 const PER_MILLE: [u32; 5] = [500, 900, 950, 990, 999];
 
 /// True if a percentile would be higher, had the requests without a good response taken forever. Their bounds
@@ -93,6 +92,8 @@ fn may_be_higher(answered: &Histogram<u64>, all: &Histogram<u64>, per_mille: u32
 impl<T: Copy> Summary<T> {
     /// The display names of the figures, in order.
     pub const NAMES: [&'static str; 7] = ["p50", "p90", "p95", "p99", "p99.9", "max", "mean"];
+    /// The names of the fields, in order.
+    pub const FIELDS: [&'static str; 7] = ["p50", "p90", "p95", "p99", "p999", "max", "mean"];
 
     /// The figures, in the order of their names.
     #[must_use]

@@ -36,9 +36,6 @@ pub struct Snapshot {
     /// The measured latencies since the previous snapshot, in nanoseconds. Those of all snapshots, including
     /// the final one, add up to [`Report::histogram`](crate::Report::histogram), count by count.
     pub recent: Histogram<u64>,
-    /// The other requests since the previous snapshot: times that their latencies are not below. Those of all
-    /// snapshots add up to [`Report::at_least_histogram`](crate::Report::at_least_histogram).
-    pub recent_at_least: Histogram<u64>,
     /// When their responses start, in nanoseconds since the start: the end of the previous
     /// snapshot. An idle thread hands over late, so a response may be earlier.
     pub recent_from_ns: u64,
@@ -102,7 +99,6 @@ impl Watch {
             p99_ns: percentile(&all, 990),
             lag_p99_ns: percentile(&self.total.lag, 990),
             recent: since.latency,
-            recent_at_least: since.at_least,
             recent_from_ns: from_ns,
             recent_until_ns: until_ns,
         }

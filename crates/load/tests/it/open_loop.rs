@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{MS, Server, answer, echo, measure, next_head, observe};
-use curtail_load::{Extent, Invalid, Pace, QueryOrder, run, run_observed};
+use curtail_load::{Extent, Invalid, Limit, Pace, QueryOrder, run, run_observed};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::oneshot;
 
@@ -202,6 +202,8 @@ async fn what_no_connection_and_no_backlog_takes_is_dropped_and_makes_the_run_in
     let report = measure(&plan).await;
     assert_eq!((report.errors.timeout, report.errors.dropped), (3, 17), "{report:?}");
     assert_eq!(report.requests, 20);
-    assert!(report.invalid_because.contains(&Invalid::Dropped { count: 17, backlog: 2 }));
+    let limited_by = Limit::Connections { waited: 19, connections: 1, advised: 2 };
+    let dropped = Invalid::Dropped { count: 17, backlog: 2, limited_by };
+    assert!(report.invalid_because.contains(&dropped), "{:?}", report.invalid_because);
     assert!(!report.valid);
 }

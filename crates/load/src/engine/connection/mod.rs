@@ -130,7 +130,7 @@ impl Connection {
     pub(super) fn send(&mut self, due: Due, now_ns: u64, context: &mut Context) -> Option<Token> {
         let query = due.slot().query;
         let opened = !matches!(self.link, Link::Open { .. });
-        let token = self.flights.insert(due.taken(now_ns, opened));
+        let token = self.flights.insert(due.taken(now_ns, opened, context.crowd));
         if matches!(self.link, Link::Closed) {
             self.open(0, context);
         }

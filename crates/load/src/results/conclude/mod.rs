@@ -1,17 +1,22 @@
 //! Derives the report of a run from its record.
 
 use curtail_dist::arrivals::Arrivals;
+use curtail_jitter::machine::Taken;
 
 use crate::engine::stamp::Stamping;
 use crate::plan::profile::Profile;
 use crate::plan::{Extent, Pace, Plan, Precision};
 use crate::results::arrival_test::{self, ArrivalTest};
+use crate::results::limit::limit;
+use crate::results::note::{Note, busy_machine};
 use crate::results::record::{Errors, Record};
 use crate::results::report::{Failures, Report, Stamps};
+use crate::results::sender::Sender;
 use crate::results::stationary::{self, Trend};
 use crate::results::summary::{Summary, intervals, relative_error, splits};
 use crate::results::verdict::{
-    Invalid, Withheld, too_few, too_late, too_many_failed, unasked_too_often, withheld,
+    Invalid, Withheld, by_the_rate, negligible, too_few, too_late, too_many_failed,
+    unasked_too_often, withheld,
 };
 
 /// What a report needs in addition to the record.
@@ -23,6 +28,8 @@ pub(crate) struct Facts {
     pub(crate) poisson: bool,
     pub(crate) connections: usize,
     pub(crate) backlog: usize,
+    pub(crate) threads: usize,
+    pub(crate) spin: bool,
     pub(crate) timeout_ns: u64,
     /// The measured time, in nanoseconds from the start of the schedule.
     pub(crate) start_ns: u64,
@@ -35,6 +42,12 @@ pub(crate) struct Facts {
     pub(crate) until: Option<Precision>,
     /// Set if the plan asks for kernel timestamps.
     pub(crate) stamps: Option<Stamping>,
+    /// The time that the threads had left, if known.
+    pub(crate) sender: Option<Sender>,
+    /// What others took of the machine, if known.
+    pub(crate) machine: Option<Taken>,
+    /// The agent, if this is its part of a load.
+    pub(crate) agent: Option<String>,
 }
 
 /// When a run ended, in nanoseconds since the start of the schedule.
@@ -77,6 +90,8 @@ impl Facts {
             poisson,
             connections: plan.connections,
             backlog: plan.backlog,
+            threads: plan.threads,
+            spin: plan.spin,
             timeout_ns: plan.timeout_ns,
             start_ns,
             end_ns,
@@ -84,6 +99,9 @@ impl Facts {
             cut_ns: end.cut_ns,
             until: plan.until.clone(),
             stamps,
+            sender: None,
+            machine: None,
+            agent: None,
         }
     }
 
@@ -98,7 +116,7 @@ impl Facts {
     }
 
     /// The mean planned rate over the measured time.
-    fn offered_rate(&self) -> Option<f64> {
+    pub(crate) fn offered_rate(&self) -> Option<f64> {
         let profile = self.profile.as_ref()?;
         Some(match self.measured_ns() {
             0 => profile.first(),
@@ -115,7 +133,8 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     let (answered, achieved_rate) = achieved(&record, facts);
     let arrival_test = arrival_test(&record, facts);
     let withheld = withheld(&record.lag, &record.uncorrected, record.requests);
-    let reasons = reasons(&record, facts, answered, arrival_test.as_ref(), withheld);
+    let mut reasons = reasons(&record, facts, answered, arrival_test.as_ref(), withheld);
+    let notes = notes(&record, facts, &mut reasons);
     let (mut latency_ns, mut latency_at_least) =
         Summary::with_bounds(&record.latency, &record.at_least);
     if withheld.is_some() {
@@ -141,6 +160,9 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         withheld,
         uncorrected_ns: Summary::of(&record.uncorrected),
         schedule_lag_ns: Summary::of(&record.lag),
+        notes,
+        sender: facts.sender,
+        machine: facts.machine,
         arrival_test,
         stamps: stamps(&record, facts),
         connections_opened: record.connects,
@@ -232,6 +254,26 @@ fn failures(record: &Record) -> Option<Failures> {
     })
 }
 
+/// Remarks. A reason that is only a remark here moves.
+fn notes(record: &Record, facts: &Facts, reasons: &mut Vec<Invalid>) -> Vec<Note> {
+    let mut notes: Vec<Note> = busy_machine(facts).into_iter().collect();
+    let fell_behind = reasons.iter().any(|reason| matches!(reason, Invalid::FellBehind { .. }));
+    if !fell_behind && negligible(&record.lag, &record.uncorrected) {
+        let lag_ns = record.lag.value_at_quantile(0.5);
+        reasons.retain(|reason| match *reason {
+            Invalid::NotPoisson { d, gaps } => {
+                notes.push(Note::NotPoisson { d, gaps, lag_ns });
+                false
+            }
+            _ => true,
+        });
+    }
+    let closed = facts.profile.is_none();
+    let spent = facts.sender.filter(|sender| closed && sender.spent());
+    notes.extend(spent.map(|sender| Note::SenderSpent { idle: sender.idle }));
+    notes
+}
+
 /// The reasons why the run is invalid.
 fn reasons(
     record: &Record,
@@ -250,20 +292,25 @@ fn reasons(
         let oldest_ns = record.oldest_ns;
         reasons.push(Invalid::Unfinished { in_flight, overdue, unreported, oldest_ns });
     }
-    if let Some((late, limit_ns)) = too_late(&record.lag, &record.uncorrected) {
+    let behind = too_late(&record.lag, &record.uncorrected);
+    if let Some((late, limit_ns)) = behind {
         reasons.push(Invalid::FellBehind {
             late,
             requests: record.requests,
             limit_ns,
             waited: record.waited,
             connections: facts.connections,
+            limited_by: limit(record, facts, late, true),
         });
     }
     // What was unfinished when the run ended is not late yet.
     let (due, requests, errors) = (requests, requests - errors.unfinished(), errors.ended());
     let answered = in_time(record, facts, answered);
     if too_few(answered, requests) {
-        reasons.push(Invalid::FellShort { answered, requests, errors });
+        let missed = requests.saturating_sub(answered);
+        let limited_by = by_the_rate(answered, requests, &errors)
+            .then(|| limit(record, facts, missed, behind.is_some()));
+        reasons.push(Invalid::FellShort { answered, requests, errors, limited_by });
     }
     if too_many_failed(errors.total(), requests) && !record.latency.is_empty() {
         reasons.push(Invalid::Failed { requests, errors, timeout_ns: facts.timeout_ns });
@@ -272,7 +319,9 @@ fn reasons(
         reasons.push(Invalid::Unasked { count: record.unasked, good: record.answered });
     }
     if errors.dropped > 0 {
-        reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });
+        let limited_by = limit(record, facts, errors.dropped, behind.is_some());
+        let (count, backlog) = (errors.dropped, facts.backlog);
+        reasons.push(Invalid::Dropped { count, backlog, limited_by });
     }
     // A user who interrupts a run before the measurement knows why it is empty.
     if record.latency.is_empty() && (due > 0 || facts.cut_ns.is_none()) {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::engine::stamp::PastStack;
 use crate::plan::schedule::Slot;
+use crate::results::limit::Limit;
 use crate::results::outcome::Outcome;
 use crate::results::record::Errors;
 use crate::results::sends::Sends;
@@ -58,6 +59,8 @@ fn facts(requests: u64) -> Facts {
         poisson: false,
         connections: 64,
         backlog: 100,
+        threads: 1,
+        spin: false,
         timeout_ns: TIMEOUT,
         start_ns: 0,
         end_ns: requests * 2 * MS,
@@ -65,6 +68,9 @@ fn facts(requests: u64) -> Facts {
         cut_ns: None,
         until: None,
         stamps: None,
+        sender: None,
+        machine: None,
+        agent: None,
     }
 }
 
@@ -213,6 +219,15 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
 }
 
 #[test]
+fn the_plan_is_reported_beside_the_rate_that_was_asked_for() {
+    // 463 of 500 Poisson arrivals on average.
+    let report = conclude(steady(463, |_| 0), &facts(500));
+    assert_eq!((report.requests, report.sent, report.valid), (463, 463, true));
+    assert!((report.planned_rate.unwrap() - 463.0).abs() < 1e-9, "{report:?}");
+    assert_eq!(report.offered_rate, Some(500.0));
+}
+
+#[test]
 fn late_responses_do_not_count_as_achieved() {
     // The server responds to 400 of the 500 requests per second, so its queue grows.
     let record = steadily(1_000, |i| ended_after(i * MS / 2 + MS, i * 2 * MS, 0, Ok(200)));
@@ -316,8 +331,10 @@ fn a_percentile_is_a_lower_bound_only_if_what_is_unfinished_may_raise_it() {
 #[test]
 fn too_many_failures_make_a_run_invalid() {
     let report = with(1_000, (0..40).map(|_| Ok(500)));
-    let [Invalid::FellShort { answered, requests: 1_040, errors }, Invalid::Failed { .. }] =
-        report.invalid_because[..]
+    let [
+        Invalid::FellShort { answered, requests: 1_040, errors, limited_by: None },
+        Invalid::Failed { .. },
+    ] = report.invalid_because[..]
     else {
         panic!("{:?}", report.invalid_because);
     };
@@ -352,7 +369,8 @@ fn more_than_one_failure_in_a_thousand_makes_a_run_invalid() {
 fn limits_are_reported_in_three_digits() {
     let limit = |limit_ns| {
         let (late, requests, waited, connections) = (20, 100, 0, 64);
-        Invalid::FellBehind { late, requests, limit_ns, waited, connections }.to_string()
+        let limited_by = Limit::Machine;
+        Invalid::FellBehind { late, requests, limit_ns, waited, connections, limited_by }.to_string()
     };
     for (ns, text) in [(35_205_939, "35.2ms"), (MS, "1ms"), (999_900, "1ms"), (999, "999ns")] {
         let reason = limit(ns);
@@ -365,7 +383,12 @@ fn any_dropped_request_makes_a_run_invalid() {
     let mut record = steady(1_000, |_| 0);
     record.add_dropped(slot(0), 0, TIMEOUT);
     let report = conclude(record, &facts(1_000));
-    assert_eq!(report.invalid_because, [Invalid::Dropped { count: 1, backlog: 100 }]);
+    let limited_by = Limit::Connections { waited: 1, connections: 64, advised: 96 };
+    let dropped = Invalid::Dropped { count: 1, backlog: 100, limited_by };
+    assert_eq!(report.invalid_because, [dropped]);
+    let json = to_value(&report).unwrap();
+    let typed = json!({"kind": "connections", "waited": 1, "connections": 64, "advised": 96});
+    assert_eq!(json["invalid_because"][0]["limited_by"], typed);
     assert_eq!((report.requests, report.errors.dropped), (1_001, 1));
 }
 
@@ -426,10 +449,61 @@ fn missing_stamps_make_a_run_invalid_if_requested() {
 fn equal_gaps_are_not_poisson_arrivals() {
     let mut record = steady(1_000, |_| 0);
     record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
-    let report = conclude(record.clone(), &Facts { poisson: true, ..facts(1_000) });
+    // Requests that are due at random times and late are sent in equal gaps.
+    let late = Record { lag: steady(1_000, |_| MS / 10).lag, ..record.clone() };
+    let report = conclude(late, &Facts { poisson: true, ..facts(1_000) });
+    assert!(report.valid, "100 us are little beside 4 ms: {:?}", report.invalid_because);
+    let late = Record { lag: steady(1_000, |_| MS / 4).lag, ..record.clone() };
+    let report = conclude(late, &Facts { poisson: true, ..facts(1_000) });
     assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
-    assert!(report.arrival_test.unwrap().failed);
+    assert!(report.arrival_test.unwrap().failed && report.notes.is_empty());
     assert!(conclude(record, &facts(1_000)).valid, "if the plan asks for them");
+}
+
+#[test]
+fn gaps_that_are_not_poisson_are_a_remark_where_the_lag_is_negligible() {
+    // At 25,000 per second and more a thread sends what is due in bunches.
+    let mut record = steady(1_000, |_| 17_000);
+    record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
+    let report = conclude(record, &Facts { poisson: true, ..facts(1_000) });
+    assert!(report.valid && report.arrival_test.unwrap().failed, "{:?}", report.invalid_because);
+    let [Note::NotPoisson { lag_ns, .. }] = report.notes[..] else { panic!("{:?}", report.notes) };
+    assert!(lag_ns.abs_diff(17_000) < 20, "{lag_ns}");
+    let json = to_value(&report).unwrap();
+    assert_eq!(json["notes"][0]["kind"], "not_poisson");
+    assert_eq!(json["notes"][0]["text"], report.notes[0].to_string());
+}
+
+#[test]
+fn a_busy_machine_is_noted_if_it_kept_a_thread_waiting() {
+    let of = |taken: Taken, queued| {
+        let sender = Some(Sender { idle: 0.5, ran: Some(0.2), queued: Some(queued) });
+        let facts = Facts { sender, machine: Some(taken), ..facts(1_000) };
+        conclude(steady(1_000, |_| 0), &facts)
+    };
+    let busy = Taken { others: 0.8, stolen: 0.0, stalled: Some(0.6) };
+    let report = of(busy, 0.3);
+    assert!(report.valid, "it is a remark: {:?}", report.invalid_because);
+    assert_eq!(report.notes, [Note::BusyMachine { agent: None, taken: busy }]);
+    let text = "these figures are about this machine, not only about the server: while it was measured, other \
+                processes took 80 % of its processors";
+    let json = to_value(&report).unwrap();
+    let typed =
+        json!({"kind": "busy_machine", "others": 0.8, "stolen": 0.0, "stalled": 0.6, "text": text});
+    assert_eq!(json["notes"], json!([typed]));
+    assert_eq!(json["machine"], json!({"others": 0.8, "stolen": 0.0, "stalled": 0.6}));
+    assert_eq!(json["sender"], json!({"idle": 0.5, "ran": 0.2, "queued": 0.3}));
+    assert_eq!(of(busy, 0.001).notes, [], "a server on this machine is not in the way");
+    let stolen = Taken { others: 0.0, stolen: 0.1, stalled: Some(0.0) };
+    assert_eq!(of(stolen, 0.0).notes.len(), 1, "threads do not notice");
+}
+
+#[test]
+fn a_closed_loop_whose_thread_has_no_time_left_is_noted() {
+    let sender = Some(Sender { idle: 0.01, ran: Some(0.99), queued: Some(0.0) });
+    let facts = Facts { sender, profile: None, ..facts(1_000) };
+    let report = conclude(steady(1_000, |_| 0), &facts);
+    assert_eq!(report.notes, [Note::SenderSpent { idle: 0.01 }]);
 }
 
 #[test]
