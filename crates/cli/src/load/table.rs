@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::iter;
 
-use curtail_load::{Failures, Invalid, Note, PastStack, Report, SAMPLES_ABOVE_MIN, Stamps, Summary};
+use curtail_load::{
+    Failures, Invalid, Note, PastStack, Report, SAMPLES_ABOVE_MIN, Stamps, Summary,
+};
 
 use crate::say;
 use crate::table::row;
@@ -19,7 +21,8 @@ pub(crate) fn ms(ns: u64) -> String {
 fn at_least(ns: u64) -> String {
     match ns {
         0..1_000_000_000 => format!("≥{}", ms(ns)),
-        _ => format!("≥{:.0} ms", ns as f64 / 1e6),
+        // The bucket of a histogram may end above the bound.
+        _ => format!("≥{} ms", ns / 10_000_000 * 10),
     }
 }
 
@@ -37,7 +40,7 @@ pub(crate) fn bounded(of: &Summary, bounds: &[impl AsRef<str>]) -> [Option<Strin
 pub(crate) const BOUNDS: &str = "≥: a request that failed counts as at least the time-out, one that was unfinished \
                                  when the run ended as at least its age";
 
-pub(super) fn table(report: &Report) -> String {
+pub(in crate::load) fn table(report: &Report) -> String {
     let mut text = String::new();
     for note in report.notes.iter().filter(|note| is_busy(note)) {
         let _ = writeln!(text, "{} {note}\n", say::verdict("note:", None));
@@ -86,15 +89,17 @@ fn is_busy(note: &Note) -> bool {
 /// The requested load, and the plan that was drawn for it: random arrivals are not exactly as many.
 fn requested_load(report: &Report) -> String {
     let Report { achieved_rate, requests, errors, sent, .. } = report;
-    let offered = report.offered_rate.map_or(String::new(), |rate| format!("offered {rate:.1}/s, "));
-    let planned = report.planned_rate.map_or(String::new(), |rate| format!("planned {rate:.1}/s, "));
+    let offered =
+        report.offered_rate.map_or(String::new(), |rate| format!("offered {rate:.1}/s, "));
     let sent = match sent == requests {
         true => "all sent".to_owned(),
-        false => format!("{sent} sent"),
+        false => format!("{sent} of {requests} sent"),
     };
+    let planned = |rate: f64| format!("planned {rate:.1}/s ({sent}), ");
+    let planned = report.planned_rate.map_or(String::new(), planned);
     let failed = errors.total();
     let mut text = format!(
-        "{offered}{planned}achieved {achieved_rate:.1}/s, {requests} requests, {sent}, {failed} without a good answer"
+        "{offered}{planned}achieved {achieved_rate:.1}/s, {requests} requests, {failed} without a good answer"
     );
     if failed > 0 {
         let _ = write!(text, ": {errors}");
@@ -247,7 +252,7 @@ mod tests {
     fn a_lower_bound_is_marked_and_fits_its_column() {
         let of = Summary { p50: Some(0), p99: Some(10_003_415_039), ..latency(None, None, None) };
         let cells = bounded(&of, &["p99", "max"]);
-        assert_eq!((cells[0].as_deref(), cells[3].as_deref()), (Some("0 ms"), Some("≥10003 ms")));
+        assert_eq!((cells[0].as_deref(), cells[3].as_deref()), (Some("0 ms"), Some("≥10000 ms")));
         let short = bounded(&latency(None, None, Some(999_400_000)), &["max"]);
         assert_eq!(short[5].as_deref(), Some("≥999.400 ms"));
         assert!(short.iter().flatten().all(|cell| cell.chars().count() < 13));

@@ -47,9 +47,11 @@ impl Reading {
         let process = |name: &str| fs::read_to_string(format!("/proc/{name}/stat")).ok();
         let this: u64 = times(&process("self")?).iter().sum();
         // One that has ended has no time of its own any more.
-        let of = |id: &u32| process(&id.to_string()).map_or(0, |text| times(&text)[..2].iter().sum());
+        let of =
+            |id: &u32| process(&id.to_string()).map_or(0, |text| times(&text)[..2].iter().sum());
         let others: u64 = own.iter().map(of).sum();
-        let stalled_us = fs::read_to_string("/proc/pressure/cpu").ok().and_then(|text| stalled(&text));
+        let stalled_us =
+            fs::read_to_string("/proc/pressure/cpu").ok().and_then(|text| stalled(&text));
         Some(Reading { at: Instant::now(), ticks, own: this + others, stalled_us })
     }
 
@@ -146,12 +148,20 @@ mod tests {
         let stat = "7 (a leaf) S) S 1 7 7 0 -1 4194560 311 0 42 0 9 3 11 2 20 0 1 0 88 1 2\n";
         assert_eq!(times(stat), [9, 3, 11, 2]);
         assert_eq!(times("7 (leaf) S"), [0; 4]);
-        let pressure = "some avg10=0.00 avg60=1.00 avg300=0.19 total=7654321\nfull avg10=0.00 total=1\n";
+        let pressure =
+            "some avg10=0.00 avg60=1.00 avg300=0.19 total=7654321\nfull avg10=0.00 total=1\n";
         assert_eq!(stalled(pressure), Some(7_654_321));
         assert_eq!(stalled("full avg10=0.00 total=1\n"), None);
     }
 
-    fn reading(at: Instant, all: u64, busy: u64, stolen: u64, own: u64, stalled_us: u64) -> Reading {
+    fn reading(
+        at: Instant,
+        all: u64,
+        busy: u64,
+        stolen: u64,
+        own: u64,
+        stalled_us: u64,
+    ) -> Reading {
         Reading { at, ticks: Ticks { all, busy, stolen }, own, stalled_us: Some(stalled_us) }
     }
 

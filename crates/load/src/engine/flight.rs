@@ -102,12 +102,7 @@ pub(crate) enum Source {
     },
     /// A closed loop: due as soon as a connection is free. This is thread `thread` of `threads` on all
     /// machines.
-    Closed {
-        schedule: Schedule,
-        threads: u64,
-        thread: u64,
-        over: bool,
-    },
+    Closed { schedule: Schedule, threads: u64, thread: u64, over: bool },
 }
 
 impl Source {

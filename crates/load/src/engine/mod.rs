@@ -106,7 +106,8 @@ impl Account {
         let (begun_ns, before) = self.begun.unwrap_or((now_ns, None));
         *self.done.get_or_insert_with(|| {
             let both = before.zip(schedstat());
-            let since = both.map(|(before, now)| [0, 1].map(|at| now[at].saturating_sub(before[at])));
+            let since =
+                both.map(|(before, now)| [0, 1].map(|at| now[at].saturating_sub(before[at])));
             Sender::of(now_ns.saturating_sub(begun_ns), waiting.idle_ns, since)
         })
     }

@@ -121,7 +121,8 @@ mod tests {
     #[test]
     fn the_connections_in_use_are_few_or_all() {
         let mut pool = Pool::new(4, 0);
-        for (id, crowd) in [Crowd::Few, Crowd::Few, Crowd::Some, Crowd::All].into_iter().enumerate() {
+        for (id, crowd) in [Crowd::Few, Crowd::Few, Crowd::Some, Crowd::All].into_iter().enumerate()
+        {
             assert_eq!(pool.crowd(), crowd);
             pool.put(id, 1, false);
         }

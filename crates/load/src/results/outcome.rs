@@ -82,7 +82,10 @@ impl Outcome {
 
     /// True if no connection took the request.
     pub(crate) fn unsent(&self) -> bool {
-        matches!(&self.result, Err(Fault::Timeout(Wait::Connection) | Fault::Unfinished(Left::Overdue)))
+        matches!(
+            &self.result,
+            Err(Fault::Timeout(Wait::Connection) | Fault::Unfinished(Left::Overdue))
+        )
     }
 
     /// True for a complete response with a good status.

@@ -144,7 +144,10 @@ async fn a_run_that_is_cut_short_tells_what_it_has() {
     assert!(report.partial);
     // Responses that were there already when it was cut count, too.
     assert!(answers >= 100);
-    assert_eq!((report.histogram.len(), report.errors.total()), (answers, report.errors.unfinished()));
+    assert_eq!(
+        (report.histogram.len(), report.errors.total()),
+        (answers, report.errors.unfinished())
+    );
     assert_eq!(report.requests, answers + report.errors.unfinished());
     assert_eq!(serde_json::to_value(&report).unwrap()["partial"], true);
 }

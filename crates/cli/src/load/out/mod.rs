@@ -147,7 +147,10 @@ impl Results {
         if counted.is_empty() {
             return None;
         }
-        let comment = format!("Requests to {} without a good answer: their latencies are not below these", plan.target);
+        let comment = format!(
+            "Requests to {} without a good answer: their latencies are not below these",
+            plan.target
+        );
         let mut bytes = Vec::new();
         // Writing to memory fails only if it is full.
         let mut log = LogWriter::new(&mut bytes, &comment, self.started.at()).ok()?;

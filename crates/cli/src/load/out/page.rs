@@ -143,11 +143,14 @@ fn figures_of(report: &Report) -> String {
     };
     let body = [
         "<tbody>".to_owned(),
-        row("latency", std::array::from_fn::<_, 7, _>(|at| {
-            let bound = report.latency_at_least.contains(&Summary::<u64>::FIELDS[at]);
-            let sign = if bound { "≥ " } else { "" };
-            sign.to_owned() + &ms(report.latency_ns.each()[at])
-        })),
+        row(
+            "latency",
+            std::array::from_fn::<_, 7, _>(|at| {
+                let bound = report.latency_at_least.contains(&Summary::<u64>::FIELDS[at]);
+                let sign = if bound { "≥ " } else { "" };
+                sign.to_owned() + &ms(report.latency_ns.each()[at])
+            }),
+        ),
         percentiles("95 % interval", report.latency_ci95_ns.each().map(interval)),
         of("uncorrected", &report.uncorrected_ns),
         of("schedule lag", &report.schedule_lag_ns),

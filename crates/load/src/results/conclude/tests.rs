@@ -49,7 +49,9 @@ fn steadily(requests: u64, outcome: impl Fn(u64) -> Outcome) -> Record {
 /// A run with `good` good responses and these failures.
 fn with(good: u64, failures: impl IntoIterator<Item = Result<u16, Fault>>) -> Report {
     let mut record = steady(good, |_| 0);
-    failures.into_iter().for_each(|failure| record.add(&ended_after(900 * MS, 0, 0, failure), 0, TIMEOUT));
+    failures
+        .into_iter()
+        .for_each(|failure| record.add(&ended_after(900 * MS, 0, 0, failure), 0, TIMEOUT));
     conclude(record, &facts(good))
 }
 
@@ -304,7 +306,8 @@ fn what_is_unfinished_when_a_run_is_cut_counts_as_its_age() {
          oldest for 1s; each counts as at least its age"
     );
     // The server has yet to fall short of anything: a run is cut with some requests in flight.
-    let short = |reason: &Invalid| matches!(reason, Invalid::FellShort { .. } | Invalid::Failed { .. });
+    let short =
+        |reason: &Invalid| matches!(reason, Invalid::FellShort { .. } | Invalid::Failed { .. });
     assert!(!report.invalid_because.iter().any(short), "{:?}", report.invalid_because);
     assert_eq!(report.failures, None);
 }
@@ -313,7 +316,8 @@ fn what_is_unfinished_when_a_run_is_cut_counts_as_its_age() {
 fn a_percentile_is_a_lower_bound_only_if_what_is_unfinished_may_raise_it() {
     // Young ones are below the median, which would be higher if they took forever.
     let of = |young: u64| {
-        let mut record = steadily(1_000, |i| ended_after(MS + i * MS / 100, i * 2 * MS, 0, Ok(200)));
+        let mut record =
+            steadily(1_000, |i| ended_after(MS + i * MS / 100, i * 2 * MS, 0, Ok(200)));
         for _ in 0..young {
             let in_flight = Err(Fault::Unfinished(Left::InFlight));
             record.add(&ended_after(10, 1_999 * MS, 0, in_flight), 0, TIMEOUT);
@@ -370,7 +374,8 @@ fn limits_are_reported_in_three_digits() {
     let limit = |limit_ns| {
         let (late, requests, waited, connections) = (20, 100, 0, 64);
         let limited_by = Limit::Machine;
-        Invalid::FellBehind { late, requests, limit_ns, waited, connections, limited_by }.to_string()
+        Invalid::FellBehind { late, requests, limit_ns, waited, connections, limited_by }
+            .to_string()
     };
     for (ns, text) in [(35_205_939, "35.2ms"), (MS, "1ms"), (999_900, "1ms"), (999, "999ns")] {
         let reason = limit(ns);
