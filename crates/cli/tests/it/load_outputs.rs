@@ -338,7 +338,8 @@ fn a_run_without_a_good_response_has_rows_and_a_page_and_is_compared_with_others
     fs::remove_file(bad.join("unanswered.hlog")).expect("a file");
     assert!(report(&["bad"], folder.path()).status.success(), "earlier versions wrote none");
     load(&Server::start(200), &folder.path().join("other"), 40, &[]);
-    fs::copy(folder.path().join("other/latency.hlog"), bad.join("unanswered.hlog")).expect("a copy");
+    fs::copy(folder.path().join("other/latency.hlog"), bad.join("unanswered.hlog"))
+        .expect("a copy");
     let refused = text(&report(&["bad"], folder.path()).stderr);
     assert!(refused.contains("unanswered.hlog has 40 requests, and result.json 50"), "{refused}");
 }

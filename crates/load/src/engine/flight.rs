@@ -150,7 +150,7 @@ impl Source {
                 let now_ns = now_ns.min(*until_ns);
                 share.next_if(|slot| super::at(slot.at_ns) <= now_ns)
             }
-            Source::Closed { .. } if !free || now_ns < 0 => None,
+            Source::Closed { over, .. } if *over || !free || now_ns < 0 => None,
             Source::Closed { schedule, threads, thread, over } => {
                 let slot = schedule.slot(now_ns as u64);
                 *over = slot.is_none();

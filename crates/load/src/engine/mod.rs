@@ -475,6 +475,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::schedule::Schedule;
     use crate::plan::share::{Part, Share};
     use crate::plan::{Extent, Plan};
     use crate::results::record::Errors;
@@ -560,6 +561,10 @@ mod tests {
         engine.send_due(now_ns + 1_000);
         engine.send_due(now_ns + 1_000);
         assert_eq!(engine.context.record.sent, 50, "though a turn sends fewer");
+        let mut closed = Source::closed(Schedule::untimed(1), 1, 0);
+        assert!(closed.next(now_ns, true).is_some());
+        closed.end_at(now_ns);
+        assert_eq!((closed.next(now_ns, true), closed.is_over()), (None, true), "and stays so");
         let (mut later, _notify) = self::engine(1 << 30);
         later.source.end_at(100_000);
         while later.due_ns().is_some() {

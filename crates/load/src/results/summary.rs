@@ -61,6 +61,13 @@ impl Summary {
         (summary, bounds.map(|((_, name), _)| name).collect())
     }
 
+    /// Drops the percentile of a field.
+    pub(crate) fn forget(&mut self, field: &str) {
+        let Summary { p50, p90, p95, p99, p999, .. } = self;
+        let percentiles = [p50, p90, p95, p99, p999].into_iter().zip(Summary::<u64>::FIELDS);
+        percentiles.filter(|(_, name)| *name == field).for_each(|(value, _)| *value = None);
+    }
+
     /// The ratio of these figures to those of another run.
     #[must_use]
     pub fn over(&self, other: &Summary) -> Summary<f64> {

@@ -153,7 +153,12 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         sent: record.requests - record.unsent,
         planned_rate: facts.per_second(record.requests),
         errors: record.errors,
-        latency_ci95_ns: intervals(&record.all(), &record.blocks, &latency_ns),
+        latency_ci95_ns: {
+            // A lower bound has no interval.
+            let mut known = latency_ns;
+            latency_at_least.iter().for_each(|field| known.forget(field));
+            intervals(&record.all(), &record.blocks, &known)
+        },
         split_ns: splits(&record.split, &latency_ns, record.requests),
         latency_ns,
         latency_at_least,

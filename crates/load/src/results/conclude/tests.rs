@@ -266,6 +266,8 @@ fn failures_count_as_at_least_the_time_out() {
     near(report.latency_ns.p99, TIMEOUT);
     near(report.uncorrected_ns.p99, 4 * MS);
     assert_eq!(report.latency_at_least, ["p99", "p999", "max", "mean"]);
+    let [.., p95, p99, _] = report.latency_ci95_ns.each();
+    assert!(p95.is_some() && p99.is_none(), "a lower bound has no interval");
     assert_eq!((report.split_ns.p95.is_some(), report.split_ns.p99), (true, None));
 }
 

@@ -10,9 +10,10 @@ use crate::results::record::Record;
 use crate::results::verdict::short;
 
 /// The responses of a server that is not the limit take about as long with all connections in use as with few.
-const SLOWS: f64 = 1.5;
+/// The factor is what a mean of few exponential times hardly reaches by chance.
+const SLOWS: f64 = 2.0;
 /// Fewer responses have no reliable mean.
-const RESPONSES_MIN: u64 = 10;
+const RESPONSES_MIN: u64 = 30;
 /// A late thread that was in the run queue for less than this share of its time was late for another reason.
 const QUEUED_MIN: f64 = 0.000_5;
 
