@@ -38,7 +38,7 @@ fn counted(log: &Path) -> u64 {
 }
 
 #[test]
-fn a_load_that_nobody_answers_is_written_when_it_is_interrupted() {
+fn a_load_without_an_answer_is_written_when_it_is_interrupted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("out");
     let asked = Arc::<AtomicU32>::default();
@@ -89,7 +89,7 @@ fn results_are_whole_though_the_reader_of_the_table_is_gone() {
     let server = Server::start(200);
     let mut child = load(&server.url, "--rate 1000 --requests 60", &out);
     drop(child.stdout.take());
-    assert_eq!(wait(&mut child), Some(3), "nobody has read it");
+    assert_eq!(wait(&mut child), Some(3), "its output is lost");
     assert_eq!(counted(&out.join("latency.hlog")), 60);
     assert!(out.join("result.json").exists() && out.join("report.html").exists());
 

@@ -2,7 +2,7 @@
 //!
 //! Sources: `/proc/stat` (time of all processors, stolen time included), `/proc/PID/stat` (own time), and
 //! `/proc/pressure/cpu` (time in which some task was ready and had no processor) if the kernel counts it. The
-//! pressure tells a machine whose other processes are in the way from one that has processors for all.
+//! pressure separates a machine whose other processes are in the way from one that has processors for all.
 //!
 //! Cost: some file reads, tens of microseconds.
 

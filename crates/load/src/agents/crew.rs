@@ -19,7 +19,7 @@ use super::{AGENTS_MAX, Agents, AgentsError, SILENCE, parse_agent};
 use crate::engine::stamp::Stamping;
 use crate::plan::Plan;
 use crate::plan::share::Part;
-use crate::results::conclude::End;
+use crate::results::facts::End;
 use crate::results::record::Record;
 use crate::results::report::Report;
 use crate::results::watch::{Snapshot, Watch};

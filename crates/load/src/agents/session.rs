@@ -92,7 +92,7 @@ pub(super) async fn run(
             Ok(None) => Ok(()),
             Err(why) => Err(why),
         },
-        () = shutdown.cancelled() => Err(told_to_end()),
+        () = shutdown.cancelled() => Err(shut_down()),
     };
     let why = match &done {
         Err(RunError::Refused(refusal)) => Update::Refused(refusal.clone()),
@@ -207,7 +207,7 @@ impl Session {
         // Dropped before the end is sent, because the coordinator may then start its next run at once.
         drop(permit);
         if shutdown.is_cancelled() {
-            return Err(told_to_end());
+            return Err(shut_down());
         }
         let machine = Reading::take(&[]).zip(before).and_then(|(now, before)| now.since(&before));
         Ok(self.report(&Update::End(Done { last_ns, sender, machine })).await?)
@@ -222,7 +222,7 @@ impl Session {
     }
 }
 
-fn told_to_end() -> RunError {
+fn shut_down() -> RunError {
     failed("the agent was told to end")
 }
 

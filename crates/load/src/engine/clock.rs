@@ -84,8 +84,8 @@ impl Waiting {
         Waiting { spin, polled: false, idle_ns: 0 }
     }
 
-    /// Counts the time between two moments before the next request is due. A thread that wakes up late has not
-    /// rested for longer.
+    /// Counts the time between two moments before the next request is due. A thread that is late has not rested
+    /// for longer.
     fn rested(&mut self, before_ns: i64, after_ns: i64) {
         self.idle_ns += (before_ns.max(0) - after_ns.max(0)).max(0).unsigned_abs();
     }

@@ -3,6 +3,7 @@
 pub(crate) mod arrival_test;
 pub(crate) mod blocks;
 pub(crate) mod conclude;
+pub(crate) mod facts;
 pub(crate) mod limit;
 pub(crate) mod note;
 pub(crate) mod outcome;

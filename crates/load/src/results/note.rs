@@ -3,8 +3,9 @@
 use curtail_jitter::machine::Taken;
 use serde::{Serialize, Serializer};
 
-use crate::results::conclude::Facts;
-use crate::results::verdict::{Fields, short, typed};
+use crate::results::facts::Facts;
+use crate::results::limit::short;
+use crate::results::verdict::{Fields, typed};
 
 /// A remark on a report. In JSON as [`Invalid`](crate::Invalid).
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]

@@ -1,5 +1,7 @@
 //! The outcome and the times of one request.
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::schedule::Slot;
 use crate::session::Whole;
 use crate::session::fault::{Fault, Left, Wait};
@@ -91,5 +93,26 @@ impl Outcome {
     /// True for a complete response with a good status.
     pub(crate) fn good(&self) -> bool {
         self.result.as_ref().is_ok_and(|whole| whole.status.good())
+    }
+}
+
+/// Fewer responses have no reliable mean.
+const RESPONSES_MIN: u64 = 30;
+
+/// Sums of response times, from when a connection took the request.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Busy {
+    pub(crate) count: u64,
+    pub(crate) sum_ns: u64,
+}
+
+impl Busy {
+    pub(crate) fn add(&mut self, count: u64, sum_ns: u64) {
+        self.count = self.count.saturating_add(count);
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
+    }
+
+    pub(crate) fn mean_ns(&self) -> Option<u64> {
+        (self.count >= RESPONSES_MIN).then(|| self.sum_ns / self.count)
     }
 }

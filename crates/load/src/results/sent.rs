@@ -83,7 +83,8 @@ mod tests {
     use super::*;
     use crate::plan::Plan;
     use crate::plan::schedule::Slot;
-    use crate::results::conclude::{End, Facts, conclude};
+    use crate::results::conclude::conclude;
+    use crate::results::facts::{End, Facts};
     use crate::results::outcome::Outcome;
     use crate::session::fault::Fault;
     use crate::session::{Status, Whole};

@@ -2,13 +2,12 @@
 //!
 //! A verdict must not depend on chance, so rules about time ignore [`FEW`] requests or fewer.
 
-use curtail_kernel::duration::format;
 use hdrhistogram::Histogram;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::engine::stamp::PastStack;
-use crate::results::limit::Limit;
+use crate::results::limit::{Limit, short};
 use crate::results::record::Errors;
 use crate::results::summary::percentile;
 
@@ -220,7 +219,7 @@ pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Op
     JUDGED.into_iter().find_map(|judged| too_late_at(judged, lag, uncorrected))
 }
 
-/// True if the median lag cannot change a decision: it is that of a wake-up, or small beside the latency.
+/// True if the median lag cannot change a decision: it is that of a timer, or small beside the latency.
 pub(crate) fn negligible(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> bool {
     let [lag_ns, latency_ns] = [lag, uncorrected].map(|of| of.value_at_quantile(0.5));
     lag_ns <= LAG_NEGLIGIBLE_NS.max((latency_ns as f64 * LAG_SHARE_FINE) as u64)
@@ -322,10 +321,4 @@ fn how_sure(per_mille: u32, found: Option<f64>) -> String {
         Some(found) => format!("p{name} is known to ±{:.1} %", found * 100.0),
         None => format!("the run is too short to tell how well p{name} is known"),
     }
-}
-
-/// Rounds to three digits for people: 35.205939 ms become 35.2 ms.
-pub(crate) fn short(ns: u64) -> impl std::fmt::Display {
-    let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
-    format(ns.saturating_add(step / 2) / step * step)
 }

@@ -143,8 +143,8 @@ async fn an_agent_that_dies_ends_the_load_and_what_was_told_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_in_flight_when_an_agent_is_told_to_end_adds_up_with_the_others() {
-    // Nobody gets an answer, and each agent has two of the four connections.
+async fn what_is_in_flight_when_an_agent_shuts_down_adds_up_with_the_others() {
+    // No request gets an answer, and each agent has two of the four connections.
     let asked = Arc::new(Notify::new());
     let tell = Arc::clone(&asked);
     let server = Server::start(move |mut stream| {

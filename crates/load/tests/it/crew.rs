@@ -28,8 +28,8 @@ impl Agent {
         let (tell, events) = mpsc::channel(100);
         let tell = move |event| tell.try_send(event).expect("a test has few events");
         let end = Arc::new(Notify::new());
-        let told = Arc::clone(&end);
-        let stop = async move { told.notified().await };
+        let ended = Arc::clone(&end);
+        let stop = async move { ended.notified().await };
         let task = tokio::spawn(serve(listener, token, stop, tell));
         Agent { address, events, end, task }
     }

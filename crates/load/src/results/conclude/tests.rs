@@ -1,13 +1,18 @@
 use super::*;
 use crate::engine::stamp::PastStack;
+use crate::plan::profile::Profile;
 use crate::plan::schedule::Slot;
+use crate::plan::{Extent, Plan};
+use crate::results::facts::End;
 use crate::results::limit::Limit;
 use crate::results::outcome::Outcome;
 use crate::results::record::Errors;
+use crate::results::sender::Sender;
 use crate::results::sends::Sends;
 use crate::results::verdict::Withheld;
 use crate::session::fault::{Fault, Left, Wait};
 use crate::session::{Status, Whole};
+use curtail_jitter::machine::Taken;
 
 use serde_json::{Value, json, to_value};
 

@@ -3,17 +3,17 @@
 //! A server is blamed only if the connections and the sending threads had room, or if it visibly slowed down as
 //! more connections were in use. Otherwise the run describes the generator, and the reason names its knob.
 
+use curtail_kernel::duration::format;
 use serde::Serialize;
 
-use crate::results::conclude::Facts;
+use crate::results::facts::Facts;
+use crate::results::outcome::Busy;
 use crate::results::record::Record;
-use crate::results::verdict::short;
+use crate::results::sender::Sender;
 
 /// The responses of a server that is not the limit take about as long with all connections in use as with few.
 /// The factor is what a mean of few exponential times hardly reaches by chance.
 const SLOWS: f64 = 2.0;
-/// Fewer responses have no reliable mean.
-const RESPONSES_MIN: u64 = 30;
 /// A late thread that was in the run queue for less than this share of its time was late for another reason.
 const QUEUED_MIN: f64 = 0.000_5;
 
@@ -71,7 +71,7 @@ fn slowed(few_ns: Option<u64>, all_ns: Option<u64>) -> String {
 pub(crate) fn limit(record: &Record, facts: &Facts, missed: u64, late: bool) -> Limit {
     let sender = facts.sender;
     let processor = |queued| Limit::Processor { queued, spin: facts.spin };
-    if let Some(sender) = sender.filter(|sender| sender.spent()) {
+    if let Some(sender) = sender.filter(Sender::spent) {
         // Such a thread finds connections busy whose responses it has not read.
         return match sender.queued.filter(|_| sender.lacks_processor()) {
             Some(queued) => processor(queued),
@@ -104,22 +104,10 @@ fn advised(facts: &Facts, response_ns: u64) -> usize {
     (2.0 * in_use).ceil().max(1.5 * facts.connections as f64).ceil() as usize
 }
 
-/// Sums of response times, from when a connection took the request.
-#[derive(Debug, Clone, Copy, Default, Serialize, serde::Deserialize)]
-pub(crate) struct Busy {
-    pub(crate) count: u64,
-    pub(crate) sum_ns: u64,
-}
-
-impl Busy {
-    pub(crate) fn add(&mut self, count: u64, sum_ns: u64) {
-        self.count = self.count.saturating_add(count);
-        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
-    }
-
-    fn mean_ns(&self) -> Option<u64> {
-        (self.count >= RESPONSES_MIN).then(|| self.sum_ns / self.count)
-    }
+/// Rounds to three digits for people: 35.205939 ms become 35.2 ms.
+pub(crate) fn short(ns: u64) -> impl std::fmt::Display {
+    let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    format(ns.saturating_add(step / 2) / step * step)
 }
 
 #[cfg(test)]

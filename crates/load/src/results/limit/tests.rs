@@ -1,7 +1,6 @@
 use super::*;
 use crate::plan::Plan;
-use crate::results::conclude::End;
-use crate::results::sender::Sender;
+use crate::results::facts::End;
 
 const MS: u64 = 1_000_000;
 
