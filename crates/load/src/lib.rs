@@ -21,7 +21,9 @@
 //! - *latency*: the sum of both.
 //!
 //! Only whole responses with a status of 2xx have a latency. Everything else is counted by kind in
-//! [`Errors`]. A request has timed out once [`Plan::timeout_ns`] have passed since its *intended* time, even
+//! [`Errors`], and in the percentiles as at least the time-out: a server that refuses its slowest requests is
+//! not fast. What is unfinished when a run ends early counts as at least its age, because the generator would
+//! otherwise leave out just the requests that a stall delays. A request has timed out once [`Plan::timeout_ns`] have passed since its *intended* time, even
 //! if it never got a connection. No request that a server may have processed is sent twice. If an HTTP/2
 //! server goes away and hands a request back unprocessed, it is sent again over another connection, up to 4
 //! times in all; it counts once, and its latency runs from its intended time ([`Report::sent_again`]).
@@ -54,9 +56,12 @@ pub use plan::schedule::{Schedule, Slot};
 pub use plan::target::{Scheme, Target};
 pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
 pub use results::arrival_test::ArrivalTest;
+pub use results::limit::Limit;
+pub use results::note::Note;
 pub use results::record::{Errors, histogram};
 pub use results::report::{Failures, Report, Stamps};
 pub use results::sample::Sample;
+pub use results::sender::Sender;
 pub use results::split::Parts;
 pub use results::summary::{
     Intervals, Percentiles, SAMPLES_ABOVE_MIN, Splits, Summary, ratio_intervals,

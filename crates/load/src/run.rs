@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curtail_http1::ResponseHead;
+use curtail_jitter::machine::Reading;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
@@ -19,7 +20,8 @@ use crate::plan::Plan;
 use crate::plan::error::LoadError;
 use crate::plan::share::Part;
 use crate::plan::target::Target;
-use crate::results::conclude::{End, Facts, conclude};
+use crate::results::conclude::conclude;
+use crate::results::facts::{End, Facts};
 use crate::results::outcome::Outcome;
 use crate::results::report::Report;
 use crate::results::sample::Sample;
@@ -161,8 +163,9 @@ async fn drive(
     let source = Source::prepare(plan, &addresses)?;
     // The time for setup must not be part of the schedule.
     let (part, epoch) = (Part::WHOLE, Instant::now() + LEAD);
-    let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
-    let mut threads = Threads::start(plan, part, epoch, &machine, listener.as_ref())?;
+    let of = Machine { addresses: &addresses, sessions: &sessions, source: &source };
+    let mut threads = Threads::start(plan, part, epoch, &of, listener.as_ref())?;
+    let machine = Reading::take(&[]);
     // The channel closes when the threads end.
     drop(listener);
     // Dropped before the threads are joined: one may wait for room in the channel.
@@ -201,10 +204,12 @@ async fn drive(
         }
     }
     let clock = threads.clock;
-    let (rest, last_ns) = threads.join()?;
+    let (rest, last_ns, sender) = threads.join()?;
+    let machine = Reading::take(&[]).zip(machine).and_then(|(now, before)| now.since(&before));
     progress(&watch.last_look(rest, clock.elapsed_ns(), plan));
     let end = End { last_ns, cut_ns, enough_ns };
-    Ok(conclude(watch.total, &Facts::of(plan, end, source.stamping())))
+    let facts = Facts { sender, machine, ..Facts::of(plan, end, source.stamping()) };
+    Ok(conclude(watch.total, &facts))
 }
 
 pub(crate) async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {

@@ -8,7 +8,8 @@ pub fn three(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }
-    if value == 0.0 {
+    // What is left of a difference of equal numbers is none.
+    if value.abs() < 1e-12 {
         return "0".to_owned();
     }
     // Rounded first: 9.996 is 10.0, not 10.00.
@@ -229,6 +230,8 @@ mod tests {
     #[test]
     fn numbers_have_three_digits() {
         let cases = [
+            (2.053e-16, "0"),
+            (-1e-13, "0"),
             (0.012_34, "0.0123"),
             (1.2, "1.20"),
             (9.996, "10.0"),

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use curtail_jitter::machine::Reading;
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -205,11 +206,10 @@ impl Server {
     }
 }
 
-/// Of all processors, in ticks of 10 ms.
+/// Of all processors, to 10 ms.
 fn stolen_us() -> Result<f64> {
-    let text = fs::read_to_string("/proc/stat")?;
-    let steal = text.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<f64>().ok());
-    steal.map(|ticks| ticks * 1e4).context("no steal time in /proc/stat")
+    let reading = Reading::take(&[]).context("no steal time in /proc/stat")?;
+    Ok(reading.stolen_ns() as f64 / 1e3)
 }
 
 /// memcached names its threads; those of httpd are all called alike.

@@ -45,7 +45,8 @@ impl<'a> View<'a> {
 
     /// The same, if it is sound: only such measurements are compared.
     pub(crate) fn sound(self, policy: &str, load: f64) -> Option<&'a Cell> {
-        self.cell(policy, load).filter(|cell| cell.valid && cell.p99_ms.is_some_and(|ms| ms > 0.0))
+        self.cell(policy, load)
+            .filter(|cell| cell.sound() && cell.p99_ms.is_some_and(|ms| ms > 0.0))
     }
 
     /// The policy with the lowest p99 at a load, if there is anything to compare.
@@ -117,6 +118,8 @@ pub(crate) fn interval(gain: Gain) -> String {
 /// The finding: a sentence to remember, and what qualifies it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Headline {
+    /// What must be read first: that the machine was busy. May be empty.
+    pub(crate) first: String,
     pub(crate) finding: String,
     /// Every load that the finding does not cover. May be empty.
     pub(crate) but: String,
@@ -128,9 +131,10 @@ pub(crate) struct Headline {
 /// always listed as well, so that an average can hide none of them.
 pub(crate) fn headline(results: &Results) -> Headline {
     let view = View::of(results);
+    let first = results.busy_machine.as_ref().map_or(String::new(), |busy| busy.text.clone());
     let (Some(baseline), Some(subject)) = (view.baseline, view.subject) else {
         let finding = "Nothing to compare: fewer than two policies ran.".to_owned();
-        return Headline { finding, but: String::new(), also: String::new() };
+        return Headline { first, finding, but: String::new(), also: String::new() };
     };
     let mut others = results.policies().filter(|name| ![baseline, subject].contains(name));
     let rescue = others.find(|name| name.starts_with("rescue"));
@@ -138,6 +142,10 @@ pub(crate) fn headline(results: &Results) -> Headline {
     let also = also.map_or(String::new(), |(finding, but)| format!("{finding} {but}"));
     let also = also.trim_end().to_owned();
     let Some((finding, but)) = view.against(subject) else {
+        if !first.is_empty() {
+            let finding = "Nothing can be compared.".to_owned();
+            return Headline { first, finding, but: String::new(), also };
+        }
         let finding = format!(
             "Nothing to compare yet: at no utilization is there a sound 99th percentile of both {} and {}, \
              which takes {} good answers (--requests).",
@@ -145,10 +153,10 @@ pub(crate) fn headline(results: &Results) -> Headline {
             policy(baseline).noun,
             needed(0.99)
         );
-        return Headline { finding, but: String::new(), also };
+        return Headline { first, finding, but: String::new(), also };
     };
     let so_far = if results.partial { "So far, " } else { "" };
-    Headline { finding: format!("{so_far}{finding}"), but, also }
+    Headline { first, finding: format!("{so_far}{finding}"), but, also }
 }
 
 /// Some loads at which the verdict is one.
@@ -214,6 +222,7 @@ fn sure(Gain { low, high, .. }: Gain) -> String {
 mod tests {
     use super::*;
     use crate::demo::report::sample;
+    use curtail_jitter::machine::Taken;
 
     /// The sample with LÆDGE's p99 as multiples of PSQ's, each as sure as 3 % to either side.
     fn with(ratios: [f64; 4]) -> Results {
@@ -230,8 +239,12 @@ mod tests {
 
     /// All that is said, with ordinary spaces.
     fn said(results: &Results) -> String {
-        let Headline { finding, but, also } = headline(results);
-        format!("{finding} {but} {also}").replace('\u{a0}', " ").trim_end().to_owned()
+        let Headline { first, finding, but, also } = headline(results);
+        format!("{first} {finding} {but} {also}")
+            .trim_start()
+            .replace('\u{a0}', " ")
+            .trim_end()
+            .to_owned()
     }
 
     #[test]
@@ -307,6 +320,32 @@ mod tests {
         assert!(said(&results).ends_with("which takes 1,000 good answers (--requests)."));
         results.order.clear();
         assert!(said(&results).starts_with("Nothing to compare: fewer than two"));
+    }
+
+    #[test]
+    fn a_busy_machine_comes_first_and_its_cells_are_compared_with_nothing() {
+        let mut results = with([0.5; 4]);
+        let disturb = |cell: &mut Cell| {
+            cell.machine = Some(Taken { others: 0.8, stolen: 0.04, stalled: Some(0.5) });
+            cell.disturbed = true;
+        };
+        disturb(&mut results.policies.get_mut("laedge").expect("in the sample")[1]);
+        results.watch();
+        let text = said(&results);
+        let first = "1 of 12 cells (*) are about this machine, not about the policies: other processes took 80 % of \
+                     its processors and the hypervisor 4 %. They are compared with nothing. LÆDGE’s 99th";
+        assert!(text.starts_with(first), "{text}");
+        assert!(text.contains("At 30 % there is no sound measurement of both."), "{text}");
+        results.policies.values_mut().flatten().for_each(disturb);
+        results.watch();
+        results.compare();
+        let text = said(&results);
+        assert!(text.starts_with("These figures are about this machine"), "{text}");
+        assert!(text.ends_with("while it is idle. Nothing can be compared."), "{text}");
+        let json = serde_json::to_value(&results).expect("JSON");
+        let busy = &json["busy_machine"];
+        assert_eq!((&busy["kind"], &busy["disturbed"]), (&"busy_machine".into(), &12.into()));
+        assert_eq!(json["policies"]["psq"][0]["machine"]["stolen"], 0.04);
     }
 
     #[test]

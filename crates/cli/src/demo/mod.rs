@@ -99,6 +99,7 @@ fn results(plan: &Plan<'_>, built: &Built) -> Results {
             command: plan.command(),
             elapsed_s: 0.0,
         },
+        busy_machine: None,
         partial: false,
         report: None,
     }
@@ -106,6 +107,7 @@ fn results(plan: &Plan<'_>, built: &Built) -> Results {
 
 /// Writes what there is, and says what it means.
 fn finish(args: &Args, mut results: Results) -> Result<ExitCode, Stop> {
+    results.watch();
     results.compare();
     let page = args.out.join("report.html");
     results.report = Some(page.display().to_string());

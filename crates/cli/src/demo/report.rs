@@ -24,12 +24,17 @@ pub(crate) fn render(results: &Results) -> String {
     let headline = headline(results);
     // Not to be broken at its hyphen.
     let whole = r#"<span class="whole">per-shard</span>"#;
-    let finding = escape(&headline.finding).replace("per-shard", whole);
+    // A busy machine comes first.
+    let (first, next) = match &headline.first[..] {
+        "" => (&headline.finding, ""),
+        _ => (&headline.first, &headline.finding[..]),
+    };
+    let finding = escape(first).replace("per-shard", whole);
     let paragraph = |text: &str| match text {
         "" => String::new(),
         text => format!(r#"<p class="but">{}</p>"#, escape(text).replace("per-shard", whole)),
     };
-    let but = paragraph(&headline.but) + &paragraph(&headline.also);
+    let but = paragraph(next) + &paragraph(&headline.but) + &paragraph(&headline.also);
     let partial = view.partial().map_or(String::new(), |text| {
         format!(r#"<p class="partial" role="note"><strong>{text}</strong></p>"#)
     });

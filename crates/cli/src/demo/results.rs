@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use curtail_jitter::machine::Taken;
 use curtail_load::Histogram;
 use serde::Serialize;
 
 use super::gain::{Gain, Latencies};
+use crate::verdict::Typed;
 
 /// The document of `curtail demo --json`.
 #[derive(Clone, Debug, Serialize)]
@@ -19,12 +21,25 @@ pub(crate) struct Results {
     pub(crate) order: Vec<String>,
     /// What was measured, and how.
     pub(crate) setup: Setup,
+    /// Set if others disturbed some cells: to be read before any figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) busy_machine: Option<Typed<Busy>>,
     /// Stopped before the end: some cells are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) partial: bool,
     /// Where the report is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) report: Option<String>,
+}
+
+/// How much others disturbed. The shares are means over the disturbed cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename = "busy_machine")]
+pub(crate) struct Busy {
+    pub(crate) disturbed: usize,
+    pub(crate) cells: usize,
+    #[serde(flatten)]
+    pub(crate) taken: Taken,
 }
 
 /// One policy at one load. Latencies are of whole requests, from their intended send times.
@@ -47,6 +62,15 @@ pub(crate) struct Cell {
     pub(crate) requests: u64,
     /// Those without an answer.
     pub(crate) errors: u64,
+    /// What others took of this machine meanwhile. None where it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) machine: Option<Taken>,
+    /// That was so much that the cell is about the machine, not about the policy.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) disturbed: bool,
+    /// It was measured twice, because it was disturbed; this is the less disturbed one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) repeated: bool,
     /// Is the measurement sound? If not, why.
     pub(crate) valid: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -94,7 +118,38 @@ pub(super) fn same_load(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
 }
 
+impl Cell {
+    /// Only such measurements are compared.
+    pub(crate) fn sound(&self) -> bool {
+        self.valid && !self.disturbed
+    }
+}
+
 impl Results {
+    /// Notes how much others disturbed.
+    pub(crate) fn watch(&mut self) {
+        let cells = self.policies.values().flatten();
+        let taken: Vec<Taken> =
+            cells.clone().filter(|cell| cell.disturbed).filter_map(|cell| cell.machine).collect();
+        let (disturbed, cells) = (taken.len(), cells.count());
+        let mean = |of: fn(&Taken) -> f64| taken.iter().map(of).sum::<f64>() / disturbed as f64;
+        let taken =
+            Taken { others: mean(|of| of.others), stolen: mean(|of| of.stolen), stalled: None };
+        self.busy_machine = (disturbed > 0).then(|| {
+            let text = match disturbed == cells {
+                true => format!(
+                    "These figures are about this machine, not about the policies: {taken}. Run the demo again \
+                     while it is idle."
+                ),
+                false => format!(
+                    "{disturbed} of {cells} cells (*) are about this machine, not about the policies: {taken}. They \
+                     are compared with nothing."
+                ),
+            };
+            Typed::new(Busy { disturbed, cells, taken }, text)
+        });
+    }
+
     /// The policies, in the order in which they are shown.
     pub(crate) fn policies(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.order.iter().map(String::as_str)
@@ -112,7 +167,7 @@ impl Results {
         let others = self.policies.iter_mut().filter(|(name, _)| **name != baseline);
         for cell in others.flat_map(|(_, cells)| cells) {
             let theirs = theirs.iter().find(|theirs| same_load(theirs.load, cell.load));
-            let sound = |cell: &&Cell| cell.valid && cell.p99_ms.is_some();
+            let sound = |cell: &&Cell| cell.sound() && cell.p99_ms.is_some();
             let both = Some(&*cell).filter(sound).zip(theirs.filter(sound));
             cell.p99_gain =
                 both.and_then(|(ours, theirs)| Gain::between(&ours.latencies, &theirs.latencies));

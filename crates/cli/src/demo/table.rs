@@ -68,13 +68,16 @@ pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
                 let dash = columns.iter().map(|_| (NONE.to_owned(), Tone::Faint));
                 return [(short, Tone::Plain)].into_iter().chain(dash).collect();
             };
-            if !cell.valid {
+            if cell.disturbed {
+                // Said once, above all figures.
+                short += " *";
+            } else if !cell.valid {
                 let (mark, at) = (notes.len() + 1, utilization(load));
                 let why = cell.invalid_because.join("; ");
                 notes.push(format!("[{mark}] {short} is not sound at {at}: {why}."));
                 let _ = write!(short, " [{mark}]");
             }
-            let tone = |column: &Column| match cell.valid {
+            let tone = |column: &Column| match cell.sound() {
                 false => Tone::Faint,
                 true if best == Some(name) && column.name == "p99" => Tone::Best,
                 true => Tone::Plain,
@@ -94,7 +97,10 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
     let headline = headline(results);
     let fill = |text: &str| textwrap::fill(text, width.clamp(24, 100));
     let bold = Tone::Heading.style(color);
-    let mut text = format!("{bold}{}{bold:#}\n", fill(&headline.finding));
+    let mut text = String::new();
+    for line in [&headline.first, &headline.finding].into_iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(text, "{bold}{}{bold:#}", fill(line));
+    }
     let partial = view.partial().unwrap_or_default();
     for more in [headline.but, headline.also, partial].iter().filter(|more| !more.is_empty()) {
         let _ = writeln!(text, "{}", fill(more));
@@ -137,6 +143,25 @@ mod tests {
             }
         }
         assert!(render(&sample::results(), 80, true).contains("\u{1b}["));
+    }
+
+    #[test]
+    fn a_busy_machine_is_the_first_line_and_has_no_footnote_per_cell() {
+        let mut results = sample::results();
+        for cell in results.policies.values_mut().flatten() {
+            let (others, stolen, stalled) = (0.8, 0.0, None);
+            cell.machine = Some(curtail_jitter::machine::Taken { others, stolen, stalled });
+            (cell.disturbed, cell.valid) = (true, false);
+        }
+        results.watch();
+        results.compare();
+        let text = render(&results, 100, false);
+        assert!(text.starts_with("These figures are about this machine, not about"), "{text}");
+        assert!(!text.contains("is not sound") && !text.contains("sure"), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("PSQ *")).count(), 4, "{text}");
+        let page = crate::demo::report::render(&results);
+        let (_, headline) = page.split_once("<h1>").expect("a headline");
+        assert!(headline.starts_with("These figures are about this machine"), "{page}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::figures::{CLASSES, Figures, PARTS, parts};
 use super::result::{Found, Means};
 use super::table::{self, often};
+use crate::digits;
 use crate::plot::format::{count, counted, escape, share, three};
 use crate::plot::html::{figure, list};
 use crate::plot::palette::{Look, key_of, look};
@@ -40,8 +41,8 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
         counted(*queries, "query", "queries"),
         count(*executions as u64),
         if found.unloaded { " one at a time" } else { "" },
-        three(service_ns.mean / 1e6),
-        three(p_ns.mean / 1e6),
+        digits::ms(service_ns.mean),
+        digits::ms(p_ns.mean),
     );
     Page {
         verb: "jitter",

@@ -44,7 +44,7 @@ impl Reach {
         self.dropped += errors.dropped;
         for reason in reasons {
             match reason {
-                Invalid::FellShort { answered, requests, errors } => {
+                Invalid::FellShort { answered, requests, errors, .. } => {
                     let failed = errors.total() - errors.timeout - errors.dropped;
                     self.unanswered += requests.saturating_sub(answered + failed);
                 }
@@ -76,14 +76,19 @@ impl Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use curtail_load::Limit;
 
     #[test]
     fn a_load_is_missed_where_many_queries_are_late() {
         let fine = Errors::default();
-        let short = |requests, answered, errors| Invalid::FellShort { answered, requests, errors };
+        let short = |requests, answered, errors| {
+            let limited_by = None;
+            Invalid::FellShort { answered, requests, errors, limited_by }
+        };
         let behind = |late, waited| {
             let (requests, limit_ns, connections) = (1_000, 250_000, 64);
-            Invalid::FellBehind { late, requests, limit_ns, waited, connections }
+            let limited_by = Limit::Machine;
+            Invalid::FellBehind { late, requests, limit_ns, waited, connections, limited_by }
         };
         let timeout = Errors { timeout: 90, ..fine };
         let dropped = Errors { dropped: 1, ..fine };

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use curtail_jitter::Bias;
 
 use super::result::{Found, Hiccup, Means};
+use crate::digits;
 use crate::load::ms;
-use crate::plot::format::{NONE, count, counted, share, three};
+use crate::plot::format::{NONE, count, counted, share};
 use crate::say;
 use crate::table::Table;
 
@@ -56,7 +57,7 @@ pub(super) fn often(found: &Found) -> String {
 }
 
 fn in_ms(ns: Option<f64>) -> String {
-    ns.map_or(NONE.to_owned(), |ns| three(ns / 1e6))
+    ns.map_or(NONE.to_owned(), digits::ms)
 }
 
 /// Table 6.1 of document 000.

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     // A name lookup may still be running, but its result is no longer needed.
     runtime.shutdown_background();
     let report = match measured {
-        // Without any request there is nothing to write.
+        // Before a measured request was due there is nothing to write.
         Ok(report) if report.partial && report.requests == 0 => {
             results.take().into_iter().for_each(Results::discard);
             report

@@ -3,23 +3,58 @@
 use std::fmt::Write as _;
 use std::iter;
 
-use curtail_load::{Failures, Invalid, PastStack, Report, SAMPLES_ABOVE_MIN, Stamps, Summary};
+use curtail_load::{
+    Failures, Invalid, Note, PastStack, Report, SAMPLES_ABOVE_MIN, Stamps, Summary,
+};
 
 use crate::say;
 use crate::table::row;
 
 pub(crate) fn ms(ns: u64) -> String {
-    format!("{:.3} ms", ns as f64 / 1e6)
+    match ns {
+        0 => "0 ms".to_owned(),
+        ns => format!("{:.3} ms", ns as f64 / 1e6),
+    }
 }
 
-pub(super) fn table(report: &Report) -> String {
-    let mut text = format!("{}\n\n", requested_load(report));
+/// A time that a latency is not below: without decimals, which mean nothing there.
+fn at_least(ns: u64) -> String {
+    match ns {
+        0..1_000_000_000 => format!("≥{}", ms(ns)),
+        // The bucket of a histogram may end above the bound.
+        _ => format!("≥{} ms", ns / 10_000_000 * 10),
+    }
+}
+
+/// The figures of a latency, some of which are lower bounds.
+pub(crate) fn bounded(of: &Summary, bounds: &[impl AsRef<str>]) -> [Option<String>; 7] {
+    let is_bound = |name: &str| bounds.iter().any(|bound| bound.as_ref() == name);
+    let shown = |at: usize| {
+        let show = if is_bound(Summary::<u64>::FIELDS[at]) { at_least } else { ms };
+        of.each()[at].map(show)
+    };
+    std::array::from_fn(shown)
+}
+
+/// What the sign of a lower bound means.
+pub(crate) const BOUNDS: &str = "≥: a request that failed counts as at least the time-out, one that was unfinished \
+                                 when the run ended as at least its age";
+
+pub(in crate::load) fn table(report: &Report) -> String {
+    let mut text = String::new();
+    for note in report.notes.iter().filter(|note| is_busy(note)) {
+        let _ = writeln!(text, "{} {note}\n", say::verdict("note:", None));
+    }
+    text += &format!("{}\n\n", requested_load(report));
     text += &(latencies(report) + &parts(report) + &agents(report));
     if let Some(stamps) = &report.stamps {
         let _ = writeln!(text, "\n{}", stamped(stamps));
     }
     if let Some(why) = missing(&report.latency_ns, report.withheld.is_some()) {
         let _ = writeln!(text, "\n–: {why}");
+    }
+    if !report.latency_at_least.is_empty() {
+        let _ = writeln!(text, "\n{BOUNDS}");
     }
     if let Some(withheld) = &report.withheld {
         let _ = writeln!(text, "\n{withheld}");
@@ -33,6 +68,9 @@ pub(super) fn table(report: &Report) -> String {
     if report.closed_loop {
         let _ = writeln!(text, "\nclosed loop: the latencies leave out what others would wait");
     }
+    for note in report.notes.iter().filter(|note| !is_busy(note)) {
+        let _ = writeln!(text, "\nnote: {note}");
+    }
     for reason in &report.invalid_because {
         let _ = match reason {
             Invalid::Interrupted { .. } => writeln!(text, "\n{reason}"),
@@ -43,16 +81,25 @@ pub(super) fn table(report: &Report) -> String {
     text
 }
 
-/// The first line: the requested load.
+/// True for what must be read before any figure.
+fn is_busy(note: &Note) -> bool {
+    matches!(note, Note::BusyMachine { .. })
+}
+
+/// The requested load, and the plan that was drawn for it: random arrivals are not exactly as many.
 fn requested_load(report: &Report) -> String {
-    let Report { achieved_rate, requests, errors, .. } = report;
-    let offered = match report.offered_rate {
-        Some(rate) => format!("offered {rate:.1}/s, "),
-        None => String::new(),
+    let Report { achieved_rate, requests, errors, sent, .. } = report;
+    let offered =
+        report.offered_rate.map_or(String::new(), |rate| format!("offered {rate:.1}/s, "));
+    let sent = match sent == requests {
+        true => "all sent".to_owned(),
+        false => format!("{sent} of {requests} sent"),
     };
+    let planned = |rate: f64| format!("planned {rate:.1}/s ({sent}), ");
+    let planned = report.planned_rate.map_or(String::new(), planned);
     let failed = errors.total();
     let mut text = format!(
-        "{offered}achieved {achieved_rate:.1}/s, {requests} requests, {failed} without a good answer"
+        "{offered}{planned}achieved {achieved_rate:.1}/s, {requests} requests, {failed} without a good answer"
     );
     if failed > 0 {
         let _ = write!(text, ": {errors}");
@@ -73,7 +120,7 @@ pub(crate) fn line(wide: usize, name: &str, cells: &[Option<String>]) -> String 
 fn latencies(report: &Report) -> String {
     let times = |name, of: &Summary| line(NAME, name, &of.each().map(|ns| ns.map(ms)));
     let mut text = line(NAME, "", &Summary::<u64>::NAMES.map(|name| Some(name.to_owned())));
-    text += &times("latency", &report.latency_ns);
+    text += &line(NAME, "latency", &bounded(&report.latency_ns, &report.latency_at_least));
     if report.latency_ci95_ns.any() {
         let half = |[low, high]: [u64; 2]| format!("±{:.3} ms", high.abs_diff(low) as f64 / 2e6);
         let sure = |of: Option<[u64; 2]>| Some(of.map_or_else(|| "unsure".to_owned(), half));
@@ -199,6 +246,16 @@ mod tests {
 
     fn latency(p99: Option<u64>, p999: Option<u64>, max: Option<u64>) -> Summary {
         Summary { p50: Some(1), p99, p999, max, ..Summary::default() }
+    }
+
+    #[test]
+    fn a_lower_bound_is_marked_and_fits_its_column() {
+        let of = Summary { p50: Some(0), p99: Some(10_003_415_039), ..latency(None, None, None) };
+        let cells = bounded(&of, &["p99", "max"]);
+        assert_eq!((cells[0].as_deref(), cells[3].as_deref()), (Some("0 ms"), Some("≥10000 ms")));
+        let short = bounded(&latency(None, None, Some(999_400_000)), &["max"]);
+        assert_eq!(short[5].as_deref(), Some("≥999.400 ms"));
+        assert!(short.iter().flatten().all(|cell| cell.chars().count() < 13));
     }
 
     #[test]

@@ -65,7 +65,8 @@ pub(super) fn time_words(time: f64, unit: &str) -> String {
 /// A number with four digits that say something.
 pub(super) fn figure(value: f64) -> String {
     let size = value.abs();
-    if value == 0.0 {
+    // What is left of a difference of equal numbers is none.
+    if size < 1e-12 {
         return "0".to_owned();
     }
     if !(1e-3..1e7).contains(&size) {

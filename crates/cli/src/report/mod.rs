@@ -68,12 +68,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             return Err(Stop::BadInput(format!("--out {}: {why}", out.display())));
         }
     }
-    if args.json {
-        say::result(crate::json(&Document { runs: &figures })?)?;
-    } else {
-        say::result(say::plain(&table::text(&figures)))?;
-    }
-    // What was read is printed even where the page cannot be written.
+    // What was read is printed even where the page cannot be written, and the page is written even where the
+    // reader of the table is gone.
+    let printed = match args.json {
+        true => say::result(crate::json(&Document { runs: &figures })?),
+        false => say::result(say::plain(&table::text(&figures))),
+    };
     if let Some(out) = &args.out {
         write_whole(out, &page::render(&runs, &figures), true).map_err(|error| {
             let out = out.display();
@@ -82,5 +82,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             ))
         })?;
     }
-    Ok(ExitCode::SUCCESS)
+    printed.map(|()| ExitCode::SUCCESS)
 }

@@ -54,6 +54,9 @@ fn notes(figures: &[Figures]) -> String {
 /// The finding in a sentence.
 fn headline(figures: &[Figures]) -> String {
     let p99 = |figures: &Figures| match figures.latency_ns.p99 {
+        Some(ns) if figures.latency_at_least.contains(&"p99") => {
+            format!("1 % of its requests took at least {} ms or failed", three(ns as f64 / 1e6))
+        }
         Some(ns) => format!("99 % of its requests took at most {} ms", three(ns as f64 / 1e6)),
         None => "too few requests for a 99th percentile".to_owned(),
     };
@@ -75,7 +78,7 @@ fn distributions(runs: &[Run]) -> String {
         .iter()
         .zip(looks())
         .map(|(run, look)| {
-            let (counted, withheld) = (&run.counted, run.withheld());
+            let (counted, withheld) = (&run.all, run.withheld());
             Latencies { name: &run.name, look, counted, withheld }
         })
         .collect();
@@ -104,7 +107,13 @@ fn table(figures: &[Figures]) -> String {
         };
         let achieved = three_or_none(figures.achieved_rate);
         let counts = [offered, achieved, known(figures.requests), known(figures.errors)];
-        let cells = times_ms.map(three_or_none).into_iter().chain(counts);
+        let mut cells = times_ms.map(three_or_none);
+        for (cell, field) in cells.iter_mut().zip(Summary::<u64>::FIELDS) {
+            if figures.latency_at_least.contains(&field) {
+                cell.insert_str(0, "≥ ");
+            }
+        }
+        let cells = cells.into_iter().chain(counts);
         rows += &format!("<tbody>{}", html::row(&escape(&figures.name), cells));
         if let Some(ratios) = figures.ratio_to_first {
             let quiet = |text: &str| format!(r#"<span class="quiet">{text}</span>"#);
@@ -126,6 +135,6 @@ fn table(figures: &[Figures]) -> String {
     let times = Summary::<u64>::NAMES.map(|name| (name, "ms"));
     let head = html::head([("Run", "")].into_iter().chain(times).chain(counts));
     let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits, and below them over \
-                   those of the first run.";
+                   those of the first run. ≥: a lower bound, because requests failed or were unfinished.";
     html::table("figures", caption, &head, &rows)
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::run::{Document, Run};
 use crate::exit::Stop;
-use crate::load::out::{FORMAT, LOG, RESULT};
+use crate::load::out::{FORMAT, LOG, RESULT, UNANSWERED};
 
 /// Reads a directory or a log.
 pub(super) fn run(path: &Path) -> Result<Run, Stop> {
@@ -21,7 +21,7 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
             )));
         }
         let (counted, seconds) = log(path)?;
-        return Ok(Run { name, counted, seconds, result: None });
+        return Ok(Run::new(name, counted, curtail_load::histogram(), seconds, None));
     }
     let result = path.join(RESULT);
     if !result.exists() {
@@ -41,7 +41,21 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
             counted.len()
         )));
     }
-    Ok(Run { name, counted, seconds, result: Some(result) })
+    let unanswered = path.join(UNANSWERED);
+    // Earlier versions wrote none.
+    let at_least = match unanswered.exists() {
+        true => log(&unanswered)?.0,
+        false => curtail_load::histogram(),
+    };
+    if unanswered.exists() && at_least.len() != result.report.errors {
+        return Err(Stop::BadInput(format!(
+            "{name}: {UNANSWERED} has {} requests, and {RESULT} {} without a good answer; one of them is of another \
+             run, so measure again",
+            at_least.len(),
+            result.report.errors
+        )));
+    }
+    Ok(Run::new(name, counted, at_least, seconds, Some(result)))
 }
 
 fn document(path: &Path) -> Result<Document, Stop> {

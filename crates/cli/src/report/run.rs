@@ -12,8 +12,12 @@ use serde_json::Value;
 pub(super) struct Run {
     /// As it was given.
     pub(super) name: String,
-    /// The latencies, in nanoseconds.
-    pub(super) counted: Histogram<u64>,
+    /// The latencies of good answers, in nanoseconds.
+    pub(super) answered: Histogram<u64>,
+    /// The other requests: times that their latencies are not below.
+    pub(super) at_least: Histogram<u64>,
+    /// Both.
+    pub(super) all: Histogram<u64>,
     /// From the first interval of the log to the last.
     pub(super) seconds: f64,
     /// Of a run of ours, `result.json`.
@@ -74,6 +78,9 @@ pub(super) struct Figures {
     pub(super) requests: Option<u64>,
     pub(super) errors: Option<u64>,
     pub(super) latency_ns: Summary,
+    /// The fields of these that are lower bounds, because of requests without a good answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) latency_at_least: Vec<&'static str>,
     /// Over those of the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio_to_first: Option<Summary<f64>>,
@@ -97,6 +104,20 @@ impl Figures {
 }
 
 impl Run {
+    pub(super) fn new(
+        name: String,
+        answered: Histogram<u64>,
+        at_least: Histogram<u64>,
+        seconds: f64,
+        result: Option<Document>,
+    ) -> Run {
+        let mut all = answered.clone();
+        all.auto(true);
+        // Fails only if the range would exceed the address space.
+        let _ = all.add(&at_least);
+        Run { name, answered, at_least, all, seconds, result }
+    }
+
     pub(super) fn withheld(&self) -> bool {
         self.reported().is_some_and(|report| report.withheld.is_some())
     }
@@ -105,18 +126,20 @@ impl Run {
         self.result.as_ref().map(|result| &result.report)
     }
 
-    fn latency(&self) -> Summary {
-        let mut latency = Summary::of(&self.counted);
+    fn latency(&self) -> (Summary, Vec<&'static str>) {
+        let (mut latency, mut bounds) = Summary::with_bounds(&self.answered, &self.at_least);
         if self.withheld() {
             latency.p999 = None;
+            bounds.retain(|field| *field != "p999");
         }
-        latency
+        (latency, bounds)
     }
 
     fn figures(&self, first: Option<&Run>) -> Figures {
         let report = self.reported();
-        let latency_ns = self.latency();
-        let counted = self.counted.len() as f64 / self.seconds;
+        let (latency_ns, latency_at_least) = self.latency();
+        let first_latency = first.map(|first| first.latency().0);
+        let counted = self.answered.len() as f64 / self.seconds;
         Figures {
             name: self.name.clone(),
             target: self.result.as_ref().map(|result| result.plan.target.clone()),
@@ -130,11 +153,12 @@ impl Run {
             requests: report.map(|report| report.requests),
             errors: report.map(|report| report.errors),
             latency_ns,
-            ratio_to_first: first.map(|first| latency_ns.over(&first.latency())),
+            latency_at_least,
+            ratio_to_first: first_latency.map(|first| latency_ns.over(&first)),
             // None where one of the runs does not say how sure it is.
             ratio_ci95: first.and_then(|first| {
                 let (ours, theirs) = (report?.latency_ci95_ns, first.reported()?.latency_ci95_ns);
-                Some(ratio_intervals((&latency_ns, &ours), (&first.latency(), &theirs)))
+                Some(ratio_intervals((&latency_ns, &ours), (&first_latency?, &theirs)))
             }),
         }
     }

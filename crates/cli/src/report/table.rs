@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use curtail_load::{Percentiles, Summary};
 
 use super::run::Figures;
-use crate::load::table::{line, ms};
+use crate::load::table::{BOUNDS, bounded, line};
 
 /// The table, and above it what each run was.
 pub(super) fn text(all: &[Figures]) -> String {
@@ -15,7 +15,7 @@ pub(super) fn text(all: &[Figures]) -> String {
     let mut line = |name: &str, cells: &[Option<String>]| text += &line(wide, name, cells);
     line("latency", &Summary::<u64>::NAMES.map(|name| Some(name.to_owned())));
     for figures in all {
-        line(&figures.name, &figures.latency_ns.each().map(|ns| ns.map(ms)));
+        line(&figures.name, &bounded(&figures.latency_ns, &figures.latency_at_least));
         if let Some(ratios) = figures.ratio_to_first {
             line("", &ratios.each().map(|ratio| ratio.map(times)));
         }
@@ -26,6 +26,9 @@ pub(super) fn text(all: &[Figures]) -> String {
     }
     if all.iter().any(|figures| figures.ratio_to_first.is_some()) {
         text += &format!("\n×: over that of {}", all[0].name);
+    }
+    if all.iter().any(|figures| !figures.latency_at_least.is_empty()) {
+        text += &format!("\n{BOUNDS}");
     }
     text.truncate(text.trim_end().len());
     text

@@ -28,7 +28,8 @@ fn run(name: &str, values: impl IntoIterator<Item = u64>) -> Run {
         latency_ci95_ns: Intervals::default(),
     };
     let result = Document { plan: Plan { target: "http://127.0.0.1:1/".to_owned() }, report };
-    Run { name: name.to_owned(), counted, seconds: 10.0, result: Some(result) }
+    let none = curtail_load::histogram();
+    Run::new(name.to_owned(), counted, none, 10.0, Some(result))
 }
 
 fn text(runs: &[Run]) -> String {

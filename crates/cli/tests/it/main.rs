@@ -10,6 +10,7 @@ mod descriptors;
 mod faults;
 mod jitter;
 mod load;
+mod load_ends;
 mod load_outputs;
 mod lost_places;
 mod model;

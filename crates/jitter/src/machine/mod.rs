@@ -7,6 +7,7 @@ mod leaf;
 mod limit;
 mod processors;
 mod spin;
+mod taken;
 
 pub use causes::{Cause, Causes, Likely, likely};
 pub use cgroup::{CpuGroup, Version};
@@ -15,3 +16,4 @@ pub use leaf::{LeafError, LocalLeaf, Sampler, SamplerReport};
 pub use limit::CpuLimit;
 pub use processors::{Processors, keep_to};
 pub use spin::{Gaps, observe};
+pub use taken::{Reading, Taken};

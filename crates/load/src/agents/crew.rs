@@ -19,7 +19,7 @@ use super::{AGENTS_MAX, Agents, AgentsError, SILENCE, parse_agent};
 use crate::engine::stamp::Stamping;
 use crate::plan::Plan;
 use crate::plan::share::Part;
-use crate::results::conclude::End;
+use crate::results::facts::End;
 use crate::results::record::Record;
 use crate::results::report::Report;
 use crate::results::watch::{Snapshot, Watch};
@@ -128,6 +128,7 @@ async fn start(
             stamps,
             round_trip_ns: by.round_trip_ns,
             record: Record::new(),
+            heard_ns: 0,
             ended: None,
         });
     }
@@ -179,6 +180,7 @@ impl Crew {
                 }
             }
         }
+        self.add_unreported(plan, &mut since, &end);
         progress(&watch.last_look(since, self.elapsed_ns(), plan));
         if let Some(nothing) = self.nothing(&watch.total, interrupted) {
             return Err(nothing);
@@ -188,16 +190,32 @@ impl Crew {
 
     /// Handles an event of an agent. True if the agent is lost.
     fn take(&mut self, number: usize, event: LinkEvent, since: &mut Record, end: &mut End) -> bool {
+        let heard_ns = self.elapsed_ns();
         let member = &mut self.members[number];
         match event {
             LinkEvent::Record(record) => {
                 member.record.merge(&record);
+                member.heard_ns = heard_ns;
                 since.merge(&record);
                 false
             }
             LinkEvent::Ended(ended) => {
-                end.last_ns = end.last_ns.max(*ended.as_ref().unwrap_or(&0));
+                end.last_ns = end.last_ns.max(ended.as_ref().map_or(0, |done| done.last_ns));
                 member.ended.insert(ended).is_err()
+            }
+        }
+    }
+
+    /// Records the requests of lost agents that no record contains.
+    fn add_unreported(&mut self, plan: &Plan, since: &mut Record, end: &End) {
+        let until_ns = end.cut_ns.unwrap_or(end.last_ns);
+        let of = self.members.len();
+        for (number, member) in self.members.iter_mut().enumerate() {
+            for slot in member.unreported(plan, part(number, of), until_ns) {
+                let age_ns = until_ns.saturating_sub(slot.at_ns);
+                for record in [&mut member.record, &mut *since] {
+                    record.add_unreported(&slot, plan.warmup_ns, age_ns);
+                }
             }
         }
     }
@@ -245,6 +263,7 @@ impl Crew {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::message::Done;
 
     #[tokio::test]
     async fn a_cancel_after_an_agent_was_lost_is_handled_once() {
@@ -255,6 +274,7 @@ mod tests {
             stamps: None,
             round_trip_ns: 0,
             record: Record::new(),
+            heard_ns: 0,
             ended: None,
         };
         let (phase, mut orders) = watch::channel(Phase::Go);
@@ -265,7 +285,7 @@ mod tests {
         let cancel = pin!(async {
             // The lost agent cut the run; the other one ends only after this.
             orders.wait_for(|phase| *phase == Phase::Stop).await.unwrap();
-            to.send((1, LinkEvent::Ended(Ok(0)))).await.unwrap();
+            to.send((1, LinkEvent::Ended(Ok(Done::default())))).await.unwrap();
         });
         let error = crew.drive(&plan, cancel, |_| {}).await.unwrap_err().to_string();
         assert!(error.contains("lost:1") && error.contains("it is gone"), "{error}");

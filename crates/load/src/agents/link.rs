@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::frame::{
     FrameError, Frames, GREETING_BYTES_MAX, ORDER_BYTES_MAX, UPDATE_BYTES_MAX, send,
 };
-use super::message::{CURTAIL, Hello, Order, PROTOCOL, PartOfPlan, Refusal, Update};
+use super::message::{CURTAIL, Done, Hello, Order, PROTOCOL, PartOfPlan, Refusal, Update};
 use super::{AgentsError, GREETING, PREPARATION, SILENCE, Token};
 use crate::engine::stamp::Stamping;
 use crate::results::record::Record;
@@ -29,8 +29,8 @@ pub(super) enum Phase {
     Stop,
 }
 
-/// How an agent's run ended: with the intended time of its last request, or early, and why.
-pub(super) type Ended = Result<u64, String>;
+/// How an agent's run ended: as planned or ordered, or early, and why.
+pub(super) type Ended = Result<Done, String>;
 
 /// An event of an agent's run.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Link {
                             sent.map_err(|_| "the run is over".to_owned())?;
                         }
                         Update::Pong { .. } => {}
-                        Update::End { last_ns } => return Ok(last_ns),
+                        Update::End(done) => return Ok(done),
                         Update::Failed { why } => return Err(shown(&why)),
                         other => return Err(self.unexpected(other).to_string()),
                     }

@@ -13,6 +13,7 @@
 //! other. Any other change of a format raises [`PROTOCOL`]. So does a change of schedules, because the agents
 //! of one run must draw the same one.
 
+use curtail_jitter::machine::Taken;
 use serde::{Deserialize, Serialize};
 
 use super::AGENTS_MAX;
@@ -21,9 +22,10 @@ use crate::plan::Plan;
 use crate::plan::protocol::Trust;
 use crate::plan::share::Part;
 use crate::results::record::Record;
+use crate::results::sender::Sender;
 
 /// The version of the messages after the greeting.
-pub(crate) const PROTOCOL: u32 = 4;
+pub(crate) const PROTOCOL: u32 = 5;
 /// The release, for error messages.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 
@@ -102,14 +104,22 @@ pub(crate) enum Update {
     /// What was measured since the last record.
     Record(Box<Record>),
     /// The run has ended, and the agent has sent every record.
-    End {
-        /// The intended time of the last request.
-        last_ns: u64,
-    },
+    End(Done),
     /// The run cannot go on.
     Failed {
         why: String,
     },
+}
+
+/// The end of an agent's run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Done {
+    /// The intended time of the last request.
+    pub(crate) last_ns: u64,
+    /// The time that its threads had left.
+    pub(crate) sender: Option<Sender>,
+    /// What others took of its machine.
+    pub(crate) machine: Option<Taken>,
 }
 
 /// Why an agent refuses an order.

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use curtail_jitter::machine::Reading;
 use curtail_kernel::duration::format;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::OwnedMutexGuard;
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, UPDATE_BYTES_MAX, send};
-use super::message::{Order, PartOfPlan, Refusal, Update};
+use super::message::{Done, Order, PartOfPlan, Refusal, Update};
 use super::{GREETING, PREPARATION, SILENCE};
 use crate::engine::stamp::Source;
 use crate::engine::threads::{Machine, Threads};
@@ -86,8 +87,12 @@ pub(super) async fn run(
 ) -> Result<(), RunError> {
     let mut session = Session { frames, out, clock: Instant::now() };
     let done = tokio::select! {
-        done = session.run(permit, began) => done,
-        () = shutdown.cancelled() => Err(failed("the agent was told to end")),
+        begun = session.begin(began) => match begun {
+            Ok(Some(threads)) => session.measure(threads, permit, shutdown).await,
+            Ok(None) => Ok(()),
+            Err(why) => Err(why),
+        },
+        () = shutdown.cancelled() => Err(shut_down()),
     };
     let why = match &done {
         Err(RunError::Refused(refusal)) => Update::Refused(refusal.clone()),
@@ -100,17 +105,17 @@ pub(super) async fn run(
 }
 
 impl Session {
-    async fn run(&mut self, permit: Permit, began: impl Fn(String)) -> Result<(), RunError> {
+    /// Starts the threads; none if the order is to stop.
+    async fn begin(&mut self, began: impl Fn(String)) -> Result<Option<Threads>, RunError> {
         let Prepared { plan, part, addresses, sessions, source } = self.prepare().await?;
         // Only short orders follow.
         self.frames.allow(GREETING_BYTES_MAX);
         self.report(&Update::Ready { stamps: source.stamping() }).await?;
-        let Some(epoch) = self.start().await? else { return Ok(()) };
+        let Some(epoch) = self.start().await? else { return Ok(None) };
         began(plan.target.to_string());
         let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
-        let threads = Threads::start(&plan, part, epoch, &machine, None)
-            .map_err(|error| failed(error.to_string()))?;
-        self.measure(threads, permit).await
+        let threads = Threads::start(&plan, part, epoch, &machine, None);
+        threads.map(Some).map_err(|error| failed(error.to_string()))
     }
 
     async fn prepare(&mut self) -> Result<Prepared, RunError> {
@@ -161,9 +166,15 @@ impl Session {
         }
     }
 
-    /// Sends what is measured until the run is over.
-    async fn measure(&mut self, mut threads: Threads, permit: Permit) -> Result<(), RunError> {
+    /// Sends what is measured until the run is over, or the agent shuts down.
+    async fn measure(
+        &mut self,
+        mut threads: Threads,
+        permit: Permit,
+        shutdown: &CancellationToken,
+    ) -> Result<(), RunError> {
         let (mut last_order, mut ticks) = (Instant::now(), ticks());
+        let before = Reading::take(&[]);
         loop {
             tokio::select! {
                 biased;
@@ -182,14 +193,24 @@ impl Session {
                     }
                     self.report(&Update::Record(Box::new(threads.collect()))).await?;
                 }
+                () = shutdown.cancelled() => {
+                    // The last record has what is unfinished now.
+                    threads.stop();
+                    threads.finished().await;
+                    break;
+                }
                 () = threads.finished() => break,
             }
         }
-        let (rest, last_ns) = threads.join().map_err(|error| failed(error.to_string()))?;
+        let (rest, last_ns, sender) = threads.join().map_err(|error| failed(error.to_string()))?;
         self.report(&Update::Record(Box::new(rest))).await?;
         // Dropped before the end is sent, because the coordinator may then start its next run at once.
         drop(permit);
-        Ok(self.report(&Update::End { last_ns }).await?)
+        if shutdown.is_cancelled() {
+            return Err(shut_down());
+        }
+        let machine = Reading::take(&[]).zip(before).and_then(|(now, before)| now.since(&before));
+        Ok(self.report(&Update::End(Done { last_ns, sender, machine })).await?)
     }
 
     async fn pong(&mut self) -> Result<(), FrameError> {
@@ -199,6 +220,10 @@ impl Session {
     async fn report(&mut self, update: &Update) -> Result<(), FrameError> {
         send(&mut self.out, update, UPDATE_BYTES_MAX, SILENCE).await
     }
+}
+
+fn shut_down() -> RunError {
+    failed("the agent was told to end")
 }
 
 fn unexpected() -> RunError {

@@ -7,15 +7,21 @@
 
 use std::mem::discriminant;
 
+use curtail_jitter::machine::Taken;
 use serde::Serialize;
 
 use super::link::Ended;
+use super::message::Done;
 use crate::engine::stamp::Stamping;
-use crate::plan::share::Part;
+use crate::plan::schedule::Slot;
+use crate::plan::share::{Part, Share};
 use crate::plan::{Pace, Plan};
-use crate::results::conclude::{End, Facts, conclude};
+use crate::results::conclude::conclude;
+use crate::results::facts::{End, Facts};
+use crate::results::note::Note;
 use crate::results::record::{Errors, Record};
 use crate::results::report::Report;
+use crate::results::sender::Sender;
 use crate::results::summary::Summary;
 use crate::results::verdict::Invalid;
 
@@ -34,6 +40,12 @@ pub struct AgentReport {
     pub errors: Errors,
     pub latency_ns: Summary,
     pub schedule_lag_ns: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Taken>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
     /// The shortest round trip before the start. The agent's clock is known to within half of it.
     pub round_trip_ns: u64,
 }
@@ -47,6 +59,8 @@ pub(super) struct Member {
     pub(super) stamps: Option<Stamping>,
     pub(super) round_trip_ns: u64,
     pub(super) record: Record,
+    /// When its last record arrived, in nanoseconds since the start of the schedule.
+    pub(super) heard_ns: u64,
     /// None while it runs.
     pub(super) ended: Option<Ended>,
 }
@@ -90,7 +104,13 @@ pub(super) fn report(
         all
     });
     let start_skew_ns = skew_ns(&members);
-    let mut report = conclude(total, &Facts::of(plan, end, stamps));
+    // The worst thread of all limits the load.
+    let senders = members.iter().filter_map(|member| member.ended.as_ref()?.as_ref().ok()?.sender);
+    let sender = senders.reduce(|mut worst, next| {
+        worst.merge(&next);
+        worst
+    });
+    let mut report = conclude(total, &Facts { sender, ..Facts::of(plan, end, stamps) });
     if !interrupted {
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::Interrupted { .. }));
     }
@@ -98,6 +118,7 @@ pub(super) fn report(
         // Its requests are missing, so the gaps are not those of the arrival process.
         report.arrival_test = None;
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::NotPoisson { .. }));
+        report.notes.retain(|note| !matches!(note, Note::NotPoisson { .. }));
     }
     let of_sum: Vec<_> = report.invalid_because.iter().map(discriminant).collect();
     for member in members {
@@ -109,6 +130,8 @@ pub(super) fn report(
         report.invalid_because.extend(own.filter(|reason| is_new(reason)).map(|reason| {
             Invalid::Agent { agent: of_member.agent.clone(), reason: Box::new(reason.clone()) }
         }));
+        let busy = |note: &&Note| matches!(note, Note::BusyMachine { .. });
+        report.notes.extend(of_member.notes.iter().filter(busy).cloned());
         report.agents.push(of_member);
     }
     report.valid = report.invalid_because.is_empty();
@@ -117,6 +140,25 @@ pub(super) fn report(
 }
 
 impl Member {
+    /// The requests of this part that were due until `until_ns` and that no record contains, if the agent was
+    /// lost. Which they are is unknown: the youngest are taken, so that no age is too great.
+    pub(super) fn unreported(&self, plan: &Plan, part: Part, until_ns: u64) -> Vec<Slot> {
+        if self.lost().is_none() {
+            return Vec::new();
+        }
+        let Record { requests, sent, answered, failed, .. } = self.record;
+        // One thread draws the whole part.
+        let own = Plan { queries: Vec::new(), threads: 1, ..own_plan(plan, part) };
+        let (Pace::Open { .. }, Ok(schedule)) = (&plan.pace, own.schedule()) else {
+            // A closed loop has no schedule. These were in flight when the agent was heard last.
+            let last = Slot { index: 0, at_ns: self.heard_ns, query: 0, warmup: false };
+            let count = sent.saturating_sub(answered + failed).min(plan.connections as u64);
+            return (0..count).filter(|_| last.at_ns >= plan.warmup_ns).map(|_| last).collect();
+        };
+        let due = Share::new(&own, schedule, part, 0).take_while(|slot| slot.at_ns <= until_ns);
+        due.filter(|slot| !slot.warmup).skip(requests as usize).collect()
+    }
+
     /// Why the agent's part ended early, if the agent itself failed.
     fn lost(&self) -> Option<Invalid> {
         match &self.ended {
@@ -129,11 +171,17 @@ impl Member {
 
     fn report(self, end: End) -> AgentReport {
         let lost = self.lost();
-        let last_ns = match self.ended {
-            Some(Ok(last_ns)) => last_ns,
-            _ => end.last_ns,
+        let done = match self.ended {
+            Some(Ok(done)) => done,
+            _ => Done { last_ns: end.last_ns, ..Done::default() },
         };
-        let facts = Facts::of(&self.plan, End { last_ns, ..end }, self.stamps);
+        let Done { last_ns, sender, machine } = done;
+        let facts = Facts {
+            sender,
+            machine,
+            agent: Some(self.agent.clone()),
+            ..Facts::of(&self.plan, End { last_ns, ..end }, self.stamps)
+        };
         let own = conclude(self.record, &facts);
         let mut invalid_because: Vec<Invalid> =
             own.invalid_because.into_iter().filter(|reason| !is_nothing(reason)).collect();
@@ -148,6 +196,9 @@ impl Member {
             errors: own.errors,
             latency_ns: own.latency_ns,
             schedule_lag_ns: own.schedule_lag_ns,
+            sender: own.sender,
+            machine: own.machine,
+            notes: own.notes,
             round_trip_ns: self.round_trip_ns,
         }
     }

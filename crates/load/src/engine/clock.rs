@@ -65,6 +65,8 @@ const POLL_NS: i64 = 5_000;
 pub(super) struct Waiting {
     spin: bool,
     polled: bool,
+    /// How long there was nothing to do.
+    pub(super) idle_ns: u64,
 }
 
 #[derive(Debug)]
@@ -79,7 +81,13 @@ impl Waiting {
         // change that, requests are that much later, which the lag shows.
         #[cfg(target_os = "linux")]
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        Waiting { spin, polled: false }
+        Waiting { spin, polled: false, idle_ns: 0 }
+    }
+
+    /// Counts the time between two moments before the next request is due. A thread that is late has not rested
+    /// for longer.
+    fn rested(&mut self, before_ns: i64, after_ns: i64) {
+        self.idle_ns += (before_ns.max(0) - after_ns.max(0)).max(0).unsigned_abs();
     }
 
     pub(super) fn wait(
@@ -92,9 +100,15 @@ impl Waiting {
         if left_ns > POLL_NS || !self.polled {
             self.polled = true;
             let sleep_ns = if self.spin { 0 } else { (left_ns - SLEEP_MARGIN_NS).max(0) };
-            return poller.wait(Duration::from_nanos(sleep_ns as u64)).map(Waited::Events);
+            let events = poller.wait(Duration::from_nanos(sleep_ns as u64))?;
+            if left_ns > 0 && (events == 0 || sleep_ns > 0) {
+                self.rested(left_ns, until_ns - clock.now_ns());
+            }
+            return Ok(Waited::Events(events));
         }
         self.polled = false;
-        Ok(Waited::Due(clock.spin_until(until_ns)))
+        let now_ns = clock.spin_until(until_ns);
+        self.rested(left_ns, until_ns - now_ns);
+        Ok(Waited::Due(now_ns))
     }
 }

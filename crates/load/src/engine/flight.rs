@@ -12,9 +12,9 @@ use std::iter::Peekable;
 
 use crate::plan::schedule::{Schedule, Slot};
 use crate::plan::share::Share;
-use crate::results::outcome::Outcome;
+use crate::results::outcome::{Crowd, Outcome};
 use crate::session::Whole;
-use crate::session::fault::Fault;
+use crate::session::fault::{Fault, Left};
 
 /// Most attempts per request. A server that has not processed it by then will not.
 pub(super) const ATTEMPTS_MAX: u32 = 4;
@@ -29,6 +29,7 @@ pub(super) enum Due {
 pub(super) struct Flight {
     pub(super) slot: Slot,
     pub(super) opened: bool,
+    pub(super) crowd: Crowd,
     pub(super) taken_ns: u64,
     pub(super) sent_ns: Option<u64>,
     pub(super) left_ns: Option<u64>,
@@ -43,10 +44,11 @@ impl Due {
         }
     }
 
-    pub(super) fn taken(self, now_ns: u64, opened: bool) -> Flight {
+    pub(super) fn taken(self, now_ns: u64, opened: bool, crowd: Crowd) -> Flight {
         match self {
             Due::New(slot) => {
-                Flight { slot, opened, taken_ns: now_ns, sent_ns: None, left_ns: None, attempts: 1 }
+                let (taken_ns, sent_ns, left_ns, attempts) = (now_ns, None, None, 1);
+                Flight { slot, opened, crowd, taken_ns, sent_ns, left_ns, attempts }
             }
             Due::Resend(flight) => {
                 // It waited for a connection, though for another reason.
@@ -62,6 +64,14 @@ impl Due {
             Due::Resend(flight) => flight.complete(now_ns, never.result),
         }
     }
+
+    /// Its outcome if the run ends now.
+    pub(super) fn unfinished(self, now_ns: u64) -> Outcome {
+        match self {
+            Due::New(slot) => Outcome::overdue(slot, now_ns),
+            Due::Resend(flight) => flight.unfinished(now_ns),
+        }
+    }
 }
 
 impl Flight {
@@ -73,39 +83,59 @@ impl Flight {
         self.attempts == 1
     }
 
+    pub(super) fn unfinished(self, now_ns: u64) -> Outcome {
+        self.complete(now_ns, Err(Fault::Unfinished(Left::InFlight)))
+    }
+
     pub(super) fn complete(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
-        let Flight { slot, opened, taken_ns, sent_ns, left_ns, attempts: _ } = self;
-        Outcome { slot, opened, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
+        let Flight { slot, opened, crowd, taken_ns, sent_ns, left_ns, attempts: _ } = self;
+        Outcome { slot, opened, crowd, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
     }
 }
 
 #[derive(Debug)]
 pub(crate) enum Source {
-    Open(Peekable<Share>),
+    Open {
+        share: Peekable<Share>,
+        /// Nothing after this time is sent.
+        until_ns: i64,
+    },
     /// A closed loop: due as soon as a connection is free. This is thread `thread` of `threads` on all
     /// machines.
-    Closed {
-        schedule: Schedule,
-        threads: u64,
-        thread: u64,
-        over: bool,
-    },
-    Over,
+    Closed { schedule: Schedule, threads: u64, thread: u64, over: bool },
 }
 
 impl Source {
     pub(crate) fn open(share: Share) -> Source {
-        Source::Open(share.peekable())
+        Source::Open { share: share.peekable(), until_ns: i64::MAX }
     }
 
     pub(crate) fn closed(schedule: Schedule, threads: u64, thread: u64) -> Source {
         Source::Closed { schedule, threads, thread, over: false }
     }
 
+    /// Sends nothing that is due after `now_ns`. What is due before is sent: otherwise a thread that is late
+    /// would leave out just the requests that it delayed.
+    pub(super) fn end_at(&mut self, now_ns: i64) {
+        match self {
+            Source::Open { until_ns, .. } => *until_ns = (*until_ns).min(now_ns),
+            Source::Closed { over, .. } => *over = true,
+        }
+    }
+
+    /// True if nothing is left to send.
+    pub(super) fn is_over(&mut self) -> bool {
+        match self {
+            Source::Open { .. } => self.due_ns(false).is_none(),
+            Source::Closed { over, .. } => *over,
+        }
+    }
+
     pub(super) fn due_ns(&mut self, free: bool) -> Option<i64> {
         match self {
-            Source::Open(share) => share.peek().map(|slot| super::at(slot.at_ns)),
-            Source::Over => None,
+            Source::Open { share, until_ns } => {
+                share.peek().map(|slot| super::at(slot.at_ns)).filter(|due_ns| due_ns <= until_ns)
+            }
             Source::Closed { over, .. } => (free && !*over).then_some(0),
         }
     }
@@ -116,9 +146,11 @@ impl Source {
 
     pub(crate) fn next(&mut self, now_ns: i64, free: bool) -> Option<Slot> {
         match self {
-            Source::Open(share) => share.next_if(|slot| super::at(slot.at_ns) <= now_ns),
-            Source::Over => None,
-            Source::Closed { .. } if !free || now_ns < 0 => None,
+            Source::Open { share, until_ns } => {
+                let now_ns = now_ns.min(*until_ns);
+                share.next_if(|slot| super::at(slot.at_ns) <= now_ns)
+            }
+            Source::Closed { over, .. } if *over || !free || now_ns < 0 => None,
             Source::Closed { schedule, threads, thread, over } => {
                 let slot = schedule.slot(now_ns as u64);
                 *over = slot.is_none();

@@ -32,8 +32,9 @@ use curtail_xdp::Bypass;
 
 use crate::engine::observe::Observer;
 use crate::engine::stamp::Realtime;
-use crate::results::outcome::Outcome;
+use crate::results::outcome::{Crowd, Outcome};
 use crate::results::record::Record;
+use crate::results::sender::{Sender, schedstat};
 use crate::results::sends::Keep;
 use crate::session::{Sessions, Token};
 use backoff::Backoff;
@@ -81,6 +82,35 @@ pub(crate) struct Measured {
     /// What it has not handed over before.
     pub(crate) record: Box<Record>,
     pub(crate) last_ns: u64,
+    pub(crate) sender: Sender,
+}
+
+/// A thread's time while it sends.
+#[derive(Debug, Default)]
+struct Account {
+    /// When the schedule began, and the counters then.
+    begun: Option<(u64, Option<[u64; 2]>)>,
+    done: Option<Sender>,
+}
+
+impl Account {
+    fn begin(&mut self, now_ns: i64, waiting: &mut Waiting) {
+        if self.begun.is_none() && now_ns >= 0 {
+            waiting.idle_ns = 0;
+            self.begun = Some((now_ns.unsigned_abs(), schedstat()));
+        }
+    }
+
+    /// Closes the account, if it is open.
+    fn end(&mut self, now_ns: u64, waiting: &Waiting) -> Sender {
+        let (begun_ns, before) = self.begun.unwrap_or((now_ns, None));
+        *self.done.get_or_insert_with(|| {
+            let both = before.zip(schedstat());
+            let since =
+                both.map(|(before, now)| [0, 1].map(|at| now[at].saturating_sub(before[at])));
+            Sender::of(now_ns.saturating_sub(begun_ns), waiting.idle_ns, since)
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -92,6 +122,8 @@ struct Context {
     stamps: Option<Realtime>,
     outcomes: Vec<Outcome>,
     resends: Vec<Flight>,
+    /// The connections in use, with the one that takes the next request.
+    crowd: Crowd,
     /// When batches must be written, in this order, and the connections. Some have been.
     batches: VecDeque<(u64, usize)>,
     record: Box<Record>,
@@ -123,11 +155,11 @@ struct Engine {
 }
 
 pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
-    let mut waiting = Waiting::new(task.spin);
+    let (mut waiting, mut account) = (Waiting::new(task.spin), Account::default());
     let mut engine = Engine::new(source, task)?;
     while !engine.context.task.orders.stop.load(Ordering::Relaxed) {
         if engine.context.task.orders.drain.load(Ordering::Relaxed) {
-            engine.source = Source::Over;
+            engine.source.end_at(engine.context.task.clock.now_ns());
         }
         engine.end_backoffs();
         engine.send_due(engine.context.task.clock.now_ns());
@@ -140,16 +172,23 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
             engine.context.task.observer.flush();
         }
         engine.context.hand_over();
+        account.begin(now_ns, &mut waiting);
+        if engine.source.is_over() && engine.pool.oldest_ns().is_none() {
+            // The wait for the last responses is no time to send.
+            account.end(at_least_zero(now_ns), &waiting);
+        }
         match waiting.wait(engine.context.task.clock, until_ns, &mut engine.context.poller)? {
             Waited::Events(events) => engine.take_events(events),
             // Before anything else, because that would be lag.
             Waited::Due(now_ns) => engine.send_due(now_ns),
         }
     }
+    let sender = account.end(engine.context.task.clock.elapsed_ns(), &waiting);
+    engine.cut();
     let Context { mut task, mut record, stamps, .. } = engine.context;
     record.unobserved = task.observer.finish();
     record.clock_steps = stamps.as_ref().map_or(0, Realtime::steps);
-    Ok(Measured { record, last_ns: engine.last_ns })
+    Ok(Measured { record, last_ns: engine.last_ns, sender })
 }
 
 impl Context {
@@ -162,6 +201,7 @@ impl Context {
             stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
             outcomes: Vec::new(),
             resends: Vec::new(),
+            crowd: Crowd::default(),
             batches: VecDeque::new(),
             record: Box::new(Record::with_room(0, task.warmup_ns)),
             task,
@@ -176,7 +216,7 @@ impl Context {
     }
 
     fn take(&mut self, outcome: Outcome) {
-        self.record.add(&outcome, self.task.warmup_ns);
+        self.record.add(&outcome, self.task.warmup_ns, self.task.timeout_ns);
         self.task.observer.see(outcome);
     }
 }
@@ -216,7 +256,10 @@ impl Engine {
             match self.pool.assign(slot) {
                 Assigned::On(id) => self.send(id, Due::New(slot), now_ns.unsigned_abs()),
                 Assigned::Queued => self.context.record.waited += u64::from(!slot.warmup),
-                Assigned::Dropped => self.context.record.add_dropped(slot),
+                Assigned::Dropped => {
+                    let Task { warmup_ns, timeout_ns, .. } = self.context.task;
+                    self.context.record.add_dropped(slot, warmup_ns, timeout_ns);
+                }
             }
             now_ns = self.context.task.clock.now_ns();
         }
@@ -224,6 +267,7 @@ impl Engine {
 
     fn send(&mut self, id: usize, due: Due, now_ns: u64) {
         let (slot, new) = (due.slot(), matches!(due, Due::New(_)));
+        self.context.crowd = self.pool.crowd();
         let token = self.connections[id].send(due, now_ns, &mut self.context);
         if let Some(token) = token {
             self.in_flight.insert(slot.index, (slot.at_ns, id, token));
@@ -253,6 +297,26 @@ impl Engine {
             self.in_flight.remove(&index);
             self.connections[id].expire(token, &mut self.context);
             self.settle(id);
+        }
+    }
+
+    /// Records what is unfinished when the run ends: left out, the requests that a stalled server or a late
+    /// thread delays would be missing, as in a closed loop. Nothing is left of a run that has ended by itself.
+    fn cut(&mut self) {
+        let now_ns = self.context.task.clock.now_ns();
+        let elapsed_ns = at_least_zero(now_ns);
+        for connection in &mut self.connections {
+            connection.cut(elapsed_ns, &mut self.context.outcomes);
+        }
+        for outcome in std::mem::take(&mut self.context.outcomes) {
+            self.context.take(outcome);
+        }
+        while let Some(due) = self.pool.expire(u64::MAX) {
+            self.context.take(due.unfinished(elapsed_ns));
+        }
+        // A closed loop has none: its requests are due when a connection takes them.
+        while let Some(slot) = self.source.next(now_ns, false) {
+            self.context.take(Outcome::overdue(slot, elapsed_ns));
         }
     }
 
@@ -349,6 +413,10 @@ impl Engine {
     }
 }
 
+fn at_least_zero(ns: i64) -> u64 {
+    u64::try_from(ns).unwrap_or(0)
+}
+
 fn at(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
@@ -407,8 +475,10 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::schedule::Schedule;
     use crate::plan::share::{Part, Share};
     use crate::plan::{Extent, Plan};
+    use crate::results::record::Errors;
     use std::sync::mpsc::sync_channel;
     use std::time::{Duration, Instant};
 
@@ -466,6 +536,42 @@ mod tests {
         assert_eq!(context.record.sent, 0);
         assert_eq!(handed.try_recv().unwrap().sent, 1);
         assert!(handed.try_recv().is_err());
+    }
+
+    #[test]
+    fn what_is_in_flight_or_overdue_when_the_run_ends_is_recorded() {
+        // All are due for most of a second. One turn sends 32 of them.
+        let (mut engine, _notify) = engine(50);
+        engine.send_due(engine.context.task.clock.now_ns());
+        engine.cut();
+        let record = &engine.context.record;
+        let errors = Errors { in_flight: 32, overdue: 18, ..Errors::default() };
+        assert_eq!((record.requests, record.errors, record.unsent), (50, errors, 18));
+        assert_eq!((record.at_least.len(), record.failed, record.sent), (50, 0, 32));
+        assert!(record.oldest_ns >= 900_000_000, "{}", record.oldest_ns);
+        assert_eq!(record.lag.len(), 50);
+    }
+
+    #[test]
+    fn a_run_that_has_measured_enough_sends_what_was_due_by_then_and_nothing_else() {
+        let (mut engine, _notify) = engine(50);
+        let now_ns = engine.context.task.clock.now_ns();
+        engine.source.end_at(now_ns);
+        engine.source.end_at(now_ns + 1_000);
+        engine.send_due(now_ns + 1_000);
+        engine.send_due(now_ns + 1_000);
+        assert_eq!(engine.context.record.sent, 50, "though a turn sends fewer");
+        let mut closed = Source::closed(Schedule::untimed(1), 1, 0);
+        assert!(closed.next(now_ns, true).is_some());
+        closed.end_at(now_ns);
+        assert_eq!((closed.next(now_ns, true), closed.is_over()), (None, true), "and stays so");
+        let (mut later, _notify) = self::engine(1 << 30);
+        later.source.end_at(100_000);
+        while later.due_ns().is_some() {
+            later.send_due(now_ns);
+        }
+        let last_ns = later.last_ns;
+        assert!((50_000..=100_000).contains(&last_ns), "{last_ns}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::flight::{Due, Flight};
 use crate::plan::schedule::Slot;
+use crate::results::outcome::Crowd;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Assigned {
@@ -51,6 +52,15 @@ impl Pool {
         let earlier = |due: &Due| due.slot().at_ns <= flight.slot.at_ns;
         let at = self.backlog.partition_point(earlier);
         self.backlog.insert(at, Due::Resend(flight));
+    }
+
+    /// How many connections are in use once the next request has one.
+    pub(super) fn crowd(&self) -> Crowd {
+        match self.free.len() {
+            0 | 1 => Crowd::All,
+            free if 2 * (free - 1) >= self.load.len() => Crowd::Few,
+            _ => Crowd::Some,
+        }
     }
 
     pub(super) fn has_free(&self) -> bool {
@@ -109,6 +119,17 @@ mod tests {
     }
 
     #[test]
+    fn the_connections_in_use_are_few_or_all() {
+        let mut pool = Pool::new(4, 0);
+        for (id, crowd) in [Crowd::Few, Crowd::Few, Crowd::Some, Crowd::All].into_iter().enumerate()
+        {
+            assert_eq!(pool.crowd(), crowd);
+            pool.put(id, 1, false);
+        }
+        assert_eq!(Pool::new(1, 0).crowd(), Crowd::All);
+    }
+
+    #[test]
     fn connections_that_share_are_filled_evenly() {
         let mut pool = Pool::new(2, 0);
         pool.put(0, 1, true);
@@ -138,7 +159,7 @@ mod tests {
         for index in [3, 7] {
             assert_eq!(pool.assign(slot(index)), Assigned::Queued);
         }
-        let resends = [5, 1].map(|index| Due::New(slot(index)).taken(9, false));
+        let resends = [5, 1].map(|index| Due::New(slot(index)).taken(9, false, Crowd::All));
         assert_eq!(pool.next_resend(), None);
         resends.iter().for_each(|flight| pool.put_back(*flight));
         assert_eq!(pool.oldest_ns(), Some(1));

@@ -20,6 +20,7 @@ use crate::plan::schedule::Schedule;
 use crate::plan::share::{Part, Share};
 use crate::plan::{Extent, Pace, Plan};
 use crate::results::record::Record;
+use crate::results::sender::Sender;
 use crate::session::Sessions;
 use curtail_jitter::machine::keep_to;
 
@@ -134,10 +135,10 @@ impl Threads {
         }
     }
 
-    /// The merged records not handed over before, and the intended time of the last request; call it after
-    /// [`finished`](Threads::finished).
-    pub(crate) fn join(mut self) -> Result<(Record, u64), LoadError> {
-        let (mut all, mut last_ns) = (Record::new(), 0);
+    /// The merged records not handed over before, the intended time of the last request, and what time the
+    /// threads had left; call it after [`finished`](Threads::finished).
+    pub(crate) fn join(mut self) -> Result<(Record, u64, Option<Sender>), LoadError> {
+        let (mut all, mut last_ns, mut sender) = (Record::new(), 0, None::<Sender>);
         for thread in &mut self.threads {
             let handle = thread.handle.take().expect("it is waited for only here");
             let joined = handle.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
@@ -145,8 +146,9 @@ impl Threads {
             all.merge(&measured.record);
             thread.full.try_iter().for_each(|record| all.merge(&record));
             last_ns = last_ns.max(measured.last_ns);
+            sender.get_or_insert(measured.sender).merge(&measured.sender);
         }
-        Ok((all, last_ns))
+        Ok((all, last_ns, sender))
     }
 
     /// The merged records handed over since the last call. Offers each thread an empty record.

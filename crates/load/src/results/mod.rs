@@ -3,10 +3,14 @@
 pub(crate) mod arrival_test;
 pub(crate) mod blocks;
 pub(crate) mod conclude;
+pub(crate) mod facts;
+pub(crate) mod limit;
+pub(crate) mod note;
 pub(crate) mod outcome;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod sample;
+pub(crate) mod sender;
 pub(crate) mod sends;
 pub(crate) mod sent;
 pub(crate) mod split;

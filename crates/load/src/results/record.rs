@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::plan::TIMEOUT_NS_MAX;
 use crate::plan::schedule::Slot;
 use crate::results::blocks::Blocks;
-use crate::results::outcome::Outcome;
+use crate::results::outcome::{Busy, Crowd, Outcome};
 use crate::results::sends::Sends;
 use crate::results::sent;
 use crate::results::split::{Parts, Split};
 use crate::session::Status;
-use crate::session::fault::Fault;
+use crate::session::fault::{Fault, Left};
 
 /// Requests without a good response, counted by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,12 @@ pub struct Errors {
     pub refused: u64,
     /// Never sent: all connections were busy and the backlog was full.
     pub dropped: u64,
+    /// Sent, or about to be sent on a connection, when the run ended early.
+    pub in_flight: u64,
+    /// Due when the run ended early, and not sent: no connection was free, or the sending thread was late.
+    pub overdue: u64,
+    /// Due by an agent that was lost, and in none of its records.
+    pub unreported: u64,
 }
 
 impl Errors {
@@ -47,9 +53,21 @@ impl Errors {
         self.kinds().map(|(count, _)| count).iter().sum()
     }
 
+    /// The requests that had no outcome when the run ended.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        self.in_flight + self.overdue + self.unreported
+    }
+
+    /// The requests that ended without a good response.
+    #[must_use]
+    pub fn ended(&self) -> Errors {
+        Errors { in_flight: 0, overdue: 0, unreported: 0, ..*self }
+    }
+
     /// The count of each kind, most informative first: `3`, `with a bad status (5xx)`.
     #[must_use]
-    pub fn kinds(&self) -> [(u64, &'static str); 9] {
+    pub fn kinds(&self) -> [(u64, &'static str); 12] {
         [
             (self.status_5xx, "with a bad status (5xx)"),
             (self.status_other, "with a bad status (3xx or 4xx)"),
@@ -60,6 +78,9 @@ impl Errors {
             (self.reset, "cut off by the server"),
             (self.malformed, "answered by what is no answer of the protocol"),
             (self.dropped, "never sent"),
+            (self.in_flight, "in flight when the run ended"),
+            (self.overdue, "due and not sent when the run ended"),
+            (self.unreported, "of a lost agent"),
         ]
     }
 
@@ -68,6 +89,8 @@ impl Errors {
         match fault {
             Fault::Connect(_) => ("connect", &mut self.connect),
             Fault::Timeout(_) => ("timeout", &mut self.timeout),
+            Fault::Unfinished(Left::InFlight) => ("in_flight", &mut self.in_flight),
+            Fault::Unfinished(Left::Overdue) => ("overdue", &mut self.overdue),
             Fault::Tls(_) => ("tls", &mut self.tls),
             Fault::Closed
             | Fault::IncompleteMessage
@@ -90,6 +113,7 @@ impl Errors {
     pub fn merge(&mut self, other: &Errors) {
         let Errors { connect, tls, timeout, reset, malformed, .. } = *other;
         let Errors { status_5xx, status_other, refused, dropped, .. } = *other;
+        let Errors { in_flight, overdue, unreported, .. } = *other;
         self.connect += connect;
         self.tls += tls;
         self.timeout += timeout;
@@ -99,6 +123,9 @@ impl Errors {
         self.status_other += status_other;
         self.refused += refused;
         self.dropped += dropped;
+        self.in_flight += in_flight;
+        self.overdue += overdue;
+        self.unreported += unreported;
     }
 }
 
@@ -136,13 +163,17 @@ pub(crate) struct Record {
     /// Good responses, from the intended time.
     #[serde(with = "sent")]
     pub(crate) latency: Histogram<u64>,
+    /// All other requests, each with a time that its latency is not below: the time-out for one that failed,
+    /// its age for one that was unfinished when the run ended.
+    #[serde(with = "sent")]
+    pub(crate) at_least: Histogram<u64>,
     /// Good responses, from when a connection took the request.
     #[serde(with = "sent")]
     pub(crate) uncorrected: Histogram<u64>,
-    /// All requests except dropped ones.
+    /// All requests except dropped ones and those of lost agents.
     #[serde(with = "sent")]
     pub(crate) lag: Histogram<u64>,
-    /// The values of `latency`, in blocks of time.
+    /// The values of `latency` and `at_least`, in blocks of time.
     pub(crate) blocks: Blocks,
     /// When connections took a sample of the requests, in nanoseconds since the measured time began.
     pub(crate) sends: Sends,
@@ -153,8 +184,12 @@ pub(crate) struct Record {
     /// The parts of the latencies of good responses.
     pub(crate) split: Split,
     pub(crate) errors: Errors,
-    /// Measured requests that completed, failed or were dropped.
+    /// Measured requests that were due.
     pub(crate) requests: u64,
+    /// Those that no connection took.
+    pub(crate) unsent: u64,
+    /// The greatest age of a request that was unfinished when the run ended.
+    pub(crate) oldest_ns: u64,
     pub(crate) first_error: Option<FirstError>,
     /// When the last good response and the last failure occurred, in nanoseconds from the start of
     /// the schedule.
@@ -169,6 +204,10 @@ pub(crate) struct Record {
     pub(crate) failed: u64,
     /// Measured requests that found all connections busy and had to wait.
     pub(crate) waited: u64,
+    /// Good responses to requests for which at most half of a thread's connections were busy, and all of them;
+    /// warm-up included.
+    pub(crate) few_busy: Busy,
+    pub(crate) all_busy: Busy,
     /// Connections opened.
     pub(crate) connects: u64,
     /// Retries of requests that the server had not processed.
@@ -196,6 +235,7 @@ impl Record {
     pub(crate) fn new() -> Record {
         Record {
             latency: histogram(),
+            at_least: histogram(),
             uncorrected: histogram(),
             lag: histogram(),
             blocks: Blocks::new(),
@@ -204,6 +244,8 @@ impl Record {
             split: Split::new(),
             errors: Errors::default(),
             requests: 0,
+            unsent: 0,
+            oldest_ns: 0,
             first_error: None,
             last_good_ns: None,
             last_error_ns: None,
@@ -212,6 +254,8 @@ impl Record {
             answered: 0,
             failed: 0,
             waited: 0,
+            few_busy: Busy::default(),
+            all_busy: Busy::default(),
             connects: 0,
             sent_again: 0,
             unasked: 0,
@@ -223,22 +267,16 @@ impl Record {
     }
 
     /// Records an outcome; the measured time starts at `start_ns` of the schedule.
-    pub(crate) fn add(&mut self, outcome: &Outcome, start_ns: u64) {
-        let good = outcome.good();
-        let last = if good { &mut self.last_good_ns } else { &mut self.last_error_ns };
-        *last = (*last).max(Some(outcome.done_ns));
-        self.failed_since = if good { 0 } else { self.failed_since + 1 };
-        *if good { &mut self.answered } else { &mut self.failed } += 1;
-        if good {
-            // Fails only if the range would exceed the address space.
-            let _ = self.ends_us.record(outcome.done_ns / 1_000);
+    pub(crate) fn add(&mut self, outcome: &Outcome, start_ns: u64, timeout_ns: u64) {
+        if outcome.left().is_none() {
+            self.count_ended(outcome);
         }
         if outcome.slot.warmup {
             return;
         }
         self.requests += 1;
         self.lag.saturating_record(outcome.lag_ns());
-        if good {
+        if outcome.good() {
             self.latency.saturating_record(outcome.latency_ns());
             self.uncorrected.saturating_record(outcome.uncorrected_ns());
             self.left_stamps += u64::from(outcome.left_ns.is_some());
@@ -247,22 +285,78 @@ impl Record {
             self.blocks.add(outcome.slot.at_ns - start_ns, outcome.latency_ns());
             return;
         }
+        self.unsent += u64::from(outcome.unsent());
+        self.count_bad(outcome);
+        let age_ns = outcome.latency_ns();
+        if outcome.left().is_some() {
+            self.oldest_ns = self.oldest_ns.max(age_ns);
+            self.add_at_least(&outcome.slot, start_ns, age_ns);
+        } else {
+            self.add_at_least(&outcome.slot, start_ns, age_ns.max(timeout_ns));
+        }
+    }
+
+    fn add_at_least(&mut self, slot: &Slot, start_ns: u64, ns: u64) {
+        self.at_least.saturating_record(ns);
+        self.blocks.add(slot.at_ns - start_ns, ns);
+    }
+
+    /// Counts a request of the warm-up or of the measured time that has ended.
+    fn count_ended(&mut self, outcome: &Outcome) {
+        let good = outcome.good();
+        let last = if good { &mut self.last_good_ns } else { &mut self.last_error_ns };
+        *last = (*last).max(Some(outcome.done_ns));
+        self.failed_since = if good { 0 } else { self.failed_since + 1 };
+        *if good { &mut self.answered } else { &mut self.failed } += 1;
+        if good {
+            // Fails only if the range would exceed the address space.
+            let _ = self.ends_us.record(outcome.done_ns / 1_000);
+            match outcome.crowd {
+                Crowd::Few => self.few_busy.add(1, outcome.uncorrected_ns()),
+                Crowd::Some => {}
+                Crowd::All => self.all_busy.add(1, outcome.uncorrected_ns()),
+            }
+        }
+    }
+
+    fn count_bad(&mut self, outcome: &Outcome) {
         let (count, text): (_, &dyn fmt::Display) = match &outcome.result {
             Ok(whole) => (self.errors.of_status(&whole.status), &whole.status),
             Err(fault) => (self.errors.of_fault(fault).1, fault),
         };
         *count += 1;
+        if outcome.left().is_some() {
+            return;
+        }
         let first = || FirstError { at_ns: outcome.done_ns, text: text.to_string() };
         self.first_error.get_or_insert_with(first);
     }
 
     /// Records a request that was never sent.
-    pub(crate) fn add_dropped(&mut self, slot: Slot) {
+    pub(crate) fn add_dropped(&mut self, slot: Slot, start_ns: u64, timeout_ns: u64) {
         self.failed += 1;
         if !slot.warmup {
             self.errors.dropped += 1;
             self.requests += 1;
+            self.unsent += 1;
+            self.add_at_least(&slot, start_ns, timeout_ns);
         }
+    }
+
+    /// Records a measured request that was due by an agent which was lost. Whether it was sent is unknown.
+    pub(crate) fn add_unreported(&mut self, slot: &Slot, start_ns: u64, age_ns: u64) {
+        self.errors.unreported += 1;
+        self.requests += 1;
+        self.unsent += 1;
+        self.oldest_ns = self.oldest_ns.max(age_ns);
+        self.add_at_least(slot, start_ns, age_ns);
+    }
+
+    /// All measured latencies: those of good responses, and lower bounds of the others.
+    pub(crate) fn all(&self) -> Histogram<u64> {
+        let mut all = self.latency.clone();
+        all.add(&self.at_least).expect("they have the same bounds");
+        all
     }
 
     /// An empty record for the second that begins at `now_ns` of the schedule; nothing before
@@ -276,8 +370,8 @@ impl Record {
         record.sends = Sends::with_room();
         // Fails as in `add`.
         let _ = record.ends_us.record(until_ns / 1_000);
-        let Record { latency, uncorrected, lag, ends_us, .. } = &mut record;
-        for counts in [latency, uncorrected, lag, ends_us] {
+        let Record { latency, at_least, uncorrected, lag, ends_us, .. } = &mut record;
+        for counts in [latency, at_least, uncorrected, lag, ends_us] {
             // Writes to every page.
             black_box(counts).reset();
         }
@@ -288,6 +382,7 @@ impl Record {
     pub(crate) fn merge(&mut self, other: &Record) {
         for (mine, theirs) in [
             (&mut self.latency, &other.latency),
+            (&mut self.at_least, &other.at_least),
             (&mut self.uncorrected, &other.uncorrected),
             (&mut self.lag, &other.lag),
             (&mut self.ends_us, &other.ends_us),
@@ -297,6 +392,8 @@ impl Record {
         self.split.merge(&other.split);
         self.errors.merge(&other.errors);
         self.requests += other.requests;
+        self.unsent += other.unsent;
+        self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
         self.blocks.merge(&other.blocks);
         self.sends.merge(&other.sends);
         let answered_later =
@@ -312,6 +409,8 @@ impl Record {
         self.answered += other.answered;
         self.failed += other.failed;
         self.waited += other.waited;
+        self.few_busy.add(other.few_busy.count, other.few_busy.sum_ns);
+        self.all_busy.add(other.all_busy.count, other.all_busy.sum_ns);
         self.connects += other.connects;
         self.sent_again += other.sent_again;
         self.unasked += other.unasked;
@@ -337,6 +436,7 @@ mod tests {
             record.add(
                 &Outcome { done_ns, result: Ok(whole), ..Outcome::never_sent(slot, slot.at_ns) },
                 warmup_ns,
+                0,
             );
         }
     }
@@ -350,7 +450,7 @@ mod tests {
         let mut record = Record::new();
         for lag_ns in [22, 49, 1_045] {
             let slot = Slot { index: 0, at_ns: 5, query: 0, warmup: false };
-            record.add(&Outcome::never_sent(slot, 5 + lag_ns), 0);
+            record.add(&Outcome::never_sent(slot, 5 + lag_ns), 0, 0);
         }
         let counted: Vec<u64> =
             record.lag.iter_recorded().map(|at| at.value_iterated_to()).collect();

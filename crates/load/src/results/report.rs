@@ -1,12 +1,15 @@
 //! The result of a run.
 
+use curtail_jitter::machine::Taken;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::agents::AgentReport;
 use crate::engine::stamp::PastStack;
 use crate::results::arrival_test::ArrivalTest;
+use crate::results::note::Note;
 use crate::results::record::Errors;
+use crate::results::sender::Sender;
 use crate::results::summary::{Intervals, Splits, Summary};
 use crate::results::verdict::{Invalid, Withheld};
 
@@ -18,7 +21,7 @@ pub struct Report {
     /// Why the run is not valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid_because: Vec<Invalid>,
-    /// The run was cut short. Requests without a response at that time are left out.
+    /// The run was cut short. Requests that were unfinished at that time count: see [`Errors::unfinished`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// A closed loop: the latencies omit the waits of further users.
@@ -32,12 +35,22 @@ pub struct Report {
     /// of the responses to a steady stream of requests. A slow last response does not stretch the
     /// window, and responses that arrive long after the last request do not count.
     pub achieved_rate: f64,
-    /// Measured requests with any outcome.
+    /// Measured requests that were due.
     pub requests: u64,
+    /// Those that a connection took.
+    pub sent: u64,
+    /// Requests due per second of the measured time. Random arrivals of one plan are the same in each run, and
+    /// their rate is not exactly the offered one. None for a closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned_rate: Option<f64>,
     /// The requests without a good response.
     pub errors: Errors,
-    /// Latencies of good responses from their intended times: what a user waits.
+    /// Latencies of all requests from their intended times: what a user waits. A failed request counts as at
+    /// least the time-out, and one that was unfinished when the run ended as at least its age.
     pub latency_ns: Summary,
+    /// The fields of `latency_ns` that are lower bounds for that reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latency_at_least: Vec<&'static str>,
     /// Confidence intervals of its percentiles.
     pub latency_ci95_ns: Intervals,
     /// The parts of each of its percentiles.
@@ -50,6 +63,16 @@ pub struct Report {
     /// From the intended time until a connection took the request: all requests that were sent, or
     /// that waited for a connection until their time-out.
     pub schedule_lag_ns: Summary,
+    /// What a reader of the figures should know, whether they are valid or not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+    /// The time that the sending threads had left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
+    /// What other processes, the server among them if it runs on this machine, and the hypervisor took of it
+    /// meanwhile. None of a very short run, and with agents, each of which has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Taken>,
     /// Whether Poisson requests were sent as Poisson arrivals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_test: Option<ArrivalTest>,
@@ -78,15 +101,28 @@ pub struct Report {
     /// Responses or samples that the observer missed because it did not keep up.
     #[serde(skip)]
     pub unobserved: u64,
-    /// The latencies, in nanoseconds.
+    /// The latencies of good responses, in nanoseconds.
     #[serde(skip)]
     pub histogram: Histogram<u64>,
+    /// The other requests: times that their latencies are not below, in nanoseconds.
+    #[serde(skip)]
+    pub at_least_histogram: Histogram<u64>,
     /// The uncorrected latencies, in nanoseconds.
     #[serde(skip)]
     pub uncorrected_histogram: Histogram<u64>,
 }
 
 impl Report {
+    /// All latencies, in nanoseconds: those of good responses, and times that the others are not below.
+    #[must_use]
+    pub fn all(&self) -> Histogram<u64> {
+        let mut all = self.histogram.clone();
+        all.auto(true);
+        // Fails only if the range would exceed the address space.
+        let _ = all.add(&self.at_least_histogram);
+        all
+    }
+
     /// A warning for people if the generator fell behind its schedule, or too often for the 99.9th
     /// percentile.
     #[must_use]

@@ -7,7 +7,8 @@ use crate::session::fault::Fault;
 
 /// The outcome and the times of a measured request, in nanoseconds since the start of the schedule.
 ///
-/// A request that was dropped because the backlog was full is not a sample; [`Errors::dropped`] counts it.
+/// A request that was dropped because the backlog was full is not a sample; [`Errors::dropped`] counts it. A
+/// request that was unfinished when the run ended is one.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The request's position in the schedule, warm-up included. Runs of one plan send the same
@@ -21,7 +22,7 @@ pub struct Sample {
     pub taken_ns: u64,
     /// When the system accepted its last byte; none if that never happened.
     pub sent_ns: Option<u64>,
-    /// When the response was complete, or the request failed.
+    /// When the response was complete, the request failed, or the run ended.
     pub done_ns: u64,
     /// When its last byte left, by the kernel's timestamp, if requested.
     pub kernel_sent_ns: Option<u64>,
@@ -57,7 +58,7 @@ impl Sample {
 
     /// The result: the status of a complete response, such as `200`, or its equivalent in a
     /// protocol other than HTTP; or the kind of failure as in [`Errors`]: `connect`, `tls`,
-    /// `timeout`, `reset` or `malformed`.
+    /// `timeout`, `reset` or `malformed`; or `in_flight` or `overdue` if the run ended first.
     #[must_use]
     pub fn ending(&self) -> String {
         match &self.result {

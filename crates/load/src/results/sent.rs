@@ -19,9 +19,9 @@ const GROWN_MAX: u64 = 1 << 50;
 impl Record {
     /// Returns the record if a run can have produced it.
     pub(crate) fn validate(mut self) -> Result<Record, String> {
-        let Record { requests, failed_since, sent, answered, failed, waited, .. } = self;
+        let Record { requests, failed_since, sent, answered, failed, waited, unsent, .. } = self;
         let Record { connects, left_stamps, came_stamps, sent_again, unasked, .. } = self;
-        let of_requests = [requests, failed_since, sent, answered, failed, waited];
+        let of_requests = [requests, failed_since, sent, answered, failed, waited, unsent];
         let others = [connects, left_stamps, came_stamps, sent_again, unasked];
         let errors = self.errors.kinds().map(|(count, _)| count);
         let all = of_requests.into_iter().chain(others).chain(errors);
@@ -33,7 +33,7 @@ impl Record {
             return Err("it has too many numbers".to_owned());
         }
         let (good, failed) = (self.latency.len(), self.errors.total());
-        if requests != good + failed {
+        if requests != good + failed || self.at_least.len() != failed || unsent > failed {
             return Err(format!(
                 "of {requests} requests it has {good} latencies and {failed} failures"
             ));
@@ -83,7 +83,8 @@ mod tests {
     use super::*;
     use crate::plan::Plan;
     use crate::plan::schedule::Slot;
-    use crate::results::conclude::{End, Facts, conclude};
+    use crate::results::conclude::conclude;
+    use crate::results::facts::{End, Facts};
     use crate::results::outcome::Outcome;
     use crate::session::fault::Fault;
     use crate::session::{Status, Whole};
@@ -117,6 +118,7 @@ mod tests {
             record.sends.push(index, slot.at_ns);
             record.add(
                 &Outcome { taken_ns, sent_ns, done_ns, result, ..Outcome::never_sent(slot, 0) },
+                0,
                 0,
             );
         }

@@ -116,6 +116,10 @@ impl Split {
         self.count += other.count;
     }
 
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// The parts of `latency_ns`, which is the percentile `quantile`; none without requests.
     pub(crate) fn at(&self, quantile: f64, latency_ns: u64) -> Option<Parts> {
         let count = AROUND.min(self.count);

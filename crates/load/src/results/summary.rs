@@ -40,6 +40,34 @@ impl Summary {
         }
     }
 
+    /// Summarizes good responses together with requests whose latency is unknown but for a lower bound, and
+    /// names the figures that are lower bounds for that reason, by their field.
+    #[must_use]
+    pub fn with_bounds(
+        answered: &Histogram<u64>,
+        at_least: &Histogram<u64>,
+    ) -> (Summary, Vec<&'static str>) {
+        let mut all = answered.clone();
+        all.auto(true);
+        // Fails only if the range would exceed the address space.
+        let _ = all.add(at_least);
+        let summary = Summary::of(&all);
+        let of = |at: usize| match PER_MILLE.get(at) {
+            Some(per_mille) => may_be_higher(answered, &all, *per_mille),
+            None => !at_least.is_empty(),
+        };
+        let named = Summary::<u64>::FIELDS.into_iter().enumerate().zip(summary.each());
+        let bounds = named.filter(|((at, _), value)| value.is_some() && of(*at));
+        (summary, bounds.map(|((_, name), _)| name).collect())
+    }
+
+    /// Drops the percentile of a field.
+    pub(crate) fn forget(&mut self, field: &str) {
+        let Summary { p50, p90, p95, p99, p999, .. } = self;
+        let percentiles = [p50, p90, p95, p99, p999].into_iter().zip(Summary::<u64>::FIELDS);
+        percentiles.filter(|(_, name)| *name == field).for_each(|(value, _)| *value = None);
+    }
+
     /// The ratio of these figures to those of another run.
     #[must_use]
     pub fn over(&self, other: &Summary) -> Summary<f64> {
@@ -52,9 +80,27 @@ impl Summary {
     }
 }
 
+/// The fields of a [`Summary`] that are percentiles, in order, in thousandths.
+const PER_MILLE: [u32; 5] = [500, 900, 950, 990, 999];
+
+/// True if a percentile would be higher, had the requests without a good response taken forever. Their bounds
+/// are too low to show that where they are below the percentile.
+fn may_be_higher(answered: &Histogram<u64>, all: &Histogram<u64>, per_mille: u32) -> bool {
+    let rank = (u128::from(all.len()) * u128::from(per_mille)).div_ceil(1_000) as u64;
+    if rank > answered.len() {
+        return true;
+    }
+    // Half a rank below, because the quantile of a rank may round to the next one.
+    let quantile = (rank.max(1) as f64 - 0.5) / answered.len() as f64;
+    let highest = answered.value_at_quantile(quantile);
+    !all.equivalent(highest, all.value_at_quantile(f64::from(per_mille) / 1_000.0))
+}
+
 impl<T: Copy> Summary<T> {
     /// The display names of the figures, in order.
     pub const NAMES: [&'static str; 7] = ["p50", "p90", "p95", "p99", "p99.9", "max", "mean"];
+    /// The names of the fields, in order.
+    pub const FIELDS: [&'static str; 7] = ["p50", "p90", "p95", "p99", "p999", "max", "mean"];
 
     /// The figures, in the order of their names.
     #[must_use]
@@ -124,9 +170,14 @@ impl Splits {
     }
 }
 
-pub(crate) fn splits(split: &Split, latency: &Summary) -> Splits {
+/// The parts of the percentiles of `all` requests; none of a percentile at which no request had a good response.
+pub(crate) fn splits(split: &Split, latency: &Summary, all: u64) -> Splits {
     let latency = latency.each();
-    Percentiles::of(|at, per_mille| split.at(f64::from(per_mille) / 1_000.0, latency[at]?))
+    Percentiles::of(|at, per_mille| {
+        // `split` is of good responses. Those without one are the slowest.
+        let quantile = f64::from(per_mille) / 1_000.0 * all as f64 / split.count() as f64;
+        split.at(Some(quantile).filter(|quantile| *quantile <= 1.0)?, latency[at]?)
+    })
 }
 
 pub(crate) fn intervals(samples: &Histogram<u64>, blocks: &Blocks, latency: &Summary) -> Intervals {

@@ -2,12 +2,12 @@
 //!
 //! A verdict must not depend on chance, so rules about time ignore [`FEW`] requests or fewer.
 
-use curtail_kernel::duration::format;
 use hdrhistogram::Histogram;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::engine::stamp::PastStack;
+use crate::results::limit::{Limit, short};
 use crate::results::record::Errors;
 use crate::results::summary::percentile;
 
@@ -23,14 +23,16 @@ const JUDGED_ALONE: Judged = (999, 1_000_000);
 /// The acceptable lag at a percentile, as a share of the uncorrected latency there: too small to
 /// change a decision. The uncorrected latency, because a lag must not excuse itself.
 const LAG_SHARE_FINE: f64 = 0.05;
+/// The time that sending a few requests takes. Shorter gaps are not kept.
+const LAG_NEGLIGIBLE_NS: u64 = 50_000;
 /// The share of the offered requests that may get no response.
 const SHORT_SHARE_FINE: f64 = 0.03;
 /// The share of good responses that extraneous data may follow.
 const UNASKED_SHARE_FINE: f64 = 0.03;
 /// This many requests decide nothing.
 const FEW: u64 = 3;
-/// The share of requests that may be missing from the latencies: the share above p99.9.
-const LEFT_OUT_SHARE_FINE: f64 = 0.001;
+/// The share of requests that may fail: the share above p99.9.
+const FAILED_SHARE_FINE: f64 = 0.001;
 
 /// Why a report is not reliable. In JSON `{"kind": …, fields…, "text": …}`, where the text is for people.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
@@ -43,32 +45,47 @@ pub enum Invalid {
     /// of the uncorrected latency at the same percentile, but at least 250 µs, and 1 ms at the 99th. With too
     /// few requests for the higher percentiles, only the 50th is judged. For the 99.9th see [`Withheld`].
     #[error(
-        "fell behind: {late} of {requests} requests were sent more than {} after their intended times; {}",
-        short(*.limit_ns), instead_of_waiting(*.late, *.waited, *.connections)
+        "fell behind: {late} of {requests} requests were sent more than {} after their intended times; {limited_by}",
+        short(*.limit_ns)
     )]
-    FellBehind { late: u64, requests: u64, limit_ns: u64, waited: u64, connections: usize },
+    FellBehind {
+        late: u64,
+        requests: u64,
+        limit_ns: u64,
+        waited: u64,
+        connections: usize,
+        limited_by: Limit,
+    },
     /// Good responses arrived at less than 97 % of the rate at which requests were due (and more
-    /// than 3 were missing): the server does not sustain the rate, or fails.
-    #[error("fell short: {}", missing(*.answered, *.requests, errors))]
+    /// than 3 were missing): the server or the generator does not sustain the rate, or requests fail.
+    #[error("fell short: {}", missing(*.answered, *.requests, errors, limited_by.as_ref()))]
     FellShort {
         answered: u64,
         requests: u64,
         /// Requests without a good response. The other missing ones have a good but late response.
         errors: Errors,
+        /// None if requests failed for reasons that do not depend on the rate.
+        limited_by: Option<Limit>,
     },
-    /// More than 0.1 % of the requests, and more than one, have no good response. They have no latency, so
-    /// the percentiles cover only the others: a server that sheds its slowest requests would look fast.
+    /// More than 0.1 % of the requests, and more than one, have no good response. Each counts as at least the
+    /// time-out: otherwise a server that sheds its slowest requests would look fast.
     #[error(
-        "left out: {} of {requests} requests have no good answer, {errors}; the percentiles are of the others",
-        errors.total()
+        "failed: {} of {requests} requests have no good answer, {errors}; each counts as at least {}",
+        errors.total(), short(*.timeout_ns)
     )]
-    LeftOut { requests: u64, errors: Errors },
+    Failed { requests: u64, errors: Errors, timeout_ns: u64 },
+    /// Requests were unfinished when the run ended early. Each counts as at least its age.
+    #[error(
+        "unfinished: when the run ended, {}, the oldest for {}; each counts as at least its age",
+        left(*.in_flight, *.overdue, *.unreported), short(*.oldest_ns)
+    )]
+    Unfinished { in_flight: u64, overdue: u64, unreported: u64, oldest_ns: u64 },
     /// Requests were not sent because the backlog was full.
     #[error(
         "dropped: {count} requests were never sent, for all connections were busy and {backlog} requests \
-         waiting; use more connections or a lower rate"
+         waiting; {limited_by}"
     )]
-    Dropped { count: u64, backlog: usize },
+    Dropped { count: u64, backlog: usize, limited_by: Limit },
     /// There is no good response, so there is no latency.
     #[error("nothing measured: {}", match .requests {
         0 => "no request was due in the measured time; use a higher rate or a longer duration",
@@ -135,18 +152,33 @@ pub enum Invalid {
 
 impl Serialize for Invalid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// The fields and the text.
-        #[derive(Serialize)]
-        struct Verdict<'a> {
-            #[serde(flatten, serialize_with = "fields")]
-            fields: &'a Invalid,
-            text: String,
-        }
-        fn fields<S: Serializer>(of: &&Invalid, to: S) -> Result<S::Ok, S::Error> {
-            Invalid::serialize(of, to)
-        }
-        Verdict { fields: self, text: self.to_string() }.serialize(serializer)
+        typed(self, serializer)
     }
+}
+
+impl Fields for Invalid {
+    fn fields<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Invalid::serialize(self, to)
+    }
+}
+
+/// A verdict or a note: an enum tagged with its kind, without the text.
+pub(crate) trait Fields: std::fmt::Display {
+    fn fields<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
+}
+
+/// Serializes the fields and the text.
+pub(crate) fn typed<S: Serializer>(of: &impl Fields, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Typed<'a, T: Fields> {
+        #[serde(flatten, serialize_with = "fields")]
+        fields: &'a T,
+        text: String,
+    }
+    fn fields<T: Fields, S: Serializer>(of: &&T, to: S) -> Result<S::Ok, S::Error> {
+        of.fields(to)
+    }
+    Typed { fields: of, text: of.to_string() }.serialize(serializer)
 }
 
 /// A percentile that is not reported, because it would include the generator's lag; the others are
@@ -185,6 +217,12 @@ impl Serialize for Withheld {
 /// percentile that decides about the whole run.
 pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Option<(u64, u64)> {
     JUDGED.into_iter().find_map(|judged| too_late_at(judged, lag, uncorrected))
+}
+
+/// True if the median lag cannot change a decision: it is that of a timer, or small beside the latency.
+pub(crate) fn negligible(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> bool {
+    let [lag_ns, latency_ns] = [lag, uncorrected].map(|of| of.value_at_quantile(0.5));
+    lag_ns <= LAG_NEGLIGIBLE_NS.max((latency_ns as f64 * LAG_SHARE_FINE) as u64)
 }
 
 /// Why the 99.9th percentile of the latency is withheld, if it would be reported otherwise.
@@ -227,20 +265,28 @@ pub(crate) fn unasked_too_often(unasked: u64, good: u64) -> bool {
     unasked > FEW && unasked as f64 > UNASKED_SHARE_FINE * good as f64
 }
 
-/// True if the latencies cover too few of the requests. A single failure is chance.
-pub(crate) fn leaves_out_too_many(failed: u64, requests: u64) -> bool {
-    failed > 1 && failed as f64 > LEFT_OUT_SHARE_FINE * requests as f64
+/// True if too many requests failed. A single failure is chance.
+pub(crate) fn too_many_failed(failed: u64, requests: u64) -> bool {
+    failed > 1 && failed as f64 > FAILED_SHARE_FINE * requests as f64
 }
 
-fn instead_of_waiting(late: u64, waited: u64, connections: usize) -> String {
-    match waited * 2 >= late {
-        true => format!("{waited} found all {connections} connections busy: use more"),
-        false => "use a less busy machine, or a lower rate".to_owned(),
-    }
+fn left(in_flight: u64, overdue: u64, unreported: u64) -> String {
+    let parts = [
+        (in_flight, "in flight"),
+        (overdue, "due and not sent"),
+        (unreported, "due by a lost agent and in none of its records"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| format!("{count} were {what}")).collect();
+    format!("of the requests {}", parts.join(", "))
 }
 
-/// Only timing depends on the rate: a bad status would be as bad at a lower one.
-fn missing(answered: u64, requests: u64, errors: &Errors) -> String {
+/// True if requests were missing that a lower rate may save. A bad status would be as bad at a lower one.
+pub(crate) fn by_the_rate(answered: u64, requests: u64, errors: &Errors) -> bool {
+    too_few(answered, requests.saturating_sub(errors.total())) || errors.timeout > FEW
+}
+
+fn missing(answered: u64, requests: u64, errors: &Errors, limited_by: Option<&Limit>) -> String {
     let good = requests.saturating_sub(errors.total());
     let late = good.saturating_sub(answered);
     let mut text = format!("{answered} of {requests} requests were answered well and in time");
@@ -250,8 +296,8 @@ fn missing(answered: u64, requests: u64, errors: &Errors) -> String {
     if late > 0 {
         text += &format!(", {late} well but late");
     }
-    if too_few(answered, good) || errors.timeout > FEW {
-        text += "; the server does not sustain this rate";
+    if let Some(limit) = limited_by {
+        text += &format!("; {limit}");
     }
     text
 }
@@ -275,10 +321,4 @@ fn how_sure(per_mille: u32, found: Option<f64>) -> String {
         Some(found) => format!("p{name} is known to ±{:.1} %", found * 100.0),
         None => format!("the run is too short to tell how well p{name} is known"),
     }
-}
-
-/// Rounds to three digits for people: 35.205939 ms become 35.2 ms.
-fn short(ns: u64) -> impl std::fmt::Display {
-    let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
-    format(ns.saturating_add(step / 2) / step * step)
 }

@@ -26,7 +26,8 @@ pub struct Snapshot {
     pub errors: u64,
     /// Good responses per second over the last two seconds.
     pub rate_now: f64,
-    /// The median of the measured latencies so far, in nanoseconds, if there are enough samples.
+    /// The median of the measured latencies so far, in nanoseconds, if there are enough samples. Failures count
+    /// as at least the time-out.
     pub p50_ns: Option<u64>,
     /// The 99th percentile.
     pub p99_ns: Option<u64>,
@@ -86,6 +87,7 @@ impl Watch {
         self.recent.push_back((elapsed_ns, self.total.answered));
         let seconds = elapsed_ns.saturating_sub(then_ns) as f64 / 1e9;
         let responses = self.total.answered.saturating_sub(then) as f64;
+        let all = self.total.all();
         Snapshot {
             elapsed_ns,
             warming_up: elapsed_ns < plan.warmup_ns,
@@ -93,8 +95,8 @@ impl Watch {
             answered: self.total.answered,
             errors: self.total.failed,
             rate_now: if seconds > 0.0 { responses / seconds } else { 0.0 },
-            p50_ns: percentile(&self.total.latency, 500),
-            p99_ns: percentile(&self.total.latency, 990),
+            p50_ns: percentile(&all, 500),
+            p99_ns: percentile(&all, 990),
             lag_p99_ns: percentile(&self.total.lag, 990),
             recent: since.latency,
             recent_from_ns: from_ns,
@@ -111,7 +113,7 @@ impl Watch {
             return false;
         }
         self.check_at = self.total.requests + self.total.requests / 10;
-        let (samples, blocks) = (&self.total.latency, &self.total.blocks);
+        let (samples, blocks) = (&self.total.all(), &self.total.blocks);
         let sure = precision.per_mille.iter().all(|per_mille| {
             relative_error(samples, blocks, *per_mille)
                 .is_some_and(|error| error <= precision.relative)

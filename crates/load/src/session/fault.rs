@@ -39,6 +39,24 @@ pub(crate) enum Fault {
     TooLarge { limit: u64 },
     #[error("transport: {0}")]
     Io(Arc<io::Error>),
+    /// The run ended before the request did.
+    #[error("{0} when the run ended")]
+    Unfinished(Left),
+}
+
+/// Where a request was when the run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// A connection had taken it.
+    InFlight,
+    /// It was due, and no connection had taken it.
+    Overdue,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Left::InFlight { "in flight" } else { "due and not sent" })
+    }
 }
 
 /// What a request that timed out was waiting for.

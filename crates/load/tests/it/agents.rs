@@ -125,12 +125,60 @@ async fn an_agent_that_dies_ends_the_load_and_what_was_told_is_reported() {
     assert!(!report.invalid_because.iter().any(interrupted), "nobody did");
     assert_eq!(report.arrival_test, None, "a part of the requests is missing");
     let sum: u64 = report.agents.iter().map(|agent| agent.requests).sum();
-    assert_eq!((sum, report.histogram.len()), (report.requests, report.requests));
+    let answered = report.histogram.len();
+    assert_eq!((sum, answered + report.errors.total()), (report.requests, report.requests));
+    // Its last record was up to half a second old, and its part is half of 600 per second.
+    let [fine, lost] = [0, 1].map(|agent| report.agents[agent].errors);
+    assert_eq!((fine.unreported, lost.unreported), (0, report.errors.unreported));
+    assert!(lost.unreported > 0, "{lost:?}");
+    assert!(report.invalid_because[1].to_string().contains("in none of its records"));
+    // Both parts are of one time.
+    let [fine, lost] = [0, 1].map(|agent| report.agents[agent].requests);
+    assert!(fine.abs_diff(lost) < report.requests / 5, "{fine} {lost}");
     assert!(matches!(report.agents[1].invalid_because[0], Invalid::AgentLost { .. }));
     // The other one is free for the next.
     plan.extent = Extent::Requests(20);
     let again = measured(&plan, &agents([&two[0].address])).await.unwrap();
     assert_eq!(again.requests, 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_in_flight_when_an_agent_shuts_down_adds_up_with_the_others() {
+    // No request gets an answer, and each agent has two of the four connections.
+    let asked = Arc::new(Notify::new());
+    let tell = Arc::clone(&asked);
+    let server = Server::start(move |mut stream| {
+        let tell = Arc::clone(&tell);
+        async move {
+            next_head(&mut stream).await;
+            tell.notify_one();
+            pending::<()>().await;
+        }
+    })
+    .await;
+    let two = two().await;
+    let mut plan = server.plan(1_000.0, 0);
+    (plan.extent, plan.connections) = (Extent::Duration { ns: 3_600_000 * MS }, 4);
+    let all = named(&two);
+    let measured = measured(&plan, &all);
+    let end = async {
+        for _ in 0..4 {
+            asked.notified().await;
+        }
+        two[1].end();
+        pending::<()>().await;
+    };
+    let report = tokio::select! {
+        report = measured => report.unwrap(),
+        () = end => unreachable!(),
+    };
+    let of = |agent: usize| report.agents[agent].errors;
+    assert_eq!((of(0).in_flight, of(1).in_flight, report.errors.in_flight), (2, 2, 4));
+    assert_eq!(of(0).overdue + of(1).overdue, report.errors.overdue);
+    assert_eq!(report.requests, report.errors.unfinished());
+    assert_eq!(report.at_least_histogram.len(), report.requests);
+    let Invalid::AgentLost { why, .. } = &report.invalid_because[0] else { panic!("{report:?}") };
+    assert_eq!(why, "the agent was told to end");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -92,7 +92,7 @@ async fn versions_tell_each_other_apart() {
     let mut stream = TcpStream::connect(&agent.address).await.unwrap();
     tell(&mut stream, &json!({"protocol": 9, "curtail": "9.1.0", "token": null, "new": 1})).await;
     let refused = hear(&mut stream).await.unwrap();
-    assert_eq!(refused["refused"]["version"]["protocol"], 4);
+    assert_eq!(refused["refused"]["version"]["protocol"], 5);
     assert!(hear(&mut stream).await.is_none(), "and it closes");
 }
 
@@ -159,7 +159,7 @@ async fn an_agent_that_says_garbage_is_lost_and_the_others_are_stopped() {
 #[tokio::test]
 async fn a_coordinator_that_says_garbage_ends_its_run_only() {
     let mut agent = Agent::start(None).await;
-    let hello = json!({"protocol": 4, "curtail": "0", "token": null});
+    let hello = json!({"protocol": 5, "curtail": "0", "token": null});
     for (garbage, heard) in [
         (json!("stop"), true),
         (json!({"plan": {"number": 1}}), false),

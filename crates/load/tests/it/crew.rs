@@ -2,19 +2,21 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use curtail_load::Report;
 use curtail_load::agents::{Agents, AgentsError, Event, Token, run, serve};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 /// An agent in this process, that ends with its value.
 pub(crate) struct Agent {
     pub(crate) address: String,
     pub(crate) events: mpsc::Receiver<Event>,
+    end: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -25,8 +27,16 @@ impl Agent {
         let token = token.map(|token| Token::new(token).unwrap());
         let (tell, events) = mpsc::channel(100);
         let tell = move |event| tell.try_send(event).expect("a test has few events");
-        let task = tokio::spawn(serve(listener, token, pending(), tell));
-        Agent { address, events, task }
+        let end = Arc::new(Notify::new());
+        let ended = Arc::clone(&end);
+        let stop = async move { ended.notified().await };
+        let task = tokio::spawn(serve(listener, token, stop, tell));
+        Agent { address, events, end, task }
+    }
+
+    /// Ends as a process does that gets SIGTERM.
+    pub(crate) fn end(&self) {
+        self.end.notify_one();
     }
 
     /// Ends as a process does that is killed: its connections close.

@@ -62,8 +62,9 @@ async fn each_failure_is_counted_as_what_it_is() {
     };
     assert_eq!(report.errors, errors, "{report:?}");
     assert_eq!((report.requests, report.histogram.len()), (44, 8));
-    // The time-outs took a second, the good answers did not.
-    assert!(report.latency_ns.max.unwrap() < 1_000 * MS);
+    // Those that failed at once count as at least the time-out, too.
+    assert_eq!(report.at_least_histogram.count_between(1_000 * MS, u64::MAX), 36);
+    assert!(report.uncorrected_ns.max.unwrap() < 1_000 * MS);
     assert!(!report.valid);
     assert!(report.failures.is_some());
     statuses.sort_unstable();
@@ -74,7 +75,8 @@ async fn each_failure_is_counted_as_what_it_is() {
 async fn a_server_that_is_not_there_is_counted() {
     let report = measure(&plan_for(unused().await, 500.0, 10)).await;
     assert_eq!(report.errors, Errors { connect: 10, ..Errors::default() });
-    assert_eq!((report.latency_ns.max, report.valid), (None, false));
+    assert_eq!((report.at_least_histogram.len(), report.valid), (10, false));
+    assert_eq!(report.uncorrected_ns.max, None);
     assert_eq!(report.connections_opened, 0, "it was only tried");
     assert!(report.failures.unwrap().first.contains("cannot connect"));
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{MS, Server, answer, echo, measure, next_head, observe};
-use curtail_load::{Extent, Invalid, Pace, QueryOrder, run, run_observed};
+use curtail_load::{Extent, Invalid, Limit, Pace, QueryOrder, run, run_observed};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::oneshot;
 
@@ -142,10 +142,55 @@ async fn a_run_that_is_cut_short_tells_what_it_has() {
     };
     let report = run_observed(&plan, cancel, |_| {}, on_answer).await.unwrap();
     assert!(report.partial);
-    // Responses that were there already when it was cut count, too; no other does.
+    // Responses that were there already when it was cut count, too.
     assert!(answers >= 100);
-    assert_eq!(report.requests, answers);
+    assert_eq!(
+        (report.histogram.len(), report.errors.total()),
+        (answers, report.errors.unfinished())
+    );
+    assert_eq!(report.requests, answers + report.errors.unfinished());
     assert_eq!(serde_json::to_value(&report).unwrap()["partial"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_cut_while_the_server_stalls_reports_every_request_that_was_due() {
+    // Answers 100 requests, and no further one.
+    let (served, stalled) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let tell = Arc::clone(&stalled);
+    let server = Server::start(move |mut stream| {
+        let (served, tell) = (Arc::clone(&served), Arc::clone(&tell));
+        async move {
+            while next_head(&mut stream).await.is_some() {
+                if served.fetch_add(1, Ordering::SeqCst) >= 100 {
+                    tell.notify_one();
+                    pending::<()>().await;
+                }
+                answer(&mut stream, 200, "").await;
+            }
+        }
+    })
+    .await;
+    let mut plan = server.plan(1_000.0, 0);
+    (plan.extent, plan.connections) = (Extent::Duration { ns: 3_600_000 * MS }, 4);
+    let cancel = async {
+        stalled.notified().await;
+        tokio::time::sleep(Duration::from_millis(300)).await; // tidy: real time
+    };
+    let mut samples = Vec::new();
+    let see = |sample: &curtail_load::Sample| samples.push(sample.ending());
+    let report = curtail_load::run_sampled(&plan, cancel, |_| {}, see).await.unwrap();
+    let errors = report.errors;
+    assert_eq!((report.histogram.len(), errors.in_flight), (100, 4), "{report:?}");
+    // One is due every millisecond, and the run lasted for as long as the others took and 300 ms.
+    assert!(errors.overdue >= 290, "{errors:?}");
+    assert_eq!((report.requests, report.sent), (104 + errors.overdue, 104));
+    // Most requests had no response, so most figures are those of unfinished ones.
+    assert!(report.latency_ns.p90.unwrap() > 150 * MS, "{:?}", report.latency_ns);
+    assert!(report.latency_at_least.contains(&"p90"));
+    let unfinished = |reason: &Invalid| matches!(reason, Invalid::Unfinished { in_flight: 4, .. });
+    assert!(report.invalid_because.iter().any(unfinished), "{:?}", report.invalid_because);
+    let of = |kind: &str| samples.iter().filter(|sample| *sample == kind).count() as u64;
+    assert_eq!((of("200"), of("in_flight"), of("overdue")), (100, 4, errors.overdue));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,6 +205,8 @@ async fn what_no_connection_and_no_backlog_takes_is_dropped_and_makes_the_run_in
     let report = measure(&plan).await;
     assert_eq!((report.errors.timeout, report.errors.dropped), (3, 17), "{report:?}");
     assert_eq!(report.requests, 20);
-    assert!(report.invalid_because.contains(&Invalid::Dropped { count: 17, backlog: 2 }));
+    let limited_by = Limit::Connections { waited: 19, connections: 1, advised: 2 };
+    let dropped = Invalid::Dropped { count: 17, backlog: 2, limited_by };
+    assert!(report.invalid_because.contains(&dropped), "{:?}", report.invalid_because);
     assert!(!report.valid);
 }

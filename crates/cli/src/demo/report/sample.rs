@@ -23,7 +23,8 @@ pub(crate) fn results() -> Results {
     let mut policies = BTreeMap::from(policies);
     compare(&mut policies);
     let order = P99_MS.map(|(name, ..)| name.to_owned()).to_vec();
-    Results { loads, policies, order, setup: setup(), partial: false, report: None }
+    let (busy_machine, partial, report) = (None, false, None);
+    Results { loads, policies, order, setup: setup(), busy_machine, partial, report }
 }
 
 /// As sure of every gain as 3 % to either side.
@@ -57,6 +58,9 @@ fn cell(load: f64, p99: f64, copies_per_query: f64) -> Cell {
         achieved_rate: if valid { offered_rate * 0.998 } else { 181.0 },
         requests: 12_000,
         errors: 0,
+        machine: None,
+        disturbed: false,
+        repeated: false,
         valid,
         invalid_because: if valid { Vec::new() } else { vec!["fell short".to_owned()] },
         histogram,

@@ -75,6 +75,11 @@ impl Started {
         }
     }
 
+    /// Since 1970.
+    pub(super) fn at(&self) -> Duration {
+        Duration::from_secs_f64(self.started_utc_s)
+    }
+
     /// A clock before 1970 counts as 1970.
     pub(super) fn since_1970() -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

@@ -45,7 +45,12 @@ pub(super) fn parts(report: &Report) -> Vec<(&'static str, Look)> {
 impl Figures<'_> {
     pub(super) fn distribution(&self, which: Share, size: Size) -> Option<String> {
         let (width, height, class, end) = size;
-        let counted = [&self.report.histogram, &self.report.uncorrected_histogram];
+        // Without a good answer there is no latency, only the time-out.
+        if self.report.histogram.is_empty() {
+            return None;
+        }
+        let all = self.report.all();
+        let counted = [&all, &self.report.uncorrected_histogram];
         let withheld = self.report.withheld.is_some();
         let named = latencies();
         let both = named.iter().zip(counted).map(|((name, look), counted)| {

@@ -12,6 +12,8 @@ pub(crate) use std::fs::File;
 pub(crate) const RESULT: &str = "result.json";
 /// The latencies by interval.
 pub(crate) const LOG: &str = "latency.hlog";
+/// Requests without a good answer: times that their latencies are not below, by interval.
+pub(crate) const UNANSWERED: &str = "unanswered.hlog";
 pub(super) const PAGE: &str = "report.html";
 pub(super) const CDF: &str = "cdf.svg";
 pub(super) const CCDF: &str = "ccdf.svg";
@@ -19,7 +21,7 @@ pub(super) const CSV: &str = "samples.csv";
 pub(super) const PARQUET: &str = "samples.parquet";
 
 /// All files that a run may write.
-const ALL: [&str; 7] = [RESULT, LOG, PAGE, CDF, CCDF, CSV, PARQUET];
+const ALL: [&str; 8] = [RESULT, LOG, UNANSWERED, PAGE, CDF, CCDF, CSV, PARQUET];
 
 /// Creates the directory of `--out`, if it does not exist.
 pub(crate) fn make_directory(path: &Path) -> Result<(), Stop> {

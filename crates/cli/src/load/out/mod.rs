@@ -27,7 +27,7 @@ use samples::Table;
 use series::Series;
 
 pub(crate) use document::FORMAT;
-pub(crate) use files::{LOG, RESULT, make_directory, remove, write_whole};
+pub(crate) use files::{LOG, RESULT, UNANSWERED, make_directory, remove, write_whole};
 
 /// Where results go, and which.
 #[derive(clap::Args)]
@@ -141,6 +141,24 @@ impl Results {
         self.folder.discard();
     }
 
+    /// A log of the requests without a good answer; none if all had one.
+    fn unanswered(&self, plan: &Plan, report: &Report) -> Option<String> {
+        let counted = &report.at_least_histogram;
+        if counted.is_empty() {
+            return None;
+        }
+        let comment = format!(
+            "Requests to {} without a good answer: their latencies are not below these",
+            plan.target
+        );
+        let mut bytes = Vec::new();
+        // Writing to memory fails only if it is full.
+        let mut log = LogWriter::new(&mut bytes, &comment, self.started.at()).ok()?;
+        let [from, length] = [plan.warmup_ns, report.measured_ns].map(Duration::from_nanos);
+        log.write(counted, from, length).ok()?;
+        String::from_utf8(bytes).ok()
+    }
+
     /// Writes the remaining files. The error names those that could not be written, and why.
     pub(super) fn finish(mut self, plan: &Plan, report: &Report) -> Result<(), Stop> {
         let mut errors = Vec::new();
@@ -160,6 +178,7 @@ impl Results {
         let document = Document::new(plan, report, &self.started);
         let mut files = vec![(RESULT, Some(crate::json(&document)?))];
         let figures = figures::Figures { plan, report, series: &self.snapshots.series };
+        files.push((UNANSWERED, self.unanswered(plan, report)));
         files.push((files::PAGE, Some(page::render(&document, &figures))));
         for (name, share) in [(files::CDF, Share::Below), (files::CCDF, Share::Above)] {
             let plot = figures.distribution(share, FIGURE_SIZES[0]);

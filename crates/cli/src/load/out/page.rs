@@ -54,8 +54,11 @@ pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
 pub(super) fn headline(report: &Report) -> (String, Vec<String>) {
     let ms = |ns: u64| format!("{} ms", three(ns as f64 / 1e6));
     let mut within = Vec::new();
-    for (share, percentile) in [("half", report.latency_ns.p50), ("99 %", report.latency_ns.p99)] {
-        within.extend(percentile.map(|ns| format!("{share} within {}", ms(ns))));
+    let of = [("half", "p50", report.latency_ns.p50), ("99 %", "p99", report.latency_ns.p99)];
+    for (share, field, percentile) in of {
+        // Failures are slower than any.
+        let known = percentile.filter(|_| !report.latency_at_least.contains(&field));
+        within.extend(known.map(|ns| format!("{share} within {}", ms(ns))));
     }
     let rate = three(report.achieved_rate);
     let of = report.offered_rate.map_or(String::new(), |offered| format!(" of {}", three(offered)));
@@ -64,12 +67,13 @@ pub(super) fn headline(report: &Report) -> (String, Vec<String>) {
         "" => format!("{rate}{of} requests per second were answered well."),
         within => format!("{rate}{of} requests per second were answered well: {within}."),
     };
+    let notes = report.notes.iter().map(|note| format!("Note: {note}."));
     let mut reasons = report.invalid_because.iter().map(|reason| format!("{reason}."));
     match reasons.next() {
-        None => (format!("Valid: {measured}"), report.warning().into_iter().collect()),
+        None => (format!("Valid: {measured}"), report.warning().into_iter().chain(notes).collect()),
         Some(first) => {
             let rest = reasons.map(|reason| format!("Also: {reason}"));
-            (format!("Not valid: {first}"), rest.chain([measured]).collect())
+            (format!("Not valid: {first}"), rest.chain([measured]).chain(notes).collect())
         }
     }
 }
@@ -139,7 +143,14 @@ fn figures_of(report: &Report) -> String {
     };
     let body = [
         "<tbody>".to_owned(),
-        of("latency", &report.latency_ns),
+        row(
+            "latency",
+            std::array::from_fn::<_, 7, _>(|at| {
+                let bound = report.latency_at_least.contains(&Summary::<u64>::FIELDS[at]);
+                let sign = if bound { "≥ " } else { "" };
+                sign.to_owned() + &ms(report.latency_ns.each()[at])
+            }),
+        ),
         percentiles("95 % interval", report.latency_ci95_ns.each().map(interval)),
         of("uncorrected", &report.uncorrected_ns),
         of("schedule lag", &report.schedule_lag_ns),
@@ -154,8 +165,11 @@ fn figures_of(report: &Report) -> String {
     }
     body += "</tbody>";
     let columns = Summary::<u64>::NAMES.map(|name| (name, "ms"));
-    let head = head(iter::once(("Of good answers", "")).chain(columns));
-    table("figures", "<b>Table 1.</b> Latencies in milliseconds, to three digits.", &head, &body)
+    let head = head(iter::once(("", "")).chain(columns));
+    let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits: of all requests, uncorrected ones of \
+                   good answers. A request that failed counts as at least the time-out, one that was unfinished when \
+                   the run ended as at least its age; a figure that is a lower bound for that has a ≥.";
+    table("figures", caption, &head, &body)
 }
 
 fn ms(ns: Option<u64>) -> String {

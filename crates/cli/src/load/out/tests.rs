@@ -1,7 +1,8 @@
 //! Tests the content and the structure of a run's page.
 
+use curtail_jitter::machine::Taken;
 use curtail_load::{
-    Errors, Extent, Histogram, Intervals, Invalid, Parts, Plan, Report, Splits, Summary,
+    Errors, Extent, Histogram, Intervals, Invalid, Note, Parts, Plan, Report, Splits, Summary,
 };
 use roxmltree::Document as Xml;
 
@@ -9,6 +10,7 @@ use super::document::{Document, Started};
 use super::figures::Figures;
 use super::page::{headline, render};
 use super::series::Series;
+use crate::load::table::table;
 
 fn counted(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
     let mut counted = curtail_load::histogram();
@@ -44,13 +46,19 @@ fn report(requests: u64) -> Report {
         achieved_rate: 499.0,
         requests,
         errors: Errors::default(),
+        sent: requests,
+        planned_rate: Some(500.0),
         latency_ns,
+        latency_at_least: Vec::new(),
         latency_ci95_ns: Intervals { p50: Some([9_000_000, 11_000_000]), ..Intervals::default() },
         split_ns: Splits { p50: latency_ns.p50.map(|_| parts), ..Splits::default() },
         withheld: None,
         uncorrected_ns: latency_ns,
         schedule_lag_ns: Summary::default(),
         arrival_test: None,
+        notes: Vec::new(),
+        sender: None,
+        machine: None,
         sent_again: 0,
         unasked: 0,
         connections_opened: 3,
@@ -59,6 +67,7 @@ fn report(requests: u64) -> Report {
         start_skew_ns: None,
         unobserved: 0,
         uncorrected_histogram: histogram.clone(),
+        at_least_histogram: curtail_load::histogram(),
         histogram,
     }
 }
@@ -141,4 +150,37 @@ fn the_headline_is_the_verdict() {
     let (text, but) = headline(&report);
     assert!(text.starts_with("Not valid: interrupted"), "{text}");
     assert!(but[0].starts_with("Also: ") && but[1].starts_with("499 of 500 requests"), "{but:?}");
+}
+
+#[test]
+fn the_table_begins_with_a_busy_machine_and_reports_the_plan() {
+    let taken = Taken { others: 0.83, stolen: 0.0, stalled: None };
+    let busy = Note::BusyMachine { agent: None, taken };
+    let other = Note::SenderSpent { idle: 0.0 };
+    let report = Report { notes: vec![other, busy.clone()], ..report(2_000) };
+    let text = table(&report);
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some(&format!("note: {busy}")[..]), "{text}");
+    let plan = "offered 500.0/s, planned 500.0/s (all sent), achieved 499.0/s, 2000 requests, 0 without a good answer";
+    assert_eq!(lines.nth(1), Some(plan), "{text}");
+    assert!(text.contains("\nnote: a sending thread had 0 % of its time left"), "{text}");
+    let late = Report { sent: 1_990, ..self::report(2_000) };
+    assert!(table(&late).starts_with("offered 500.0/s, planned 500.0/s (1990 of 2000 sent), "));
+    // The page has all of them.
+    assert!(page(&report).contains("Note: these figures are about this machine"));
+}
+
+#[test]
+fn a_figure_that_failures_raise_is_a_lower_bound() {
+    let mut report = report(2_000);
+    report.at_least_histogram.record_n(10_000_000_000, 40).expect("in range");
+    (report.latency_ns, report.latency_at_least) =
+        Summary::with_bounds(&report.histogram, &report.at_least_histogram);
+    assert_eq!(report.latency_at_least, ["p99", "max", "mean"]);
+    let text = table(&report);
+    let line = text.lines().find(|line| line.starts_with("latency")).expect("the latencies");
+    assert_eq!(line.matches("≥10").count(), 2, "{line}");
+    assert!(text.contains("≥: a request that failed counts as at least the time-out"), "{text}");
+    let (headline, _) = headline(&report);
+    assert!(headline.contains("half within") && !headline.contains("99 %"), "{headline}");
 }

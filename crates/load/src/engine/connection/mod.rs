@@ -130,7 +130,7 @@ impl Connection {
     pub(super) fn send(&mut self, due: Due, now_ns: u64, context: &mut Context) -> Option<Token> {
         let query = due.slot().query;
         let opened = !matches!(self.link, Link::Open { .. });
-        let token = self.flights.insert(due.taken(now_ns, opened));
+        let token = self.flights.insert(due.taken(now_ns, opened, context.crowd));
         if matches!(self.link, Link::Closed) {
             self.open(0, context);
         }
@@ -421,6 +421,11 @@ impl Connection {
             // All other requests on it fail with it.
             self.close(&Fault::Closed, context);
         }
+    }
+
+    /// Hands over its requests as unfinished, because the run ends.
+    pub(super) fn cut(&mut self, now_ns: u64, outcomes: &mut Vec<Outcome>) {
+        outcomes.extend(self.flights.drain().map(|flight| flight.unfinished(now_ns)));
     }
 
     /// Reads what arrives after the close (late responses, or another refusal), because the poller would

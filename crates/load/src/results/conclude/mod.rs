@@ -1,104 +1,20 @@
 //! Derives the report of a run from its record.
 
-use curtail_dist::arrivals::Arrivals;
-
 use crate::engine::stamp::Stamping;
+use crate::plan::Precision;
 use crate::plan::profile::Profile;
-use crate::plan::{Extent, Pace, Plan, Precision};
 use crate::results::arrival_test::{self, ArrivalTest};
-use crate::results::record::Record;
+use crate::results::facts::Facts;
+use crate::results::limit::limit;
+use crate::results::note::{Note, busy_machine};
+use crate::results::record::{Errors, Record};
 use crate::results::report::{Failures, Report, Stamps};
 use crate::results::stationary::{self, Trend};
 use crate::results::summary::{Summary, intervals, relative_error, splits};
 use crate::results::verdict::{
-    Invalid, Withheld, leaves_out_too_many, too_few, too_late, unasked_too_often, withheld,
+    Invalid, Withheld, by_the_rate, negligible, too_few, too_late, too_many_failed,
+    unasked_too_often, withheld,
 };
-
-/// What a report needs in addition to the record.
-#[derive(Debug, Clone)]
-pub(crate) struct Facts {
-    /// None for a closed loop.
-    pub(crate) profile: Option<Profile>,
-    /// The plan asks for Poisson arrivals.
-    pub(crate) poisson: bool,
-    pub(crate) connections: usize,
-    pub(crate) backlog: usize,
-    /// The measured time, in nanoseconds from the start of the schedule.
-    pub(crate) start_ns: u64,
-    pub(crate) end_ns: u64,
-    /// The planned duration, which the rate profile refers to.
-    pub(crate) planned_ns: u64,
-    /// When the run was cut short.
-    pub(crate) cut_ns: Option<u64>,
-    /// The precision that the plan asks for.
-    pub(crate) until: Option<Precision>,
-    /// Set if the plan asks for kernel timestamps.
-    pub(crate) stamps: Option<Stamping>,
-}
-
-/// When a run ended, in nanoseconds since the start of the schedule.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct End {
-    /// The intended time of the last request.
-    pub(crate) last_ns: u64,
-    /// When the run was cut short.
-    pub(crate) cut_ns: Option<u64>,
-    /// When the run had measured enough.
-    pub(crate) enough_ns: Option<u64>,
-}
-
-impl Facts {
-    /// The facts of a run of this plan with this end.
-    pub(crate) fn of(plan: &Plan, end: End, stamps: Option<Stamping>) -> Facts {
-        let start_ns = plan.warmup_ns;
-        let (profile, poisson) = match &plan.pace {
-            Pace::Open { profile, arrivals } => {
-                (Some(profile.clone()), matches!(arrivals, Arrivals::Poisson))
-            }
-            Pace::Closed => (None, false),
-        };
-        // Up to the intended time of a request after the last one.
-        let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
-        let early_ns = end.cut_ns.or(end.enough_ns);
-        let (planned_ns, end_ns) = match plan.extent {
-            Extent::Duration { ns } => {
-                let planned_end_ns = start_ns.saturating_add(ns);
-                // The run sends nothing while it waits for the last responses.
-                (ns, early_ns.map_or(planned_end_ns, |early_ns| early_ns.min(planned_end_ns)))
-            }
-            Extent::Requests(_) => {
-                let end_ns = early_ns.unwrap_or(end.last_ns.saturating_add(gap_ns));
-                (end_ns.saturating_sub(start_ns), end_ns)
-            }
-        };
-        Facts {
-            profile,
-            poisson,
-            connections: plan.connections,
-            backlog: plan.backlog,
-            start_ns,
-            end_ns,
-            planned_ns,
-            cut_ns: end.cut_ns,
-            until: plan.until.clone(),
-            stamps,
-        }
-    }
-
-    fn measured_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
-    }
-
-    /// The mean planned rate over the measured time.
-    fn offered_rate(&self) -> Option<f64> {
-        let profile = self.profile.as_ref()?;
-        Some(match self.measured_ns() {
-            0 => profile.first(),
-            ns if ns == self.planned_ns => profile.mean(ns),
-            ns => profile.requests(ns as f64, self.planned_ns) / (ns as f64 / 1e9),
-        })
-    }
-}
 
 /// Below this coverage the latency parts represent only some of the requests.
 const STAMPED_SHARE_FINE: f64 = 0.99;
@@ -107,10 +23,13 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     let (answered, achieved_rate) = achieved(&record, facts);
     let arrival_test = arrival_test(&record, facts);
     let withheld = withheld(&record.lag, &record.uncorrected, record.requests);
-    let reasons = reasons(&record, facts, answered, arrival_test.as_ref(), withheld);
-    let mut latency_ns = Summary::of(&record.latency);
+    let mut reasons = reasons(&record, facts, answered, arrival_test.as_ref(), withheld);
+    let notes = notes(&record, facts, &mut reasons);
+    let (mut latency_ns, mut latency_at_least) =
+        Summary::with_bounds(&record.latency, &record.at_least);
     if withheld.is_some() {
         latency_ns.p999 = None;
+        latency_at_least.retain(|field| *field != "p999");
     }
     Report {
         valid: reasons.is_empty(),
@@ -121,13 +40,24 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         offered_rate: facts.offered_rate(),
         achieved_rate,
         requests: record.requests,
+        sent: record.requests - record.unsent,
+        planned_rate: facts.per_second(record.requests),
         errors: record.errors,
-        latency_ci95_ns: intervals(&record.latency, &record.blocks, &latency_ns),
-        split_ns: splits(&record.split, &latency_ns),
+        latency_ci95_ns: {
+            // A lower bound has no interval.
+            let mut known = latency_ns;
+            latency_at_least.iter().for_each(|field| known.forget(field));
+            intervals(&record.all(), &record.blocks, &known)
+        },
+        split_ns: splits(&record.split, &latency_ns, record.requests),
         latency_ns,
+        latency_at_least,
         withheld,
         uncorrected_ns: Summary::of(&record.uncorrected),
         schedule_lag_ns: Summary::of(&record.lag),
+        notes,
+        sender: facts.sender,
+        machine: facts.machine,
         arrival_test,
         stamps: stamps(&record, facts),
         connections_opened: record.connects,
@@ -138,6 +68,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         start_skew_ns: None,
         unobserved: record.unobserved,
         histogram: record.latency,
+        at_least_histogram: record.at_least,
         uncorrected_histogram: record.uncorrected,
     }
 }
@@ -182,8 +113,9 @@ fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
 
 /// The first percentile that is less precise than `required`, and half its interval over its value, if known.
 fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
+    let all = record.all();
     per_mille.iter().find_map(|per_mille| {
-        let found = relative_error(&record.latency, &record.blocks, *per_mille);
+        let found = relative_error(&all, &record.blocks, *per_mille);
         found.is_none_or(|found| found > required).then_some((*per_mille, found))
     })
 }
@@ -217,6 +149,26 @@ fn failures(record: &Record) -> Option<Failures> {
     })
 }
 
+/// Remarks. A reason that is only a remark here moves.
+fn notes(record: &Record, facts: &Facts, reasons: &mut Vec<Invalid>) -> Vec<Note> {
+    let mut notes: Vec<Note> = busy_machine(facts).into_iter().collect();
+    let fell_behind = reasons.iter().any(|reason| matches!(reason, Invalid::FellBehind { .. }));
+    if !fell_behind && negligible(&record.lag, &record.uncorrected) {
+        let lag_ns = record.lag.value_at_quantile(0.5);
+        reasons.retain(|reason| match *reason {
+            Invalid::NotPoisson { d, gaps } => {
+                notes.push(Note::NotPoisson { d, gaps, lag_ns });
+                false
+            }
+            _ => true,
+        });
+    }
+    let closed = facts.profile.is_none();
+    let spent = facts.sender.filter(|sender| closed && sender.spent());
+    notes.extend(spent.map(|sender| Note::SenderSpent { idle: sender.idle }));
+    notes
+}
+
 /// The reasons why the run is invalid.
 fn reasons(
     record: &Record,
@@ -229,33 +181,46 @@ fn reasons(
     if facts.cut_ns.is_some() {
         reasons.push(Invalid::Interrupted { requests: record.requests });
     }
-    if let Some((late, limit_ns)) = too_late(&record.lag, &record.uncorrected) {
+    let (requests, errors) = (record.requests, record.errors);
+    if errors.unfinished() > 0 {
+        let Errors { in_flight, overdue, unreported, .. } = errors;
+        let oldest_ns = record.oldest_ns;
+        reasons.push(Invalid::Unfinished { in_flight, overdue, unreported, oldest_ns });
+    }
+    let behind = too_late(&record.lag, &record.uncorrected);
+    if let Some((late, limit_ns)) = behind {
         reasons.push(Invalid::FellBehind {
             late,
             requests: record.requests,
             limit_ns,
             waited: record.waited,
             connections: facts.connections,
+            limited_by: limit(record, facts, late, true),
         });
     }
-    let (requests, errors) = (record.requests, record.errors);
+    // What was unfinished when the run ended is not late yet.
+    let (due, requests, errors) = (requests, requests - errors.unfinished(), errors.ended());
     let answered = in_time(record, facts, answered);
     if too_few(answered, requests) {
-        reasons.push(Invalid::FellShort { answered, requests, errors });
+        let missed = requests.saturating_sub(answered);
+        let limited_by = by_the_rate(answered, requests, &errors)
+            .then(|| limit(record, facts, missed, behind.is_some()));
+        reasons.push(Invalid::FellShort { answered, requests, errors, limited_by });
     }
-    // Without a good response there are no percentiles to be wrong.
-    if leaves_out_too_many(errors.total(), requests) && !record.latency.is_empty() {
-        reasons.push(Invalid::LeftOut { requests, errors });
+    if too_many_failed(errors.total(), requests) && !record.latency.is_empty() {
+        reasons.push(Invalid::Failed { requests, errors, timeout_ns: facts.timeout_ns });
     }
     if unasked_too_often(record.unasked, record.answered) {
         reasons.push(Invalid::Unasked { count: record.unasked, good: record.answered });
     }
     if errors.dropped > 0 {
-        reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });
+        let limited_by = limit(record, facts, errors.dropped, behind.is_some());
+        let (count, backlog) = (errors.dropped, facts.backlog);
+        reasons.push(Invalid::Dropped { count, backlog, limited_by });
     }
     // A user who interrupts a run before the measurement knows why it is empty.
-    if record.latency.is_empty() && (requests > 0 || facts.cut_ns.is_none()) {
-        reasons.push(Invalid::NothingMeasured { requests });
+    if record.latency.is_empty() && (due > 0 || facts.cut_ns.is_none()) {
+        reasons.push(Invalid::NothingMeasured { requests: due });
     }
     if let Some(ArrivalTest { failed: true, d, gaps, .. }) = arrivals {
         reasons.push(Invalid::NotPoisson { d: *d, gaps: *gaps });

@@ -1,16 +1,23 @@
 use super::*;
 use crate::engine::stamp::PastStack;
+use crate::plan::profile::Profile;
 use crate::plan::schedule::Slot;
+use crate::plan::{Extent, Plan};
+use crate::results::facts::End;
+use crate::results::limit::Limit;
 use crate::results::outcome::Outcome;
 use crate::results::record::Errors;
+use crate::results::sender::Sender;
 use crate::results::sends::Sends;
 use crate::results::verdict::Withheld;
-use crate::session::fault::{Fault, Wait};
+use crate::session::fault::{Fault, Left, Wait};
 use crate::session::{Status, Whole};
+use curtail_jitter::machine::Taken;
 
 use serde_json::{Value, json, to_value};
 
 const MS: u64 = 1_000_000;
+const TIMEOUT: u64 = 10_000 * MS;
 
 fn slot(at_ns: u64) -> Slot {
     Slot { index: 0, at_ns, query: 0, warmup: false }
@@ -40,14 +47,16 @@ fn steady(requests: u64, lag_ns: impl Fn(u64) -> u64) -> Record {
 
 fn steadily(requests: u64, outcome: impl Fn(u64) -> Outcome) -> Record {
     let mut record = Record::new();
-    (0..requests).for_each(|i| record.add(&outcome(i), 0));
+    (0..requests).for_each(|i| record.add(&outcome(i), 0, TIMEOUT));
     record
 }
 
 /// A run with `good` good responses and these failures.
 fn with(good: u64, failures: impl IntoIterator<Item = Result<u16, Fault>>) -> Report {
     let mut record = steady(good, |_| 0);
-    failures.into_iter().for_each(|failure| record.add(&ended_after(900 * MS, 0, 0, failure), 0));
+    failures
+        .into_iter()
+        .for_each(|failure| record.add(&ended_after(900 * MS, 0, 0, failure), 0, TIMEOUT));
     conclude(record, &facts(good))
 }
 
@@ -57,12 +66,18 @@ fn facts(requests: u64) -> Facts {
         poisson: false,
         connections: 64,
         backlog: 100,
+        threads: 1,
+        spin: false,
+        timeout_ns: TIMEOUT,
         start_ns: 0,
         end_ns: requests * 2 * MS,
         planned_ns: requests * 2 * MS,
         cut_ns: None,
         until: None,
         stamps: None,
+        sender: None,
+        machine: None,
+        agent: None,
     }
 }
 
@@ -79,7 +94,7 @@ fn a_steady_run_is_valid_and_has_the_documented_shape() {
     let json = to_value(&report).unwrap();
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let fields = "achieved_rate connections_opened errors latency_ci95_ns latency_ns measured_ns offered_rate \
-                  requests schedule_lag_ns split_ns uncorrected_ns valid";
+                  planned_rate requests schedule_lag_ns sent split_ns uncorrected_ns valid";
     assert_eq!(keys(&json).join(" "), fields);
     for name in ["latency_ns", "uncorrected_ns", "schedule_lag_ns"] {
         assert_eq!(keys(&json[name]).join(" "), "max mean p50 p90 p95 p99 p999");
@@ -89,7 +104,8 @@ fn a_steady_run_is_valid_and_has_the_documented_shape() {
     assert_eq!(json["requests"], json!(1_000));
     assert!(json["latency_ns"]["p99"].is_u64());
     let none = json!({"connect": 0, "tls": 0, "timeout": 0, "reset": 0, "malformed": 0,
-        "status_5xx": 0, "status_other": 0, "refused": 0, "dropped": 0});
+        "status_5xx": 0, "status_other": 0, "refused": 0, "dropped": 0,
+        "in_flight": 0, "overdue": 0, "unreported": 0});
     assert_eq!(json["errors"], none);
 }
 
@@ -210,6 +226,15 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
 }
 
 #[test]
+fn the_plan_is_reported_beside_the_rate_that_was_asked_for() {
+    // 463 of 500 Poisson arrivals on average.
+    let report = conclude(steady(463, |_| 0), &facts(500));
+    assert_eq!((report.requests, report.sent, report.valid), (463, 463, true));
+    assert!((report.planned_rate.unwrap() - 463.0).abs() < 1e-9, "{report:?}");
+    assert_eq!(report.offered_rate, Some(500.0));
+}
+
+#[test]
 fn late_responses_do_not_count_as_achieved() {
     // The server responds to 400 of the 500 requests per second, so its queue grows.
     let record = steadily(1_000, |i| ended_after(i * MS / 2 + MS, i * 2 * MS, 0, Ok(200)));
@@ -225,25 +250,102 @@ fn late_responses_do_not_count_as_achieved() {
 #[test]
 fn one_slow_last_response_does_not_spoil_the_rate() {
     let mut record = steady(999, |_| 0);
-    record.add(&ended_after(5_000 * MS, 1_998 * MS, 0, Ok(200)), 0);
+    record.add(&ended_after(5_000 * MS, 1_998 * MS, 0, Ok(200)), 0, TIMEOUT);
     assert!(conclude(record, &facts(1_000)).valid);
 }
 
 #[test]
-fn errors_are_kept_out_of_the_latencies() {
+fn failures_count_as_at_least_the_time_out() {
     let report = with(1_000, [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout(Wait::Answer))]);
     let errors = Errors { status_5xx: 1, status_other: 2, timeout: 1, ..Errors::default() };
     assert_eq!((report.errors, report.errors.total()), (errors, 4));
     assert_eq!((report.requests, report.histogram.len()), (1_004, 1_000));
-    near(report.latency_ns.max, 4 * MS);
+    // They failed after 0.9 s.
+    near(report.latency_ns.max, TIMEOUT);
+    near(report.latency_ns.p99, 4 * MS);
+    assert_eq!(report.latency_at_least, ["max", "mean"]);
     assert_eq!(report.failures.map(|failures| failures.first).as_deref(), Some("status 503"));
+    // A server that sheds its slowest 2 % has no better 99th percentile for it.
+    let report = with(9_800, (0..200).map(|_| Ok(503)));
+    near(report.latency_ns.p95, 4 * MS);
+    near(report.latency_ns.p99, TIMEOUT);
+    near(report.uncorrected_ns.p99, 4 * MS);
+    assert_eq!(report.latency_at_least, ["p99", "p999", "max", "mean"]);
+    let [.., p95, p99, _] = report.latency_ci95_ns.each();
+    assert!(p95.is_some() && p99.is_none(), "a lower bound has no interval");
+    assert_eq!((report.split_ns.p95.is_some(), report.split_ns.p99), (true, None));
+}
+
+/// Requests every 2 ms until the run is cut, whose server stalls for the last second of it.
+fn stalled() -> (Record, Facts) {
+    let cut_ns = 3_000 * MS;
+    let mut record = Record::new();
+    for at_ns in (0..cut_ns).step_by(2 * MS as usize) {
+        let in_flight = Err(Fault::Unfinished(Left::InFlight));
+        let outcome = match at_ns {
+            0..2_000_000_000 => ended(at_ns, 0, Ok(200)),
+            // The connections are in use. Others wait.
+            2_000_000_000..2_128_000_000 => ended_after(cut_ns - at_ns, at_ns, 0, in_flight),
+            _ => Outcome::overdue(slot(at_ns), cut_ns),
+        };
+        record.add(&outcome, 0, TIMEOUT);
+    }
+    (record, Facts { cut_ns: Some(cut_ns), ..facts(1_500) })
+}
+
+#[test]
+fn what_is_unfinished_when_a_run_is_cut_counts_as_its_age() {
+    let (record, facts) = stalled();
+    let report = conclude(record, &facts);
+    let errors = Errors { in_flight: 64, overdue: 436, ..Errors::default() };
+    assert_eq!((report.requests, report.errors, report.sent), (1_500, errors, 1_064));
+    // A third of the requests are up to a second old.
+    near(report.latency_ns.p90, 700 * MS);
+    near(report.latency_ns.p99, 970 * MS);
+    near(report.latency_ns.max, 1_000 * MS);
+    assert_eq!(report.latency_at_least, ["p90", "p95", "p99", "max", "mean"]);
+    near(report.uncorrected_ns.p90, 4 * MS);
+    near(report.schedule_lag_ns.p90, 572 * MS);
+    assert_eq!(report.invalid_because[0], Invalid::Interrupted { requests: 1_500 });
+    assert_eq!(
+        report.invalid_because[1].to_string(),
+        "unfinished: when the run ended, of the requests 64 were in flight, 436 were due and not sent, the \
+         oldest for 1s; each counts as at least its age"
+    );
+    // The server has yet to fall short of anything: a run is cut with some requests in flight.
+    let short =
+        |reason: &Invalid| matches!(reason, Invalid::FellShort { .. } | Invalid::Failed { .. });
+    assert!(!report.invalid_because.iter().any(short), "{:?}", report.invalid_because);
+    assert_eq!(report.failures, None);
+}
+
+#[test]
+fn a_percentile_is_a_lower_bound_only_if_what_is_unfinished_may_raise_it() {
+    // Young ones are below the median, which would be higher if they took forever.
+    let of = |young: u64| {
+        let mut record =
+            steadily(1_000, |i| ended_after(MS + i * MS / 100, i * 2 * MS, 0, Ok(200)));
+        for _ in 0..young {
+            let in_flight = Err(Fault::Unfinished(Left::InFlight));
+            record.add(&ended_after(10, 1_999 * MS, 0, in_flight), 0, TIMEOUT);
+        }
+        conclude(record, &facts(1_000)).latency_at_least
+    };
+    assert_eq!(of(0), [""; 0]);
+    assert_eq!(of(40), ["p50", "p90", "p95", "p99", "max", "mean"]);
+    // Of equal latencies, as many as are unfinished change none but the highest.
+    let mut record = steady(1_000, |_| 0);
+    record.add(&ended_after(10, 1_999 * MS, 0, Err(Fault::Unfinished(Left::InFlight))), 0, TIMEOUT);
+    assert_eq!(conclude(record, &facts(1_000)).latency_at_least, ["max", "mean"]);
 }
 
 #[test]
 fn too_many_failures_make_a_run_invalid() {
     let report = with(1_000, (0..40).map(|_| Ok(500)));
-    let [Invalid::FellShort { answered, requests: 1_040, errors }, Invalid::LeftOut { .. }] =
-        report.invalid_because[..]
+    let [
+        Invalid::FellShort { answered, requests: 1_040, errors, limited_by: None },
+        Invalid::Failed { .. },
+    ] = report.invalid_because[..]
     else {
         panic!("{:?}", report.invalid_because);
     };
@@ -255,29 +357,32 @@ fn too_many_failures_make_a_run_invalid() {
 }
 
 #[test]
-fn latencies_that_leave_out_more_than_one_in_a_thousand_make_a_run_invalid() {
+fn more_than_one_failure_in_a_thousand_makes_a_run_invalid() {
     let failing = |good: u64, failed: u64| with(good, (0..failed).map(|_| Ok(503)));
     assert!(failing(99, 1).valid, "one is chance");
     assert!(failing(1_998, 2).valid, "one in a thousand");
     let report = failing(1_997, 3);
     let errors = Errors { status_5xx: 3, ..Errors::default() };
-    assert_eq!(report.invalid_because, [Invalid::LeftOut { requests: 2_000, errors }]);
+    let failed = Invalid::Failed { requests: 2_000, errors, timeout_ns: TIMEOUT };
+    assert_eq!(report.invalid_because, [failed]);
     assert_eq!(
         report.invalid_because[0].to_string(),
-        "left out: 3 of 2000 requests have no good answer, 3 with a bad status (5xx); the \
-         percentiles are of the others"
+        "failed: 3 of 2000 requests have no good answer, 3 with a bad status (5xx); each counts as \
+         at least 10s"
     );
-    assert_eq!(report.histogram.len(), 1_997, "failures have no latency");
+    assert_eq!((report.histogram.len(), report.at_least_histogram.len()), (1_997, 3));
     // The server sheds the slowest 2 %: too few to fall short.
     let report = failing(980, 20);
-    assert!(matches!(report.invalid_because[..], [Invalid::LeftOut { requests: 1_000, .. }]));
+    assert!(matches!(report.invalid_because[..], [Invalid::Failed { requests: 1_000, .. }]));
 }
 
 #[test]
 fn limits_are_reported_in_three_digits() {
     let limit = |limit_ns| {
         let (late, requests, waited, connections) = (20, 100, 0, 64);
-        Invalid::FellBehind { late, requests, limit_ns, waited, connections }.to_string()
+        let limited_by = Limit::Machine;
+        Invalid::FellBehind { late, requests, limit_ns, waited, connections, limited_by }
+            .to_string()
     };
     for (ns, text) in [(35_205_939, "35.2ms"), (MS, "1ms"), (999_900, "1ms"), (999, "999ns")] {
         let reason = limit(ns);
@@ -288,9 +393,14 @@ fn limits_are_reported_in_three_digits() {
 #[test]
 fn any_dropped_request_makes_a_run_invalid() {
     let mut record = steady(1_000, |_| 0);
-    record.add_dropped(slot(0));
+    record.add_dropped(slot(0), 0, TIMEOUT);
     let report = conclude(record, &facts(1_000));
-    assert_eq!(report.invalid_because, [Invalid::Dropped { count: 1, backlog: 100 }]);
+    let limited_by = Limit::Connections { waited: 1, connections: 64, advised: 96 };
+    let dropped = Invalid::Dropped { count: 1, backlog: 100, limited_by };
+    assert_eq!(report.invalid_because, [dropped]);
+    let json = to_value(&report).unwrap();
+    let typed = json!({"kind": "connections", "waited": 1, "connections": 64, "advised": 96});
+    assert_eq!(json["invalid_because"][0]["limited_by"], typed);
     assert_eq!((report.requests, report.errors.dropped), (1_001, 1));
 }
 
@@ -351,10 +461,61 @@ fn missing_stamps_make_a_run_invalid_if_requested() {
 fn equal_gaps_are_not_poisson_arrivals() {
     let mut record = steady(1_000, |_| 0);
     record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
-    let report = conclude(record.clone(), &Facts { poisson: true, ..facts(1_000) });
+    // Requests that are due at random times and late are sent in equal gaps.
+    let late = Record { lag: steady(1_000, |_| MS / 10).lag, ..record.clone() };
+    let report = conclude(late, &Facts { poisson: true, ..facts(1_000) });
+    assert!(report.valid, "100 us are little beside 4 ms: {:?}", report.invalid_because);
+    let late = Record { lag: steady(1_000, |_| MS / 4).lag, ..record.clone() };
+    let report = conclude(late, &Facts { poisson: true, ..facts(1_000) });
     assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
-    assert!(report.arrival_test.unwrap().failed);
+    assert!(report.arrival_test.unwrap().failed && report.notes.is_empty());
     assert!(conclude(record, &facts(1_000)).valid, "if the plan asks for them");
+}
+
+#[test]
+fn gaps_that_are_not_poisson_are_a_remark_where_the_lag_is_negligible() {
+    // At 25,000 per second and more a thread sends what is due in bunches.
+    let mut record = steady(1_000, |_| 17_000);
+    record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
+    let report = conclude(record, &Facts { poisson: true, ..facts(1_000) });
+    assert!(report.valid && report.arrival_test.unwrap().failed, "{:?}", report.invalid_because);
+    let [Note::NotPoisson { lag_ns, .. }] = report.notes[..] else { panic!("{:?}", report.notes) };
+    assert!(lag_ns.abs_diff(17_000) < 20, "{lag_ns}");
+    let json = to_value(&report).unwrap();
+    assert_eq!(json["notes"][0]["kind"], "not_poisson");
+    assert_eq!(json["notes"][0]["text"], report.notes[0].to_string());
+}
+
+#[test]
+fn a_busy_machine_is_noted_if_it_kept_a_thread_waiting() {
+    let of = |taken: Taken, queued| {
+        let sender = Some(Sender { idle: 0.5, ran: Some(0.2), queued: Some(queued) });
+        let facts = Facts { sender, machine: Some(taken), ..facts(1_000) };
+        conclude(steady(1_000, |_| 0), &facts)
+    };
+    let busy = Taken { others: 0.8, stolen: 0.0, stalled: Some(0.6) };
+    let report = of(busy, 0.3);
+    assert!(report.valid, "it is a remark: {:?}", report.invalid_because);
+    assert_eq!(report.notes, [Note::BusyMachine { agent: None, taken: busy }]);
+    let text = "these figures are about this machine, not only about the server: while it was measured, other \
+                processes took 80 % of its processors";
+    let json = to_value(&report).unwrap();
+    let typed =
+        json!({"kind": "busy_machine", "others": 0.8, "stolen": 0.0, "stalled": 0.6, "text": text});
+    assert_eq!(json["notes"], json!([typed]));
+    assert_eq!(json["machine"], json!({"others": 0.8, "stolen": 0.0, "stalled": 0.6}));
+    assert_eq!(json["sender"], json!({"idle": 0.5, "ran": 0.2, "queued": 0.3}));
+    assert_eq!(of(busy, 0.001).notes, [], "a server on this machine is not in the way");
+    let stolen = Taken { others: 0.0, stolen: 0.1, stalled: Some(0.0) };
+    assert_eq!(of(stolen, 0.0).notes.len(), 1, "threads do not notice");
+}
+
+#[test]
+fn a_closed_loop_whose_thread_has_no_time_left_is_noted() {
+    let sender = Some(Sender { idle: 0.01, ran: Some(0.99), queued: Some(0.0) });
+    let facts = Facts { sender, profile: None, ..facts(1_000) };
+    let report = conclude(steady(1_000, |_| 0), &facts);
+    assert_eq!(report.notes, [Note::SenderSpent { idle: 0.01 }]);
 }
 
 #[test]
