@@ -79,7 +79,7 @@ impl Streak {
 
     /// Adds one of a kind, which counts in units; how many there are.
     fn add(&mut self, unit: u32) -> u32 {
-        let count = |streak: u32| streak / unit & Self::MOST;
+        let count = |streak: u32| (streak / unit) & Self::MOST;
         self.0 += if count(self.0) < Self::MOST { unit } else { 0 };
         count(self.0)
     }

@@ -217,7 +217,7 @@ fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
     let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     let mut failed = 0;
     (0..2).for_each(|_| {
-        failed += u32::from(!run(&mut w, 0, &[A], Outcome::Failed(Fault::Reset), false))
+        failed += u32::from(!run(&mut w, 0, &[A], Outcome::Failed(Fault::Reset), false));
     });
     assert_eq!(failed, 1, "what may have been sent is not sent twice");
 }

@@ -64,7 +64,7 @@ impl World {
         if server == BAD {
             self.seen.on_bad += 1;
             let Bad { head, end, after_ns, one_in } = self.bad;
-            if self.seen.on_bad % one_in != 0 {
+            if !self.seen.on_bad.is_multiple_of(one_in) {
                 let took = exponential(&mut self.rng, 10 * MS);
                 return self.at(now + took, Event::Finished { copy, outcome: Outcome::Good });
             }

@@ -45,7 +45,8 @@ fn found(world: World, primaries: u32, seed: u64) -> (Option<u32>, u32) {
     let mut rng = curtail_kernel::rng(seed);
     let mut stage = Stage::new(world.slots, 100).gives_up();
     // By name: whether it is a primary, and its work. When clients give duplicates up.
-    let (mut jobs, mut gone): (Vec<(bool, f64)>, Vec<(u64, u32)>) = (Vec::new(), Vec::new());
+    let mut jobs: Vec<(bool, f64)> = Vec::new();
+    let mut gone: Vec<(u64, u32)> = Vec::new();
     let mut inside: Vec<Job> = Vec::new();
     let (mut next, mut ended, mut waited, mut found) = ([0.0, 0.0], 0, 0, None);
     let gap = 10.0 * MS as f64 / world.load / f64::from(world.slots);
@@ -107,7 +108,10 @@ fn found(world: World, primaries: u32, seed: u64) -> (Option<u32>, u32) {
     (found, waited)
 }
 
-const WORK: [(&str, [fn(&mut Rng) -> f64; 2]); 4] = [
+/// Draws the times of a primary and of a duplicate.
+type Draws = [fn(&mut Rng) -> f64; 2];
+
+const WORK: [(&str, Draws); 4] = [
     ("even", [|_| 1.0, |_| 1.0]),
     ("long duplicates", [|_| 0.5, |_| 6.0]),
     ("exponential", [exp, exp]),

@@ -223,7 +223,7 @@ impl Session {
 }
 
 fn shut_down() -> RunError {
-    failed("the agent was told to end")
+    failed("the agent was asked to end")
 }
 
 fn unexpected() -> RunError {

@@ -178,7 +178,7 @@ async fn what_is_in_flight_when_an_agent_shuts_down_adds_up_with_the_others() {
     assert_eq!(report.requests, report.errors.unfinished());
     assert_eq!(report.at_least_histogram.len(), report.requests);
     let Invalid::AgentLost { why, .. } = &report.invalid_because[0] else { panic!("{report:?}") };
-    assert_eq!(why, "the agent was told to end");
+    assert_eq!(why, "the agent was asked to end");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

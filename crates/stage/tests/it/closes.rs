@@ -85,7 +85,7 @@ async fn late(high: SocketAddr, after: Duration, primaries: u32, until: impl Fn(
 }
 
 #[tokio::test]
-async fn before_a_server_that_works_on_duplicates_soon_delay_nobody() {
+async fn before_a_server_that_works_on_duplicates_soon_delay_no_primary() {
     let stage = Stage::before(1, 10);
     let duplicate = Duration::from_millis(48);
     let high = before(server(false).await, &stage, duplicate).await;
@@ -98,7 +98,7 @@ async fn before_a_server_that_works_on_duplicates_soon_delay_nobody() {
 }
 
 #[tokio::test]
-async fn before_a_server_that_stops_they_delay_nobody_while_its_slots_are_looked_for() {
+async fn before_a_server_that_stops_they_delay_no_primary_while_its_slots_are_looked_for() {
     let stage = Stage::throttled(64, 10);
     let duplicate = Duration::from_millis(240);
     let high = before(server(true).await, &stage, duplicate).await;

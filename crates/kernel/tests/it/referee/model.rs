@@ -238,19 +238,7 @@ impl Model {
                 }
                 self.heard(copy, outcome.wins());
             }
-            Event::Finished { copy, outcome } => {
-                let unsent = outcome == Outcome::Failed(Fault::ConnectFailed);
-                self.end_of_copy(copy, outcome);
-                let query = self.copies.get(&copy).and_then(|copy| copy.query);
-                self.heard(copy, outcome.wins());
-                if let Some(query) = query.and_then(|query| self.queries.get_mut(&query)) {
-                    query.unsent = unsent;
-                    query.may_retry &= outcome != Outcome::OverLimit;
-                }
-                if let Some(copy) = self.copies.remove(&copy) {
-                    self.learn(&copy, outcome);
-                }
-            }
+            Event::Finished { copy, outcome } => self.finished(copy, outcome),
             Event::Stopped { copy } => {
                 if let Some(copy) = self.copies.remove(&copy) {
                     self.longest_ns = self.longest_ns.max(now.since(copy.started));
@@ -308,6 +296,19 @@ impl Model {
         let burst = f64::from(self.limits.hedge_burst);
         self.hedges = (self.hedges + self.limits.hedge_budget).min(burst);
         assert!(self.queries.insert(arrive.query, query).is_none(), "the test reuses a live id");
+    }
+
+    fn finished(&mut self, copy: CopyId, outcome: Outcome) {
+        self.end_of_copy(copy, outcome);
+        let query = self.copies.get(&copy).and_then(|copy| copy.query);
+        self.heard(copy, outcome.wins());
+        if let Some(query) = query.and_then(|query| self.queries.get_mut(&query)) {
+            query.unsent = outcome == Outcome::Failed(Fault::ConnectFailed);
+            query.may_retry &= outcome != Outcome::OverLimit;
+        }
+        if let Some(copy) = self.copies.remove(&copy) {
+            self.learn(&copy, outcome);
+        }
     }
 
     fn heard(&mut self, copy: CopyId, good: bool) {
