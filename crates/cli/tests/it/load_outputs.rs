@@ -275,7 +275,7 @@ fn runs_that_cannot_be_read_are_named_with_what_is_wrong() {
         (&["other"], "other: latency.hlog has 100 latencies, and result.json 99 good answers"),
         (&["cut"], "cut/latency.hlog:"),
         (&["text.hlog"], "text.hlog:1: `hello` is not a sample: write start,length,max,histogram"),
-        (&["blank.hlog"], "blank.hlog: it holds no histogram with a sample"),
+        (&["blank.hlog"], "blank.hlog is a log that holds no histogram with a sample"),
     ] {
         let output = report(args, folder.path());
         let said = text(&output.stderr);

@@ -6,9 +6,8 @@
 //! no list of actions, and whatever is not always needed is in functions of its own, called last,
 //! so that the registers they need are not saved for nothing. `examples/pair.rs` counts.
 //!
-//! What it is worth: with every end sent through [`Cell::finished_otherwise`], which is right for all
-//! of them, a query of `psq` with two replicas costs 426 instructions rather than 249, and with
-//! deadlines, as in a proxy, 622 rather than 479.
+//! What it is worth: a query of `psq` with two replicas costs 261 instructions, of which 12 keep the average time of good
+//! responses. Sent through [`Cell::finished_otherwise`], which is right for all ends, it cost 1.7 times as many.
 
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
