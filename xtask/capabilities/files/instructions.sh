@@ -6,7 +6,8 @@ set -eu
 curtail=$1 proxy=$2 requests=$3
 folder=$(mktemp -d)
 backend=$((20000 + $$ % 20000)) port=$((backend + 20000))
-trap 'kill $(jobs -p) 2> /dev/null || :; wait; rm -rf "$folder"' EXIT
+nginx= callgrind=
+trap 'kill $nginx $callgrind 2> /dev/null || :; rm -rf "$folder"' EXIT
 
 cat > "$folder/nginx.conf" << END
 pid $folder/nginx.pid;
@@ -23,6 +24,7 @@ http {
 }
 END
 nginx -p "$folder" -e stderr -c "$folder/nginx.conf" &
+nginx=$!
 cat > "$folder/curtail.toml" << END
 [listen]
 http = "127.0.0.1:$port"
