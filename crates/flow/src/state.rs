@@ -139,11 +139,9 @@ impl State {
     pub(crate) fn heard(&mut self, now: Timestamp, workflow: WorkflowId, call: &CallMeta) {
         let (caller, is_replaced) = self.callers.heard(now, call.caller);
         if is_replaced {
-            // What the one before wanted is not what this one wants.
-            for at in 0..self.counts.len() {
-                self.process.wanted(now, caller, WorkflowId(at as u32), 0.0);
-            }
+            self.process.forget_caller(caller);
         }
+        self.process.arrived_from(caller, workflow);
         self.process.wanted(now, caller, workflow, call.wanted);
     }
 

@@ -55,6 +55,11 @@ impl Weight {
         self.rate_of(meter.sum())
     }
 
+    /// What a meter that saw `present` in the present interval, and nothing before, shows at its end, per second.
+    pub(super) fn rate_with(&self, present: f64) -> f64 {
+        present / (self.sum * self.decay + 1.0) * self.per_second
+    }
+
     /// What so much is per second.
     pub(super) fn rate_of(&self, what: f64) -> f64 {
         if self.sum > 0.0 { what / self.sum * self.per_second } else { 0.0 }

@@ -18,7 +18,7 @@
 //! - *resources*: [`Process::subtask`], [`Process::schedule`] until it is none, [`Process::done`],
 //!   [`Process::give_back`], [`Process::purge`];
 //! - *calls*: [`Process::called`], [`Process::returned`], [`Process::announced`], [`Process::wants`];
-//! - *callers*: [`Process::wanted`], [`Process::announce`];
+//! - *callers*: [`Process::arrived_from`], [`Process::wanted`], [`Process::announce`], [`Process::forget_caller`];
 //! - *time*: [`Process::next_deadline`], when to call [`Process::tick`] at the latest.
 //!
 //! ```
@@ -38,7 +38,8 @@
 //! process.completed(Timestamp(5), read, 5);
 //! ```
 //!
-//! Deviations from the source, each with its reason where it is made: α is measured per instance ([`downstream`]);
+//! Deviations from the source, each with its reason where it is made: what callers claim is bounded by what they send
+//! ([`upstream`]); α is measured per instance ([`downstream`]);
 //! loads count what waits, new rates come from the cost of a request, and a process that is no leaf returns to the
 //! downstream rate step by step ([`share`]); rates of silent instances are inferred ([`downstream`]); cycles are broken
 //! ([`Via`]); those that wait for admission keep a margin ([`Config::margin`]), and sub-tasks that cannot be in time

@@ -110,7 +110,7 @@ impl Process {
             entered: alloc::vec![Meter::default(); count],
             resources: resources.iter().map(resource).collect(),
             downstream: Downstream::new(count),
-            callers: Callers::new(count),
+            callers: Callers::new(count, &config),
             rates: Weight::new(config.decay, config.interval_ns),
             keeps: alloc::vec![0.0; count],
             next_tick: Timestamp(config.interval_ns),
@@ -321,6 +321,16 @@ impl Process {
         let at = workflow.0 as usize;
         let alpha = self.downstream.amplification(instance, at, &self.admitted[at]);
         self.wanted_of(at) * alpha
+    }
+
+    /// A request arrives from a caller; [`Self::arrive`] follows. Claims count only up to what arrives.
+    pub fn arrived_from(&mut self, caller: CallerId, workflow: WorkflowId) {
+        self.callers.arrived(caller, workflow.0 as usize);
+    }
+
+    /// Another process has this dense name from now on.
+    pub fn forget_caller(&mut self, caller: CallerId) {
+        self.callers.forget(caller);
     }
 
     /// A caller wants to send so many requests per second.

@@ -1,40 +1,73 @@
 //! The callers of a process, and which part of its rates each of them gets.
 //!
 //! Source: document 002 §5.2.4: "in proportion to the demand arriving from the parent". The demand is what a caller
-//! *wants* to send, before its own limits, which it says with its calls and polls: what arrives is what its limit let
+//! *wants* to send, before its own limits, which it claims with its calls and polls: what arrives is what its limit let
 //! pass, and a caller that gets little would get little for ever. What no caller wants is spread evenly, so that each
 //! of them may send more at once.
 //!
-//! Cost: O(callers) per interval and workflow, O(1) per announcement.
+//! Deviation: the source trusts claims. Here a claim counts up to [`GROWTH`] times what arrived from that caller, times
+//! the *squeeze* of the workflow: the least ratio of claim to arrivals among its callers, at least 1. Honest callers
+//! that one bottleneck limits have about the same ratio, so their claims count in full. A caller that claims 1,000
+//! requests per second and sends 2 reserves at most what a caller with 4 would get. Callers are named by numbers that
+//! they choose, so nothing here is granted per caller: a request split over many numbers reserves no more.
+//!
+//! Cost: O(callers) per interval and workflow, O(1) per call and claim.
 
 use alloc::vec::Vec;
 
-use super::CallerId;
+use super::meter::{Meter, Weight};
+use super::{CallerId, Config};
 use crate::time::Timestamp;
+
+/// How much more than it sends a caller may reserve, so that its rate can grow in each interval.
+const GROWTH: f64 = 2.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// Requests per second.
+    /// Requests per second that the caller claims to want.
+    claim: f64,
+    /// The part of it that counts, as of the last interval.
     wanted: f64,
     heard: Timestamp,
+    /// Requests that arrived; the slow meter is for callers with few of them.
+    fast: Meter,
+    slow: Meter,
+}
+
+/// What the callers of a workflow want together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    /// Requests per second.
+    wanted: f64,
+    /// The callers of late.
+    callers: u32,
 }
 
 /// The callers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Callers {
     /// By caller, by workflow.
     demands: Vec<Vec<Demand>>,
-    /// By workflow, of the callers of late: what they want together, and how many they are.
-    sums: Vec<(f64, u32)>,
+    /// By workflow.
+    sums: Vec<Sum>,
+    /// By workflow: the least claim per arrival, at least 1.
+    squeezes: Vec<f64>,
+    fast: Weight,
+    slow: Weight,
 }
 
 impl Callers {
-    pub(super) fn new(workflows: usize) -> Self {
-        Self { demands: Vec::new(), sums: alloc::vec![(0.0, 0); workflows] }
+    pub(super) fn new(workflows: usize, config: &Config) -> Self {
+        Self {
+            demands: Vec::new(),
+            sums: alloc::vec![Sum::default(); workflows],
+            squeezes: alloc::vec![1.0; workflows],
+            fast: Weight::new(config.decay, config.interval_ns),
+            slow: Weight::new(config.slow_decay, config.interval_ns),
+        }
     }
 
-    /// A caller wants to send so many requests per second of a workflow.
-    pub(super) fn wanted(&mut self, now: Timestamp, caller: CallerId, workflow: usize, rate: f64) {
+    fn demand(&mut self, caller: CallerId, workflow: usize) -> Option<&mut Demand> {
         let at = caller.0 as usize;
         if at >= self.demands.len() {
             self.demands.resize(at + 1, Vec::new());
@@ -43,48 +76,91 @@ impl Callers {
         if of.is_empty() {
             of.resize(self.sums.len(), Demand::default());
         }
-        let wanted = if rate.is_finite() { rate.clamp(0.0, 1e12) } else { 0.0 };
-        if let Some(demand) = of.get_mut(workflow) {
-            if demand.heard == Timestamp(0) {
-                // It is one of them from now on, and not only from the next interval.
-                self.sums[workflow].0 += wanted;
-                self.sums[workflow].1 += 1;
-            }
-            *demand = Demand { wanted, heard: now.max(Timestamp(1)) };
+        of.get_mut(workflow)
+    }
+
+    /// A request arrives from a caller.
+    pub(super) fn arrived(&mut self, caller: CallerId, workflow: usize) {
+        if let Some(demand) = self.demand(caller, workflow) {
+            demand.fast.add(1.0);
+            demand.slow.add(1.0);
         }
     }
 
-    /// Adds up what callers want; those not heard of for so long are forgotten.
+    /// A caller claims to want so many requests per second of a workflow. It counts from the next interval on; the
+    /// first claim of a caller counts at once.
+    pub(super) fn wanted(&mut self, now: Timestamp, caller: CallerId, workflow: usize, rate: f64) {
+        let claim = if rate.is_finite() { rate.clamp(0.0, 1e12) } else { 0.0 };
+        let Some(demand) = self.demand(caller, workflow) else { return };
+        let is_new = demand.heard == Timestamp(0);
+        (demand.claim, demand.heard) = (claim, now.max(Timestamp(1)));
+        if is_new {
+            let arrived = demand.fast.present();
+            let bound = GROWTH * self.squeezes[workflow] * self.fast.rate_with(arrived);
+            let wanted = claim.min(bound);
+            self.sums[workflow].wanted += wanted;
+            self.sums[workflow].callers += 1;
+            if let Some(demand) = self.demand(caller, workflow) {
+                demand.wanted = wanted;
+            }
+        }
+    }
+
+    /// A caller is another process from now on.
+    pub(super) fn forget(&mut self, caller: CallerId) {
+        if let Some(of) = self.demands.get_mut(caller.0 as usize) {
+            of.clear();
+        }
+    }
+
+    /// An interval ends: adds up what callers want. A caller is forgotten `forget_ns` after its last claim.
     pub(super) fn tick(&mut self, now: Timestamp, forget_ns: u64) {
-        self.sums.fill((0.0, 0));
+        self.fast.roll();
+        self.slow.roll();
+        self.squeezes.fill(f64::INFINITY);
         for demands in &mut self.demands {
-            for (demand, sum) in demands.iter_mut().zip(&mut self.sums) {
-                if demand.heard == Timestamp(0) {
+            for (demand, squeeze) in demands.iter_mut().zip(&mut self.squeezes) {
+                if demand.heard == Timestamp(0) || now.since(demand.heard) > forget_ns {
+                    *demand = Demand::default();
                     continue;
                 }
-                if now.since(demand.heard) > forget_ns {
-                    *demand = Demand::default();
-                } else {
-                    sum.0 += demand.wanted;
-                    sum.1 += 1;
+                demand.fast.roll(self.fast.decay);
+                demand.slow.roll(self.slow.decay);
+                let arrived = self.fast.rate(&demand.fast).max(self.slow.rate(&demand.slow));
+                // The bound, until the squeeze is known.
+                demand.wanted = arrived;
+                if arrived > 0.0 {
+                    *squeeze = squeeze.min(demand.claim / arrived);
                 }
+            }
+        }
+        self.sums.fill(Sum::default());
+        for squeeze in self.squeezes.iter_mut() {
+            *squeeze = if squeeze.is_finite() { squeeze.max(1.0) } else { 1.0 };
+        }
+        for demands in &mut self.demands {
+            let of = demands.iter_mut().zip(&mut self.sums).zip(&self.squeezes);
+            for ((demand, sum), squeeze) in of.filter(|((of, _), _)| of.heard > Timestamp(0)) {
+                demand.wanted = demand.claim.min(GROWTH * squeeze * demand.wanted);
+                sum.wanted += demand.wanted;
+                sum.callers += 1;
             }
         }
     }
 
     /// Does any caller say what it wants of a workflow?
     pub(super) fn are_known(&self, workflow: usize) -> bool {
-        self.sums[workflow].1 > 0
+        self.sums[workflow].callers > 0
     }
 
     /// What all callers want of a workflow, requests per second.
     pub(super) fn wants(&self, workflow: usize) -> f64 {
-        self.sums[workflow].0
+        self.sums[workflow].wanted
     }
 
     /// A caller's part of a rate.
     pub(super) fn part(&self, caller: CallerId, workflow: usize, rate: f64) -> f64 {
-        let Some(&(sum, callers)) = self.sums.get(workflow) else { return rate };
+        let Some(&Sum { wanted: sum, callers }) = self.sums.get(workflow) else { return rate };
         let demand = self.demands.get(caller.0 as usize).and_then(|of| of.get(workflow));
         let wanted = demand.map_or(0.0, |demand| demand.wanted);
         if !rate.is_finite() {
@@ -102,19 +178,92 @@ impl Callers {
 mod tests {
     use super::*;
 
+    const W: usize = 0;
+
+    fn callers() -> Callers {
+        Callers::new(1, &Config::DEFAULT)
+    }
+
+    /// Lets intervals pass in which callers send and claim; returns their parts of the rate.
+    fn parts<const N: usize>(
+        callers: &mut Callers,
+        rate: f64,
+        of: impl Fn(CallerId, f64) -> (f64, f64),
+    ) -> [f64; N] {
+        let ids = core::array::from_fn::<_, N, _>(|at| CallerId(at as u32));
+        for interval in 1..=100 {
+            let now = Timestamp(interval * Config::DEFAULT.interval_ns);
+            for id in ids {
+                let (sends, claims) = of(id, callers.part(id, W, rate));
+                if let Some(demand) = callers.demand(id, W) {
+                    demand.fast.add(sends / 10.0);
+                    demand.slow.add(sends / 10.0);
+                }
+                callers.wanted(now, id, W, claims);
+            }
+            callers.tick(now, 1_000_000_000);
+        }
+        ids.map(|id| callers.part(id, W, rate))
+    }
+
+    fn near(is: f64, expected: f64) {
+        assert!((is - expected).abs() < 1e-3 * expected.max(1.0), "{is}, not {expected}");
+    }
+
     #[test]
     fn rates_are_divided_by_what_is_wanted_and_the_rest_evenly() {
-        let mut callers = Callers::new(1);
-        let (now, a, b) = (Timestamp(5), CallerId(0), CallerId(3));
-        callers.wanted(now, a, 0, 30.0);
-        callers.wanted(now, b, 0, 10.0);
-        callers.wanted(now, b, 7, 10.0);
-        assert_eq!((callers.part(a, 0, 20.0), callers.part(b, 0, 20.0)), (15.0, 5.0));
-        callers.tick(now, 100);
-        assert_eq!((callers.part(a, 0, 60.0), callers.part(b, 0, 60.0)), (40.0, 20.0));
-        assert_eq!(callers.part(b, 0, f64::INFINITY), f64::INFINITY);
-        callers.wanted(Timestamp(90), b, 0, f64::NAN);
-        callers.tick(Timestamp(150), 100);
-        assert_eq!(callers.part(b, 0, 60.0), 60.0, "the other is forgotten");
+        // Squeezed by a half: they send what they may.
+        let honest = |id: CallerId, part: f64| {
+            let wants = [30.0, 10.0][id.0 as usize];
+            (part.clamp(1.0, wants), wants)
+        };
+        let mut callers = callers();
+        let [a, b] = parts(&mut callers, 20.0, honest);
+        near(a, 15.0);
+        near(b, 5.0);
+        let [a, b] = parts(&mut callers, 60.0, honest);
+        near(a, 40.0);
+        near(b, 20.0);
+        assert_eq!(callers.part(CallerId(1), W, f64::INFINITY), f64::INFINITY);
+        callers.wanted(Timestamp(1), CallerId(1), 7, 10.0);
+    }
+
+    #[test]
+    fn a_caller_that_got_little_gets_its_part() {
+        let (first, second) = (CallerId(0), CallerId(1));
+        let mut callers = callers();
+        // The second one begins at the least rate, while the first one has all.
+        let [_, _] = parts(&mut callers, 20.0, |id, part| match id {
+            _ if id == first => (part.min(40.0), 40.0),
+            _ => (0.0, 0.0),
+        });
+        let [a, b] = parts(&mut callers, 20.0, |_, part| (part.clamp(1.0, 40.0), 40.0));
+        near(a, 10.0);
+        near(b, 10.0);
+        callers.forget(second);
+        near(callers.part(second, W, 20.0), 0.0);
+    }
+
+    #[test]
+    fn a_claim_counts_up_to_twice_what_arrives_however_many_names_it_has() {
+        // One of 40 per second, and nine that claim 1,000 and send 2 per second together.
+        let [honest, liars @ ..]: [f64; 10] = parts(&mut callers(), 20.0, |id, part| match id.0 {
+            0 => (part.clamp(1.0, 40.0), 40.0),
+            _ => (2.0 / 9.0, 1_000.0),
+        });
+        near(honest, 16.0);
+        near(liars.iter().sum(), 4.0);
+    }
+
+    #[test]
+    fn callers_are_forgotten_and_nonsense_is_not_counted() {
+        let mut callers = callers();
+        for (id, rate) in [(0, 30.0), (1, f64::NAN)] {
+            callers.arrived(CallerId(id), W);
+            callers.wanted(Timestamp(5), CallerId(id), W, rate);
+        }
+        assert_eq!(callers.part(CallerId(1), W, 10.0), 0.0);
+        callers.tick(Timestamp(100), 50);
+        assert!(!callers.are_known(W));
     }
 }

@@ -72,6 +72,9 @@ fn rates_bubble_up_by_the_product_of_the_amplifications_and_each_caller_gets_its
         let now = Timestamp(number * 100 * MS);
         let e = Announcement { rate: 200.0, local: 200.0, via: Via::only(3) };
         b.announced(now, to_e, W, e);
+        for caller in [of_a, of_a, of_a, other] {
+            b.arrived_from(caller, W);
+        }
         b.wanted(now, of_a, W, 300.0);
         b.wanted(now, other, W, 100.0);
         interval(&mut b, number, &[(to_e, 5)]);

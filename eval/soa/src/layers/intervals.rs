@@ -74,6 +74,7 @@ fn requests(process: &mut Process, workflows: u32, begin: Timestamp) {
         let workflow = WorkflowId(at);
         process.arrive(begin, RequestId(at), workflow, Timestamp::NEVER);
         for caller in 0..CALLERS {
+            process.arrived_from(CallerId(caller), workflow);
             process.wanted(begin, CallerId(caller), workflow, 1.0);
         }
         for instance in (0..INSTANCES).map(InstanceId) {

@@ -1,7 +1,7 @@
 //! A visit of a process, from its arrival to its return: admission, sub-tasks, and calls of further processes.
 
 use curtail_kernel::Timestamp;
-use curtail_kernel::flow::{Admission, InstanceId, RequestId, ResourceId, Spent, Turn};
+use curtail_kernel::flow::{Admission, CallerId, InstanceId, RequestId, ResourceId, Spent, Turn};
 use curtail_kernel::schedule::Standing;
 use curtail_kernel::stage::JobId;
 
@@ -22,11 +22,16 @@ impl World<'_> {
         }
         let (now, deadline) = (Timestamp(self.now), self.deadline(frame));
         let ask = self.ask_of(frame);
+        let parent = self.frames[frame as usize].parent;
+        let caller = (parent < ORPHAN).then(|| CallerId(self.instance_of(parent)));
         let of = &mut self.instances[instance as usize];
         let service = of.service as usize;
         if of.guard.as_mut().is_some_and(|guard| !guard.admit(now.0, ask)) {
             self.services[service].admission += 1;
             return self.refuse(frame);
+        }
+        if let Some(caller) = caller {
+            of.process.arrived_from(caller, workflow);
         }
         match of.process.arrive(now, RequestId(frame), workflow, deadline) {
             Admission::Admitted => {
