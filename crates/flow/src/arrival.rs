@@ -42,7 +42,7 @@ impl Arrival {
         workflow: impl FnOnce() -> Option<String>,
     ) -> Self {
         let timeout = metadata::read_timeout(headers);
-        let call = metadata::read_call(headers).filter(|_| !is_edge);
+        let call = metadata::read_call(headers, flow.0.key.as_ref()).filter(|_| !is_edge);
         let said = if call.is_none() { workflow() } else { None };
         let name = call.as_ref().map(|call| call.workflow.as_str()).or(said.as_deref());
         let class = flow.0.classify(name.unwrap_or(DEFAULT_WORKFLOW));
@@ -65,6 +65,12 @@ impl Arrival {
         self.flow.0.own_deadline(self.class.0).is_some()
     }
 
+    /// Did the request bring metadata that counts?
+    #[must_use]
+    pub fn has_metadata(&self) -> bool {
+        self.meta.call.is_some()
+    }
+
     fn caller(&self) -> Option<u32> {
         self.meta.call.as_ref().map(|call| call.caller)
     }
@@ -72,7 +78,7 @@ impl Arrival {
     /// At a trust edge, takes out of the headers what clients may not say.
     pub fn strip(&self, headers: &mut HeaderMap) {
         if self.is_edge {
-            metadata::write_call(headers, None);
+            metadata::write_call(headers, None, None);
             if self.has_own_deadline() {
                 headers.remove(metadata::GRPC_TIMEOUT);
             }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::Flow;
 use crate::inner::Inner;
-use crate::metadata::WorkflowName;
+use crate::metadata::{MemberKey, WorkflowName};
 use crate::state::State;
 
 /// The class of workflows without a configuration.
@@ -72,6 +72,7 @@ pub struct Builder {
     buckets: u32,
     workflows: Vec<(String, WorkflowSpec)>,
     resources: Vec<(String, ResourceSpec)>,
+    key: Option<MemberKey>,
 }
 
 impl Builder {
@@ -83,6 +84,7 @@ impl Builder {
             buckets: 1,
             workflows: vec![default],
             resources: Vec::new(),
+            key: None,
         }
     }
 
@@ -113,6 +115,13 @@ impl Builder {
         self
     }
 
+    /// The metadata of calls is signed, and counts only if it was signed with the same key: by all processes of the
+    /// system, therefore.
+    #[must_use]
+    pub fn key(self, key: MemberKey) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
     /// The parameters, in place of the default ones.
     #[must_use]
     pub fn config(self, config: Config) -> Self {
@@ -125,7 +134,7 @@ impl Builder {
     /// A name or a number cannot be used.
     pub fn build(self) -> Result<Flow, BuildError> {
         self.check()?;
-        let Self { service, config, buckets, workflows, resources } = self;
+        let Self { service, config, buckets, workflows, resources, key } = self;
         let mut shares: Vec<Workflow> = workflows.iter().map(|(_, spec)| spec.shares).collect();
         shares.resize(shares.len() + buckets as usize - 1, shares[0]);
         let specs: Vec<ResourceSpec> = resources.iter().map(|&(_, spec)| spec).collect();
@@ -144,6 +153,7 @@ impl Builder {
             buckets,
             resources: resources.into_iter().map(|(name, _)| name).collect(),
             drops_late: config.drops_late,
+            key,
             // Keys of the standard hasher are random.
             caller: RandomState::new().build_hasher().finish() as u32,
             since: Instant::now(),

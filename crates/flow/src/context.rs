@@ -63,7 +63,7 @@ impl Context {
     /// Of a call whose request is not known: that of its metadata, or else of the default workflow.
     #[must_use]
     pub fn of_call(flow: &Flow, headers: &HeaderMap) -> Self {
-        let call = metadata::read_call(headers);
+        let call = metadata::read_call(headers, flow.0.key.as_ref());
         let name = call.as_ref().map_or(DEFAULT_WORKFLOW, |call| call.workflow.as_str());
         let progress = call.as_ref().map(CallMeta::progress).unwrap_or_default();
         Self::new(flow.clone(), flow.0.classify(name), None, progress)
@@ -158,7 +158,7 @@ impl Context {
         let totals = Spent { service_ns: total_service_ns, work_ns: total_work_ns };
         let workflow = self.0.name.clone();
         let meta = CallMeta { workflow, spent: upstream, totals, caller, wanted };
-        metadata::write_call(headers, Some(&meta));
+        metadata::write_call(headers, Some(&meta), self.0.flow.0.key.as_ref());
         if let Some(remaining) = self.remaining() {
             metadata::shorten_timeout(headers, remaining);
         }

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::metadata::WorkflowName;
+use crate::metadata::{MemberKey, WorkflowName};
 use crate::state::State;
 
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct Inner {
     pub(crate) buckets: u32,
     pub(crate) resources: Vec<String>,
     pub(crate) drops_late: bool,
+    /// Signs metadata.
+    pub(crate) key: Option<MemberKey>,
     /// The name of this process in its calls.
     pub(crate) caller: u32,
     pub(crate) since: Instant,

@@ -56,7 +56,7 @@ async fn deadlines_shrink_at_each_hop_and_progress_grows() {
     assert_eq!(call(entry, "a").await, 200);
     let seen = seen.lock().expect("no panic");
     let calls: Vec<CallMeta> =
-        seen.iter().map(|headers| metadata::read_call(headers).expect("written")).collect();
+        seen.iter().map(|headers| metadata::read_call(headers, None).expect("written")).collect();
     assert_eq!(seen[0][GRPC_TIMEOUT], "90000000n");
     assert_eq!(seen[1][GRPC_TIMEOUT], "70000000n");
     assert_eq!(calls[0].spent.service_ns, 0);
@@ -72,11 +72,11 @@ async fn a_trust_edge_takes_out_what_clients_send() {
         let lie = CallMeta::of(WorkflowName::new("premium").expect("short"));
         let headers = request.headers_mut();
         headers.insert(BAGGAGE, "user=7,x=1;y".parse().expect("valid"));
-        metadata::write_call(headers, Some(&lie));
+        metadata::write_call(headers, Some(&lie), None);
         headers.insert(GRPC_TIMEOUT, "7m".parse().expect("valid"));
         let Ok(response) = entry.oneshot(request).await;
         let seen = seen.lock().expect("no panic");
-        let call = metadata::read_call(&seen[0]).expect("written by the entry");
+        let call = metadata::read_call(&seen[0], None).expect("written by the entry");
         assert_eq!(call.workflow.as_str(), "a");
         assert!(seen[0][BAGGAGE].to_str().expect("text").ends_with(",user=7,x=1;y"));
         assert_eq!(seen[0][GRPC_TIMEOUT], expected, "a client's deadline is no privilege");
@@ -92,6 +92,6 @@ async fn workflows_that_are_unknown_here_keep_their_names() {
         assert_eq!(call(entry.clone(), &format!("unheard-of-{number}")).await, 200);
     }
     let last = seen.lock().expect("no panic").pop().expect("there were calls");
-    let last = metadata::read_call(&last).expect("written");
+    let last = metadata::read_call(&last, None).expect("written");
     assert_eq!(last.workflow.as_str(), "unheard-of-49");
 }

@@ -34,7 +34,7 @@ async fn a_request_goes_on_when_it_may_and_not_with_the_next_interval() {
 async fn callers_get_their_parts_by_what_they_want() {
     let flow = limited();
     let name = WorkflowName::new("a").expect("short");
-    for (caller, wanted) in [(1, 30.0), (2, 10.0)] {
+    for (caller, wanted) in [(1, 30.0), (1, 30.0), (1, 30.0), (2, 10.0)] {
         let call = CallMeta { caller, wanted, ..CallMeta::of(name.clone()) };
         let meta = RequestMeta { timeout: None, call: Some(call) };
         drop(flow.admit("a", &meta).await.expect("no limit yet"));
@@ -47,12 +47,12 @@ async fn callers_get_their_parts_by_what_they_want() {
 #[tokio::test(start_paused = true)]
 async fn a_service_at_the_edge_does_not_see_what_clients_claim() {
     let service = service_fn(|request: Request<String>| async move {
-        Ok(respond(metadata::read_call(request.headers()).is_none()))
+        Ok(respond(metadata::read_call(request.headers(), None).is_none()))
     });
     let edge = entry(&limited(), BoxCloneSyncService::new(service));
     let mut request = request("a");
     let claim = CallMeta::of(WorkflowName::new("premium").expect("short"));
-    metadata::write_call(request.headers_mut(), Some(&claim));
+    metadata::write_call(request.headers_mut(), Some(&claim), None);
     let Ok(response) = edge.oneshot(request).await;
     assert_eq!(response.status(), 200);
 }
@@ -70,7 +70,7 @@ async fn a_rate_from_before_a_long_pause_lasts_until_the_first_response() {
     for _ in 0..200 {
         tokio::spawn(entry.clone().oneshot(request("a")));
         let mut of_other = request("a");
-        metadata::write_call(of_other.headers_mut(), Some(&other));
+        metadata::write_call(of_other.headers_mut(), Some(&other), None);
         tokio::spawn(store.clone().oneshot(of_other));
         sleep(ms(10)).await;
     }

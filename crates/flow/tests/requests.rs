@@ -187,7 +187,7 @@ async fn rejections_announce_rates_too() {
     let call = CallMeta { caller: 9, wanted: 5.0, ..CallMeta::of(WorkflowName::new("a").unwrap()) };
     let send = || {
         let mut request = request("a");
-        metadata::write_call(request.headers_mut(), Some(&call));
+        metadata::write_call(request.headers_mut(), Some(&call), None);
         request.headers_mut().insert(GRPC_TIMEOUT, "100m".parse().expect("valid"));
         service.clone().oneshot(request)
     };

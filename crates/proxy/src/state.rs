@@ -11,6 +11,7 @@ use curtail_runtime::{Cell, Learning, Timers};
 
 use crate::StartError;
 use crate::config::{self, Config, FlowRole};
+use crate::log_limit::LogLimit;
 use crate::metrics::{Metrics, ServiceMetrics};
 use crate::observe::Watcher;
 use crate::sidecar::Sidecar;
@@ -24,6 +25,8 @@ pub(crate) struct Proxy {
     pub(crate) sidecar: Option<Sidecar>,
     pub(crate) services: Vec<Service>,
     pub(crate) metrics: Metrics,
+    /// Lines about metadata that does not count.
+    pub(crate) ignored_lines: LogLimit,
 }
 
 /// A service while it runs.
@@ -75,7 +78,7 @@ impl Proxy {
             }
             services.push(service);
         }
-        Ok(Self { sidecar, services, metrics, config })
+        Ok(Self { sidecar, services, metrics, config, ignored_lines: LogLimit::new() })
     }
 
     /// Brings the gauges up to date: before they are read, rather than on every event.

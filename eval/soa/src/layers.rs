@@ -147,7 +147,7 @@ fn typical() -> anyhow::Result<Sizes> {
     let request = seen.lock().map(|headers| headers.clone()).unwrap_or_default();
     let length = |headers: &HeaderMap, name| headers.get(name).map_or(0, http::HeaderValue::len);
     Ok(Sizes {
-        member: metadata::read_call(&request).map_or(0, |call| call.to_member().len()),
+        member: metadata::read_call(&request, None).map_or(0, |call| call.to_member(None).len()),
         timeout: length(&request, metadata::GRPC_TIMEOUT),
         rate: length(response.headers(), metadata::RATE),
         spent: length(response.headers(), metadata::SPENT),
@@ -170,7 +170,7 @@ fn largest() -> Sizes {
     // The highest rate that is no infinity.
     let rate = 1e12;
     Sizes {
-        member: call.to_member().len(),
+        member: call.to_member(None).len(),
         timeout: metadata::format_timeout(std::time::Duration::MAX).len(),
         rate: metadata::format_rate(&Announcement { rate, local: rate, via }).len(),
         spent: metadata::format_spent(most).len(),

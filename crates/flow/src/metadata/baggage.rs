@@ -1,7 +1,8 @@
-//! The member of a call's `baggage`: `curtail=1:workflow:service:work:total service:total work:caller:wanted`.
+//! The member of a call's `baggage`: `curtail=1:workflow:service:work:total service:total work:caller:wanted`, and
+//! with a [`MemberKey`] `:tag`.
 //!
-//! Source: W3C Baggage, and document 002 Table 5.3. The first field is a version; later versions may append fields.
-//! The name is percent-encoded, times are ns, and numbers are hexadecimal. The member has at most 200 bytes: names are
+//! Source: W3C Baggage, and document 002 Table 5.3. The first field is a version; later versions may append fields, before the tag.
+//! The name is percent-encoded, times are ns, and numbers are hexadecimal. The member has at most 240 bytes: names are
 //! bounded, and larger numbers than [`super::NS_MAX`] are neither written nor read.
 //!
 //! Cost: one pass over the header.
@@ -12,12 +13,12 @@ use std::sync::Arc;
 use curtail_kernel::flow::{Progress, Spent};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::{MILLI_MAX, NS_MAX, milli, parse_hex};
+use super::{MILLI_MAX, MemberKey, NS_MAX, milli, parse_hex};
 
 /// As many bytes as the header may have in all; beyond them only our member is written.
 const HEADER_BYTES_MAX: usize = 8_192;
 /// As many as our member may have, key included.
-const MEMBER_BYTES_MAX: usize = 200;
+const MEMBER_BYTES_MAX: usize = 240;
 /// As many as a name may have, percent-encoded.
 const NAME_BYTES_MAX: usize = 96;
 const KEY: &str = "curtail";
@@ -84,9 +85,9 @@ impl CallMeta {
         }
     }
 
-    /// As a member of `baggage`, at most 200 bytes.
+    /// As a member of `baggage`, at most 240 bytes.
     #[must_use]
-    pub fn to_member(&self) -> String {
+    pub fn to_member(&self, key: Option<&MemberKey>) -> String {
         let Self { workflow, spent, totals, caller, wanted } = self;
         let name = utf8_percent_encode(workflow.as_str(), ENCODED);
         let [service, work] = [spent.service_ns, spent.work_ns].map(|ns| ns.min(NS_MAX));
@@ -98,6 +99,9 @@ impl CallMeta {
             member,
             "{KEY}=1:{name}:{service:x}:{work:x}:{all:x}:{all_work:x}:{caller:x}:{wanted:x}"
         );
+        if let Some(key) = key {
+            key.sign(&mut member, KEY.len() + 1);
+        }
         member
     }
 
@@ -135,11 +139,15 @@ pub(super) fn has_ours(line: &[u8]) -> bool {
     members([line].into_iter()).any(|member| ours(member).is_some())
 }
 
-/// Our member; none where there is none, or one that is malformed. The first one counts.
-pub(super) fn find<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<CallMeta> {
+/// Our member; none where there is none, or one that is malformed or was not signed with the key. The first one counts.
+pub(super) fn find<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    key: Option<&MemberKey>,
+) -> Option<CallMeta> {
     let value = members(lines).find_map(ours)?;
     let is_short = value.len() + KEY.len() < MEMBER_BYTES_MAX;
-    CallMeta::parse(str::from_utf8(value).ok().filter(|_| is_short)?)
+    let value = str::from_utf8(value).ok().filter(|_| is_short)?;
+    CallMeta::parse(value).filter(|_| key.is_none_or(|key| key.has_signed(value)))
 }
 
 /// One line: our member, and those of other vendors, if they fit. None where there is nothing to write.
@@ -169,7 +177,7 @@ mod tests {
     use super::*;
 
     fn found(text: &[u8]) -> Option<CallMeta> {
-        find([text].into_iter())
+        find([text].into_iter(), None)
     }
 
     #[test]
@@ -178,7 +186,7 @@ mod tests {
         assert!(found(good.as_bytes()).is_some());
         assert!(found(format!("{good}:later;property=1").as_bytes()).is_some());
         let long = format!("curtail=1:{}:1:2:3:4:5:6", "a".repeat(97));
-        let padded = format!("{good}:{}", "0".repeat(200));
+        let padded = format!("{good}:{}", "0".repeat(240));
         let bad = [
             "curtail=2:a:1:2:3:4:5:6",
             "curtail=1::1:2:3:4:5:6",
@@ -218,9 +226,11 @@ mod tests {
             name in ".{1,40}",
             spent: [u64; 4],
             caller: u32,
+            key in proptest::option::of(any::<[u8; 16]>()),
             wanted in prop_oneof![-1e9..1e15, Just(f64::NAN), Just(f64::INFINITY)],
         ) {
             let Some(workflow) = WorkflowName::new(&name) else { return Ok(()) };
+            let key = key.and_then(|bytes| MemberKey::new(&bytes));
             let [service_ns, work_ns, all, all_work] = spent;
             let meta = CallMeta {
                 workflow,
@@ -229,10 +239,21 @@ mod tests {
                 caller,
                 wanted,
             };
-            let member = meta.to_member();
+            let member = meta.to_member(key.as_ref());
             prop_assert!(member.len() <= MEMBER_BYTES_MAX, "{}", member);
             let read = found(member.as_bytes()).expect("well-formed");
-            prop_assert_eq!(read.to_member(), member);
+            prop_assert_eq!(read.to_member(key.as_ref()), &*member);
+            if let Some(key) = &key {
+                let signed = |text: &str| find([text.as_bytes()].into_iter(), Some(key)).is_some();
+                prop_assert!(signed(&member));
+                prop_assert!(!signed(&meta.to_member(None)), "no tag");
+                // Another workflow; a tag that is cut or grown.
+                let other = member.replacen("curtail=1:", "curtail=1:x", 1);
+                for forged in [&*other, &member[..member.len() - 1], &format!("{member}0")] {
+                    prop_assert!(!signed(forged), "{}", forged);
+                }
+                prop_assert!(found(member.as_bytes()).is_some(), "readers without the key");
+            }
             prop_assert_eq!((&read.workflow, read.caller), (&meta.workflow, caller));
             prop_assert_eq!(read.spent.service_ns, service_ns.min(NS_MAX));
         }

@@ -10,9 +10,10 @@
 //!
 //! Everything here comes from outside. A value that is malformed, too long or absurd is ignored, and nothing panics.
 //!
-//! Cost: at most 200 bytes per call, one allocation to read a workflow's name, one to write the headers.
+//! Cost: at most 240 bytes per call, one allocation to read a workflow's name, one to write the headers.
 
 mod baggage;
+mod key;
 mod response;
 mod timeout;
 
@@ -22,6 +23,7 @@ use http::header::{HeaderName, HeaderValue};
 use curtail_kernel::flow::{Announcement, Spent};
 
 pub use baggage::{CallMeta, WorkflowName};
+pub use key::MemberKey;
 pub use response::{format_rate, format_spent, parse_rate, parse_spent};
 pub use timeout::{format_timeout, parse_timeout};
 pub(crate) use timeout::{read as read_timeout, shorten as shorten_timeout};
@@ -54,20 +56,20 @@ fn parse_hex(digits: &str, most: u64) -> Option<u64> {
     (value <= most).then_some(value)
 }
 
-/// Our part of the headers of a call.
+/// Our part of the headers of a call. With a key, only what was signed with it.
 #[must_use]
-pub fn read_call(headers: &HeaderMap) -> Option<CallMeta> {
-    baggage::find(headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes))
+pub fn read_call(headers: &HeaderMap, key: Option<&MemberKey>) -> Option<CallMeta> {
+    baggage::find(headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes), key)
 }
 
-/// Puts our part into the headers of a call, in place of one that is there. Where there is none and none is put, all
-/// stays as it is.
-pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>) {
+/// Puts our part into the headers of a call, signed with a key if there is one, in place of a part that is there. Where
+/// there is none and none is put, all stays as it is.
+pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>, key: Option<&MemberKey>) {
     let mut lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
     if meta.is_none() && !lines.any(baggage::has_ours) {
         return;
     }
-    let member = meta.map(CallMeta::to_member);
+    let member = meta.map(|meta| meta.to_member(key));
     let lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
     let joined = baggage::join(lines, member);
     // Members of other vendors come from header values, so they are valid in one.
@@ -143,10 +145,10 @@ mod tests {
                 prop_assert!(written.len() <= 27);
                 prop_assert_eq!(parse_spent(&written), Some(spent));
             }
-            if let Some(call) = baggage::find([text.as_bytes()].into_iter()) {
-                let written = call.to_member();
+            if let Some(call) = baggage::find([text.as_bytes()].into_iter(), None) {
+                let written = call.to_member(None);
                 prop_assert!(written.len() <= 200 && call.wanted >= 0.0);
-                prop_assert_eq!(baggage::find([written.as_bytes()].into_iter()), Some(call));
+                prop_assert_eq!(baggage::find([written.as_bytes()].into_iter(), None), Some(call));
             }
         }
 
@@ -162,8 +164,8 @@ mod tests {
             };
             let before = others(&headers);
             let call = CallMeta::of(WorkflowName::new("a").expect("short"));
-            write_call(&mut headers, Some(&call));
-            prop_assert_eq!(read_call(&headers), Some(call));
+            write_call(&mut headers, Some(&call), None);
+            prop_assert_eq!(read_call(&headers, None), Some(call));
             prop_assert_eq!(others(&headers), before);
         }
 
@@ -174,9 +176,9 @@ mod tests {
             for name in [BAGGAGE, GRPC_TIMEOUT, RATE, SPENT] {
                 headers.insert(name, value.clone());
             }
-            let _ = (read_call(&headers), read_response(&headers), timeout::read(&headers));
-            write_call(&mut headers, None);
-            prop_assert!(read_call(&headers).is_none());
+            let _ = (read_call(&headers, None), read_response(&headers), timeout::read(&headers));
+            write_call(&mut headers, None, None);
+            prop_assert!(read_call(&headers, None).is_none());
         }
 
         #[test]
@@ -185,9 +187,9 @@ mod tests {
             if let Some(place) = member.get_mut(at) {
                 *place = byte;
             }
-            if let Some(meta) = baggage::find([&member[..]].into_iter()) {
-                let again = meta.to_member();
-                prop_assert_eq!(baggage::find([again.as_bytes()].into_iter()), Some(meta));
+            if let Some(meta) = baggage::find([&member[..]].into_iter(), None) {
+                let again = meta.to_member(None);
+                prop_assert_eq!(baggage::find([again.as_bytes()].into_iter(), None), Some(meta));
             }
         }
     }
@@ -198,10 +200,10 @@ mod tests {
         headers.append(BAGGAGE, HeaderValue::from_static("tenant=9;p=1 , curtail=old"));
         headers.append(BAGGAGE, HeaderValue::from_static("user=7"));
         let meta = CallMeta::of(WorkflowName::new("buy, now").expect("short"));
-        write_call(&mut headers, Some(&meta));
-        assert_eq!(read_call(&headers), Some(meta));
+        write_call(&mut headers, Some(&meta), None);
+        assert_eq!(read_call(&headers, None), Some(meta));
         assert_eq!(headers[BAGGAGE], "curtail=1:buy%2C%20now:0:0:0:0:0:0,tenant=9;p=1,user=7");
-        write_call(&mut headers, None);
+        write_call(&mut headers, None, None);
         assert_eq!(headers[BAGGAGE], "tenant=9;p=1,user=7");
 
         let announcement =

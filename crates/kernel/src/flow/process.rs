@@ -378,7 +378,8 @@ impl Process {
         let missed = now.since(self.next_tick) / interval_ns;
         self.next_tick = self.next_tick.after((missed + 1) * interval_ns);
         self.roll();
-        self.callers.tick(now, 10 * self.config.stale_ns);
+        let rates: Vec<f64> = self.states.iter().map(|state| state.rate).collect();
+        self.callers.tick(now, &rates, 10 * self.config.stale_ns);
         if self.config.rate_control {
             self.adapt(now);
         }

@@ -8,7 +8,8 @@
 //! Deviation: the source trusts claims. Here a claim counts up to [`GROWTH`] times what arrived from that caller, times
 //! the *squeeze* of the workflow: the least ratio of claim to arrivals among its callers, at least 1. Honest callers
 //! that one bottleneck limits have about the same ratio, so their claims count in full. A caller that claims 1,000
-//! requests per second and sends 2 reserves at most what a caller with 4 would get. Callers are named by numbers that
+//! requests per second and sends 2 reserves at most what a caller with 4 would get. What a caller sends beyond its part
+//! does not count, so one that ignores its limit gets no more of it. Callers are named by numbers that
 //! they choose, so nothing here is granted per caller: a request split over many numbers reserves no more.
 //!
 //! Cost: O(callers) per interval and workflow, O(1) per call and claim.
@@ -43,6 +44,20 @@ struct Sum {
     callers: u32,
 }
 
+impl Sum {
+    /// The part of a rate that a caller gets who wants so much.
+    fn part(&self, wanted: f64, rate: f64) -> f64 {
+        if !rate.is_finite() {
+            return rate;
+        }
+        let callers = f64::from(self.callers.max(1));
+        if self.wanted <= 0.0 {
+            return rate / callers;
+        }
+        wanted / self.wanted * rate.min(self.wanted) + (rate - self.wanted).max(0.0) / callers
+    }
+}
+
 /// The callers.
 #[derive(Clone, Debug)]
 pub(super) struct Callers {
@@ -54,6 +69,8 @@ pub(super) struct Callers {
     squeezes: Vec<f64>,
     fast: Weight,
     slow: Weight,
+    /// Requests per second that a caller may send in any case.
+    least_rate: f64,
 }
 
 impl Callers {
@@ -64,6 +81,7 @@ impl Callers {
             squeezes: alloc::vec![1.0; workflows],
             fast: Weight::new(config.decay, config.interval_ns),
             slow: Weight::new(config.slow_decay, config.interval_ns),
+            least_rate: config.least_rate,
         }
     }
 
@@ -113,13 +131,14 @@ impl Callers {
         }
     }
 
-    /// An interval ends: adds up what callers want. A caller is forgotten `forget_ns` after its last claim.
-    pub(super) fn tick(&mut self, now: Timestamp, forget_ns: u64) {
+    /// An interval ends: adds up what callers want. `rates` are those of the workflows that were announced. A caller is
+    /// forgotten `forget_ns` after its last claim.
+    pub(super) fn tick(&mut self, now: Timestamp, rates: &[f64], forget_ns: u64) {
         self.fast.roll();
         self.slow.roll();
         self.squeezes.fill(f64::INFINITY);
         for demands in &mut self.demands {
-            for (demand, squeeze) in demands.iter_mut().zip(&mut self.squeezes) {
+            for (at, demand) in demands.iter_mut().enumerate() {
                 if demand.heard == Timestamp(0) || now.since(demand.heard) > forget_ns {
                     *demand = Demand::default();
                     continue;
@@ -127,10 +146,11 @@ impl Callers {
                 demand.fast.roll(self.fast.decay);
                 demand.slow.roll(self.slow.decay);
                 let arrived = self.fast.rate(&demand.fast).max(self.slow.rate(&demand.slow));
+                let part = self.sums[at].part(demand.wanted, rates[at]);
                 // The bound, until the squeeze is known.
-                demand.wanted = arrived;
-                if arrived > 0.0 {
-                    *squeeze = squeeze.min(demand.claim / arrived);
+                demand.wanted = arrived.min(part.max(self.least_rate));
+                if demand.wanted > 0.0 {
+                    self.squeezes[at] = self.squeezes[at].min(demand.claim / demand.wanted);
                 }
             }
         }
@@ -160,17 +180,9 @@ impl Callers {
 
     /// A caller's part of a rate.
     pub(super) fn part(&self, caller: CallerId, workflow: usize, rate: f64) -> f64 {
-        let Some(&Sum { wanted: sum, callers }) = self.sums.get(workflow) else { return rate };
+        let Some(sum) = self.sums.get(workflow) else { return rate };
         let demand = self.demands.get(caller.0 as usize).and_then(|of| of.get(workflow));
-        let wanted = demand.map_or(0.0, |demand| demand.wanted);
-        if !rate.is_finite() {
-            return rate;
-        }
-        let callers = f64::from(callers.max(1));
-        if sum <= 0.0 {
-            return rate / callers;
-        }
-        wanted / sum * rate.min(sum) + (rate - sum).max(0.0) / callers
+        sum.part(demand.map_or(0.0, |demand| demand.wanted), rate)
     }
 }
 
@@ -201,7 +213,7 @@ mod tests {
                 }
                 callers.wanted(now, id, W, claims);
             }
-            callers.tick(now, 1_000_000_000);
+            callers.tick(now, &[rate], 1_000_000_000);
         }
         ids.map(|id| callers.part(id, W, rate))
     }
@@ -245,6 +257,16 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_that_ignores_its_part_gets_no_more() {
+        let [a, b] = parts(&mut callers(), 20.0, |id, part| match id.0 {
+            0 => (part.clamp(1.0, 100.0), 100.0),
+            _ => (100.0, 100.0),
+        });
+        near(a, 10.0);
+        near(b, 10.0);
+    }
+
+    #[test]
     fn a_claim_counts_up_to_twice_what_arrives_however_many_names_it_has() {
         // One of 40 per second, and nine that claim 1,000 and send 2 per second together.
         let [honest, liars @ ..]: [f64; 10] = parts(&mut callers(), 20.0, |id, part| match id.0 {
@@ -263,7 +285,7 @@ mod tests {
             callers.wanted(Timestamp(5), CallerId(id), W, rate);
         }
         assert_eq!(callers.part(CallerId(1), W, 10.0), 0.0);
-        callers.tick(Timestamp(100), 50);
+        callers.tick(Timestamp(100), &[10.0], 50);
         assert!(!callers.are_known(W));
     }
 }

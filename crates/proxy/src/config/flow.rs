@@ -1,12 +1,13 @@
 //! The sidecar's part of the file: `[flow]`, and what services are to it.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_flow::metadata::WorkflowName;
+use curtail_flow::metadata::{MemberKey, WorkflowName};
 use curtail_flow::{Discipline, Workflow, WorkflowSpec};
+use ipnet::IpNet;
 
 use super::check::key;
 use super::model::{Flow, FlowRole, Service};
@@ -50,10 +51,63 @@ pub(super) fn resolve(
         service,
         discipline: raw.discipline.as_ref().map_or(Discipline::Fifo, |of| discipline(of, report)),
         interval: interval(raw, report),
-        edge: raw.edge.as_ref().is_some_and(|given| *given.get()),
+        trusts: trusts(raw, report),
+        key: key_file(raw, report),
         workflow_by,
         workflows: workflows(raw, report),
     })
+}
+
+/// The networks that are trusted if none are named: those that clients on the Internet do not have.
+const INSIDE: [&str; 8] = [
+    "127.0.0.0/8",
+    "::1/128",
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "fc00::/7",
+    "169.254.0.0/16",
+    "fe80::/10",
+];
+
+fn trusts(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<IpNet> {
+    let is_edge = raw.edge.as_ref().is_some_and(|given| *given.get());
+    match &raw.trusts {
+        Some(given) if is_edge => {
+            let wrong = "edge = true trusts no network";
+            report.error(&given.span(), wrong, "leave out trusts, or write edge = false");
+            Vec::new()
+        }
+        Some(given) => given.get().iter().filter_map(|given| network(given, report)).collect(),
+        None if is_edge => Vec::new(),
+        None => INSIDE.iter().filter_map(|network| network.parse().ok()).collect(),
+    }
+}
+
+/// A network, or one address.
+fn network(given: &Given<String>, report: &mut Report<'_>) -> Option<IpNet> {
+    let text = given.get();
+    let network = text.parse().ok().or_else(|| text.parse().map(IpAddr::into).ok());
+    if network.is_none() {
+        let fix = "write it like \"10.1.0.0/16\" or \"10.1.2.3\"";
+        report.error(&given.span(), "trusts has no network", fix);
+    }
+    network
+}
+
+fn key_file(raw: &raw::Flow, report: &mut Report<'_>) -> Option<MemberKey> {
+    let given = raw.key_file.as_ref()?;
+    let path = report.folder().join(given.get());
+    let fix = "name a file with at least 16 bytes that are hard to guess: openssl rand -hex 32";
+    let key = super::read(&path)
+        .map(|bytes| MemberKey::new(bytes.trim_ascii()))
+        .map_err(|why| format!("key_file {} cannot be read ({why})", path.display()));
+    match key {
+        Ok(Some(key)) => return Some(key),
+        Ok(None) => report.error(&given.span(), "key_file has too few bytes", fix),
+        Err(wrong) => report.error(&given.span(), &wrong, fix),
+    }
+    None
 }
 
 fn interval(raw: &raw::Flow, report: &mut Report<'_>) -> Duration {

@@ -1,13 +1,15 @@
 //! The second stage: the configuration as the program uses it. Where nothing else is said, a field
 //! means what the key of its name in [`super::raw`] does.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use curtail_flow::metadata::MemberKey;
 use curtail_flow::{Discipline, WorkflowSpec};
 use curtail_http1 as http1;
 use curtail_kernel::{Limits, OutcomeTable, Policy};
 use curtail_runtime::http::{Health, Settings};
+use ipnet::IpNet;
 
 use crate::cost::Cost;
 
@@ -128,9 +130,18 @@ pub(crate) struct Flow {
     pub(crate) service: String,
     pub(crate) discipline: Discipline,
     pub(crate) interval: Duration,
-    pub(crate) edge: bool,
+    /// The networks whose requests may bring metadata: none at a trust edge.
+    pub(crate) trusts: Vec<IpNet>,
+    pub(crate) key: Option<MemberKey>,
     pub(crate) workflow_by: Option<Key>,
     pub(crate) workflows: Vec<(String, WorkflowSpec)>,
+}
+
+impl Flow {
+    /// May requests from an address bring metadata?
+    pub(crate) fn trusts(&self, peer: Option<IpAddr>) -> bool {
+        peer.is_some_and(|peer| self.trusts.iter().any(|network| network.contains(&peer)))
+    }
 }
 
 /// How many requests a replica gets at once.

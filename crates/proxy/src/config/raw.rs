@@ -85,10 +85,17 @@ pub(super) struct Flow {
     /// where a workflow has only a few requests per second.
     #[schemars(extend("default" = "100ms"))]
     pub(super) interval: Maybe<Span>,
-    /// Do requests come from clients, which may lie? Then metadata is taken out of them. A proxy without `[flow]` does
-    /// that, too.
+    /// Do requests come from clients, which may lie? Then metadata is taken out of them, whoever sends them. A proxy
+    /// without `[flow]` does that, too.
     #[schemars(extend("default" = false))]
     pub(super) edge: Maybe<bool>,
+    /// The networks whose requests may bring metadata, without `edge`; it is taken out of all others. Loopback, private
+    /// and link-local networks if left out.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(super) trusts: Maybe<Vec<Given<String>>>,
+    /// A file with a key of at least 16 bytes, the same for all processes of the system; its path is relative to this
+    /// file. Metadata is signed with it, and counts only if it was.
+    pub(super) key_file: Maybe<String>,
     /// What names the workflow of a request without metadata. One that is not configured is the class `default`.
     pub(super) workflow_by: Maybe<KeyOf>,
     /// The tenants or classes of requests.

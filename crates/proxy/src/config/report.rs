@@ -1,6 +1,7 @@
 //! Everything that is wrong with a file, said with the line, the value and the fix.
 
 use std::ops::Range;
+use std::path::Path;
 
 /// Longest excerpt of a value in a message, in characters.
 const EXCERPT_CHARS: usize = 60;
@@ -55,6 +56,11 @@ impl<'t> Report<'t> {
     pub(super) fn new(name: &'t str, text: &'t str) -> Self {
         let (errors, missing, warnings) = (Vec::new(), Vec::new(), Vec::new());
         Self { name, text, errors, missing, warnings, misshapen: false }
+    }
+
+    /// The folder of the file.
+    pub(super) fn folder(&self) -> &'t Path {
+        Path::new(self.name).parent().unwrap_or(Path::new(""))
     }
 
     pub(super) fn text(&self) -> &'t str {

@@ -247,7 +247,7 @@ fn a_sidecar_has_workflows_and_services_have_roles() {
     );
     let config = parse(&text);
     let flow = config.flow.expect("it is given");
-    assert_eq!((&*flow.service, flow.edge), ("front", true));
+    assert_eq!((&*flow.service, flow.trusts), ("front", vec![]));
     assert_eq!(flow.discipline, Discipline::Lstf);
     assert_eq!(flow.workflow_by, Some(Key::Header("x-tenant".into())));
     let shares = Workflow { weight: 3.0, limit: 9.0, ..Workflow::default() };

@@ -111,7 +111,7 @@ async fn handle(here: &Here<'_>, client: &mut Client, head: RequestHead) -> Resu
     let now = Instant::now();
     let begun = tokio::select! {
         biased;
-        begun = Hop::begin(proxy, service, &target, &request.head) => begun,
+        begun = Hop::begin(proxy, service, &target, (&request.head, here.peer.client)) => begun,
         () = client.peer_closed() => {
             drop(service.metrics.started(now));
             return Err(Cut::PeerClosed);

@@ -21,7 +21,7 @@ const PASSED_MAX: usize = 16;
 /// The two addresses of a client's connection, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddrs {
-    client: Option<IpAddr>,
+    pub(super) client: Option<IpAddr>,
     proxy: Option<SocketAddr>,
 }
 

@@ -10,6 +10,7 @@
 //! Cost: the fields that are ours are copied once per request, and again with the response.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use curtail_flow::metadata::{BAGGAGE, GRPC_TIMEOUT, RATE, SPENT, write_call};
@@ -105,20 +106,27 @@ impl<'p> Hop<'p> {
         proxy: &'p Proxy,
         service: &'p Service,
         target: &route::Target,
-        head: &RequestHead,
+        (head, peer): (&RequestHead, Option<IpAddr>),
     ) -> Result<(Self, Fields), Refusal> {
-        let trusts = proxy.config.flow.as_ref().is_some_and(|flow| !flow.edge);
+        let trusts = proxy.config.flow.as_ref().is_some_and(|flow| flow.trusts(peer));
         match (&proxy.sidecar, service.config.flow) {
             (Some(sidecar), Some(FlowRole::Ingress)) => {
-                Self::ingress(sidecar, &service.config, head).await
+                let began = Self::ingress(sidecar, &service.config, head, !trusts).await;
+                if let Ok((Self { role: Role::Ingress(of), .. }, _)) = &began
+                    && !of.arrival.has_metadata()
+                {
+                    warn_of_ignored(proxy, head, peer, trusts);
+                }
+                began
             }
             (Some(sidecar), Some(FlowRole::Egress)) => {
                 Ok(Self::egress(sidecar, service, target.shard, head))
             }
             _ if trusts => Ok((Self { strips: false, role: Role::None }, Fields::default())),
             _ => {
+                warn_of_ignored(proxy, head, peer, trusts);
                 let mut fields = Fields::of_request(head, &MEMBERS, true);
-                write_call(&mut fields.map, None);
+                write_call(&mut fields.map, None, None);
                 Ok((Self { strips: true, role: Role::None }, fields))
             }
         }
@@ -128,9 +136,10 @@ impl<'p> Hop<'p> {
         sidecar: &'p Sidecar,
         service: &'p config::Service,
         head: &RequestHead,
+        is_edge: bool,
     ) -> Result<(Self, Fields), Refusal> {
         let mut fields = Fields::of_request(head, &ALL, true);
-        let (flow, is_edge) = (&sidecar.flow, sidecar.config.edge);
+        let flow = &sidecar.flow;
         let arrival = Arrival::read(flow, &fields.map, is_edge, || sidecar.workflow(head));
         let arrival = arrival.within(service.timeout);
         arrival.strip(&mut fields.map);
@@ -219,6 +228,23 @@ impl<'p> Hop<'p> {
         }
         fields
     }
+}
+
+/// Logs that metadata was taken out of a request which some process of the system has probably sent: one that is not
+/// trusted, or has another key. At a trust edge that is what should happen.
+fn warn_of_ignored(proxy: &Proxy, head: &RequestHead, peer: Option<IpAddr>, trusts: bool) {
+    const OURS: &[u8] = b"curtail=";
+    let is_edge = proxy.config.flow.as_ref().is_none_or(|flow| flow.trusts.is_empty());
+    let has_ours = |value: &[u8]| value.windows(OURS.len()).any(|at| at == OURS);
+    if is_edge || !head.values(BAGGAGE.as_str()).any(has_ours) {
+        return;
+    }
+    let Some(left_out) = proxy.ignored_lines.allow() else { return };
+    let why = match trusts {
+        true => "it is malformed, or was not signed with the key of key_file",
+        false => "its address is not in trusts of [flow]",
+    };
+    tracing::warn!(peer = ?peer, left_out, "metadata of a request does not count: {why}");
 }
 
 /// What becomes of a query.

@@ -40,6 +40,9 @@ impl Sidecar {
         let parameters =
             FlowConfig { discipline: of.discipline, interval_ns, ..FlowConfig::default() };
         let mut builder = Flow::builder(&of.service).config(parameters);
+        if let Some(key) = &of.key {
+            builder = builder.key(key.clone());
+        }
         for (name, spec) in &of.workflows {
             builder = builder.workflow(name, *spec);
         }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use curtail_flow::metadata::parse_rate;
+use curtail_flow::metadata::{CallMeta, MemberKey, WorkflowName, parse_rate};
 use curtail_http1::server::Connection;
 use curtail_http1::{Limits, RequestHead, Timeouts};
 use serde_json::Value;
@@ -156,6 +156,67 @@ async fn a_plain_proxy_takes_out_our_metadata_alone_unless_it_is_inside() {
     ask(proxy.http, others).await;
     let seen = backend.seen().pop().expect("it was asked");
     assert_eq!(seen.header("baggage"), ["user = 7 , x=1", "curtailed=1"], "it stays as it is");
+}
+
+#[tokio::test]
+async fn only_named_networks_bring_metadata_and_with_a_key_only_what_it_signed() {
+    let app = Backend::says(HELLO).await;
+    let folder = std::env::temp_dir().join(format!("curtail-key-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let key_file = folder.join("key");
+    std::fs::write(&key_file, "sixteen bytes at least\n").expect("a file");
+    let keyed = format!("key_file = {key_file:?}\n");
+    let key = MemberKey::new(b"sixteen bytes at least").expect("long enough");
+    let other = MemberKey::new(b"another key of sixteen bytes").expect("long enough");
+    let call = CallMeta { caller: 7, ..CallMeta::of(WorkflowName::new("b").expect("a name")) };
+    let member = |key| format!("baggage: {}\r\n", call.to_member(key));
+    for (flow, member, counts) in [
+        ("", member(None), true),
+        ("trusts = [\"127.0.0.1\"]\n", member(None), true),
+        ("trusts = [\"10.0.0.0/8\"]\n", member(None), false),
+        ("trusts = []\n", member(None), false),
+        (&keyed, member(Some(&key)), true),
+        (&keyed, member(Some(&other)), false),
+        (&keyed, member(None), false),
+    ] {
+        let proxy = sidecar(&format!("{flow}{TENANTS}"), "", app.address, "").await;
+        let response = ask(proxy.http, &member).await;
+        assert_eq!(response.header("curtail-rate").is_some(), counts, "{flow} {member}");
+        assert_eq!(workflow(&proxy, "b").await["admitted"], u64::from(counts), "{flow} {member}");
+        let seen = app.seen().pop().expect("it was asked");
+        let ours = seen.header("baggage").concat();
+        assert_eq!(ours.split(':').count(), if flow == keyed { 9 } else { 8 }, "{flow} {ours}");
+    }
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}
+
+#[tokio::test]
+async fn a_caller_that_claims_much_and_sends_little_starves_no_other() {
+    let store = Backend::says(HELLO).await;
+    let limit = 1_000.0;
+    let workflow = format!("[[flow.workflow]]\nname = \"a\"\nlimit = {limit:?}\n");
+    let proxy = sidecar(&workflow, "", store.address, "").await;
+    let call = |caller, wanted| {
+        let workflow = WorkflowName::new("a").expect("a name");
+        let call = CallMeta { caller, wanted, ..CallMeta::of(workflow) };
+        format!("baggage: {}\r\n", call.to_member(None))
+    };
+    let (honest, liar) = (call(1, limit), call(2, 100.0 * limit));
+    let mut parts = [0.0; 2];
+    let mut intervals = 0;
+    eventually("the part of the honest caller", async || {
+        for (at, call) in [&honest, &liar].into_iter().enumerate() {
+            for _ in 0..[10, 1][at] {
+                let response = ask(proxy.http, call).await;
+                let announced = response.header("curtail-rate").and_then(parse_rate);
+                parts[at] = announced.expect("callers get one").rate;
+            }
+        }
+        intervals += 1;
+        // 10 of 12 parts, because the claim counts like twice what the liar sends; without a bound, a hundredth.
+        intervals > 10 && parts[0] > 0.7 * limit && parts[1] < 0.3 * limit
+    })
+    .await;
 }
 
 /// An application that calls a service once per request, with these fields of it.

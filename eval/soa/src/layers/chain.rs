@@ -95,7 +95,7 @@ pub(super) async fn one(service: &Http, workflow: Option<u32>) -> Response<()> {
     let mut request = call();
     if let Some(name) = workflow.and_then(|at| WorkflowName::new(&name(at))) {
         let meta = CallMeta { caller: 7, wanted: 1_000.0, ..CallMeta::of(name) };
-        metadata::write_call(request.headers_mut(), Some(&meta));
+        metadata::write_call(request.headers_mut(), Some(&meta), None);
         request.headers_mut().insert(GRPC_TIMEOUT, HeaderValue::from_static("1S"));
     }
     let Ok(response) = service.clone().oneshot(request).await;
