@@ -99,8 +99,8 @@ impl Fields {
 
     /// All values of the field `name`, whatever its case, in the order received.
     pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        let named = self.headers().filter(|(field, _)| field.eq_ignore_ascii_case(name));
-        named.map(|(_, value)| value)
+        let is_named = |span: &&Span| self.slice(span.name).eq_ignore_ascii_case(name.as_bytes());
+        self.spans.iter().filter(is_named).map(|span| self.slice(span.value))
     }
 
     /// The first value of the field `name`, whatever its case, without white space around it.
@@ -115,13 +115,14 @@ impl Fields {
     /// The fields that a proxy relays: all but the hop-by-hop ones
     /// ([`is_hop_by_hop`](crate::is_hop_by_hop)) and those that `Connection` names
     /// (RFC 9110 §7.6.1). `Host` stays even if `Connection` names it.
-    pub fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    pub fn end_to_end(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let listed = self.listed_by_connection();
         let relayed = move |span: &&Span| {
             let name = self.slice(span.name);
             listed.binary_search_by(|other| compare(other, name)).is_err() && !is_hop_by_hop(name)
         };
-        self.spans.iter().filter(relayed).map(|span| (self.text(span.name), self.slice(span.value)))
+        let relayed = self.spans.iter().filter(relayed);
+        relayed.map(|span| (self.slice(span.name), self.slice(span.value)))
     }
 
     /// The names that `Connection` fields list, sorted: they are read once, not for every field.

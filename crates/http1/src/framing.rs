@@ -156,6 +156,8 @@ impl Codings {
 
 /// A number of digits only, below 2^64: no sign, no list, not empty.
 pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
-    let plain = digits.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(digits).ok().filter(|_| plain)?.parse().ok()
+    let (first, rest) = digits.split_first()?;
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    rest.iter()
+        .try_fold(digit(first)?, |number, byte| number.checked_mul(10)?.checked_add(digit(byte)?))
 }

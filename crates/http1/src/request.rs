@@ -38,7 +38,7 @@ impl RequestHead {
 
     /// True for HEAD, whose response has no body.
     pub fn is_head(&self) -> bool {
-        self.method() == "HEAD"
+        self.fields.slice(self.method) == b"HEAD"
     }
 
     /// The request target as sent (RFC 9112 §3.2): origin-form (`/a?b`), absolute-form
@@ -50,12 +50,13 @@ impl RequestHead {
     /// The path and query of the target: what is sent to an origin server. `/` if an absolute-form
     /// target has no path, `*` for the target `*`.
     pub fn path_and_query(&self) -> &str {
-        match absolute(self.target()) {
+        let target = self.target();
+        match absolute(target) {
             // A query without a path cannot be written in origin-form without inventing the path;
             // the parser refuses it, so the rest is empty or begins with a slash.
             Some((_, "")) => "/",
             Some((_, rest)) => rest,
-            None => self.target(),
+            None => target,
         }
     }
 
@@ -267,7 +268,24 @@ fn is_authority(value: &[u8]) -> bool {
 
 fn is_host_byte(byte: u8) -> bool {
     const NEVER: &[u8] = b",/\\?#@\"<>{}[]:";
-    byte.is_ascii_graphic() && !NEVER.contains(&byte)
+    static TABLE: [bool; 256] = byte_table(NEVER);
+    TABLE[byte as usize]
+}
+
+/// The visible bytes but for some.
+const fn byte_table(never: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = b'!';
+    while byte <= b'~' {
+        table[byte as usize] = true;
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < never.len() {
+        table[never[at] as usize] = false;
+        at += 1;
+    }
+    table
 }
 
 /// No digits at all stand for the port of the scheme (RFC 3986 §3.2.3).

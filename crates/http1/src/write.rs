@@ -85,10 +85,7 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         body => body,
     };
     let start = buf.len();
-    buf.put_slice(method.as_bytes());
-    buf.put_u8(b' ');
-    buf.put_slice(target.as_bytes());
-    buf.put_slice(b" HTTP/1.1\r\n");
+    put(buf, [method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"]);
     let skip = |name: &[u8]| is_owned(name) || name.eq_ignore_ascii_case(b"expect");
     write_fields(buf, start, headers, skip)?;
     write_end(buf, body, persistence);
@@ -108,11 +105,8 @@ pub fn write_response_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         return Err(WriteError::Status(status));
     }
     let start = buf.len();
-    buf.put_slice(b"HTTP/1.1 ");
-    write_decimal(buf, u64::from(status));
-    buf.put_u8(b' ');
-    buf.put_slice(reason_phrase(status).as_bytes());
-    buf.put_slice(b"\r\n");
+    let code = Decimal::of(u64::from(status));
+    put(buf, [b"HTTP/1.1 ", code.digits(), b" ", reason_phrase(status).as_bytes(), b"\r\n"]);
     write_fields(buf, start, headers, is_owned)?;
     let body = if status < 200 || status == 204 { BodyLength::None } else { body };
     write_end(buf, body, persistence);
@@ -170,47 +164,65 @@ fn write_fields<N: AsRef<[u8]>, V: AsRef<[u8]>>(
             buf.truncate(start);
             return Err(fault);
         }
-        buf.reserve(name.len() + value.len() + 4);
-        buf.put_slice(name);
-        buf.put_slice(b": ");
-        buf.put_slice(value);
-        buf.put_slice(b"\r\n");
+        put(buf, [name, b": ", value, b"\r\n"]);
     }
     Ok(())
 }
 
 /// Appends what frames the message, and the empty line.
 fn write_end(buf: &mut BytesMut, body: BodyLength, persistence: Persistence) {
-    match body {
-        BodyLength::None | BodyLength::UntilClose => {}
+    let decimal;
+    let length: [&[u8]; 3] = match body {
+        BodyLength::None | BodyLength::UntilClose => [b"", b"", b""],
         BodyLength::Known(length) => {
-            buf.put_slice(b"content-length: ");
-            write_decimal(buf, length);
-            buf.put_slice(b"\r\n");
+            decimal = Decimal::of(length);
+            [b"content-length: ", decimal.digits(), b"\r\n"]
         }
-        BodyLength::Chunked => buf.put_slice(b"transfer-encoding: chunked\r\n"),
-    }
-    match persistence {
-        Persistence::Default => {}
-        Persistence::Close => buf.put_slice(b"connection: close\r\n"),
-        Persistence::KeepAlive => buf.put_slice(b"connection: keep-alive\r\n"),
-    }
-    buf.put_slice(b"\r\n");
+        BodyLength::Chunked => [b"transfer-encoding: chunked\r\n", b"", b""],
+    };
+    let persistence: &[u8] = match persistence {
+        Persistence::Default => b"",
+        Persistence::Close => b"connection: close\r\n",
+        Persistence::KeepAlive => b"connection: keep-alive\r\n",
+    };
+    put(buf, [length[0], length[1], length[2], persistence, b"\r\n"]);
 }
 
-/// Appends `number` in decimal digits.
-fn write_decimal(buf: &mut BytesMut, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
+/// Appends parts that are short, with one check of the room for all of them.
+fn put<const N: usize>(buf: &mut BytesMut, parts: [&[u8]; N]) {
+    let start = buf.len();
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    buf.resize(start + length, 0);
+    let mut room = &mut buf[start..];
+    for part in parts {
+        let (of_part, rest) = room.split_at_mut(part.len());
+        of_part.copy_from_slice(part);
+        room = rest;
+    }
+}
+
+/// The decimal digits of a number.
+struct Decimal {
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Decimal {
+    fn of(mut number: u64) -> Self {
+        let (mut digits, mut start) = ([0; 20], 20);
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return Self { digits, start };
+            }
         }
     }
-    buf.put_slice(&digits[start..]);
+
+    fn digits(&self) -> &[u8] {
+        &self.digits[self.start..]
+    }
 }
 
 /// The reason phrase of a status code (RFC 9110 §15, RFC 5842, RFC 6585); "Unknown" if it has none here.

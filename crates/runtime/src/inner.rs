@@ -413,7 +413,9 @@ impl<T: Transport> Inner<T> {
             let Some(me) = self.me.upgrade() else { return };
             let copy = launch.copy;
             let guard = Guard { inner: me, copy, ended: false };
-            let task = spawning(|| self.runtime.spawn(run(guard, launch)));
+            // A task moves its future several times, and this one is large.
+            let run = Box::pin(run(guard, launch));
+            let task = spawning(|| self.runtime.spawn(run));
             match self.lock().copies.get(copy) {
                 Some(flight) => flight.runs_as(task.abort_handle()),
                 // It has ended, or was lost with its server, in the meantime.

@@ -33,7 +33,7 @@ pub(super) async fn serve(
     loop {
         let served = match next(&mut client, &mut draining).await {
             Ok(Some(head)) => {
-                let here = Here { proxy, router, peer, draining: &draining };
+                let here = Here { proxy, router, peer: &peer, draining: &draining };
                 handle(&here, &mut client, head).await
             }
             // Nothing is under way in either direction: there is no client to wait for.
@@ -84,7 +84,7 @@ async fn next(
 struct Here<'a> {
     proxy: &'a Proxy,
     router: &'a Router,
-    peer: PeerAddrs,
+    peer: &'a PeerAddrs,
     draining: &'a watch::Receiver<bool>,
 }
 
@@ -162,6 +162,7 @@ async fn exchange(
     let id = std::ptr::from_ref(client).addr() as u64;
     marks::parsed(id);
     let (mut permit, outcome) = tokio::select! {
+        biased;
         asked = hop.run(ask(cell, query, place, deadline)) => asked,
         // Dropping the query abandons it, and its place.
         () = client.peer_closed() => return Err(Cut::PeerClosed),

@@ -1,5 +1,6 @@
 //! A client's request as it goes to a replica.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use curtail_http1::server::Request;
@@ -19,16 +20,23 @@ const PSEUDONYM: &[u8] = b"curtail";
 const PASSED_MAX: usize = 16;
 
 /// The two addresses of a client's connection, as far as they are known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct PeerAddrs {
     pub(super) client: Option<IpAddr>,
+    /// The client's, as text: every request of the connection carries it.
+    forwarded_for: String,
     proxy: Option<SocketAddr>,
 }
 
 impl PeerAddrs {
     pub(super) fn of(stream: &TcpStream) -> Self {
         let client = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
-        Self { client, proxy: stream.local_addr().ok() }
+        Self::new(client, stream.local_addr().ok())
+    }
+
+    fn new(client: Option<IpAddr>, proxy: Option<SocketAddr>) -> Self {
+        let forwarded_for = client.map(|client| client.to_string()).unwrap_or_default();
+        Self { client, forwarded_for, proxy }
     }
 }
 
@@ -50,37 +58,33 @@ pub(super) fn render(
     request: &Request,
     target: &Target,
     service: &config::Service,
-    peer: PeerAddrs,
+    peer: &PeerAddrs,
     fields: &Fields,
 ) -> Result<Query<http::Request>, WriteError> {
     let head = &request.head;
-    let mut path = Vec::new();
-    let mut headers: Vec<(&str, &[u8])> = Vec::with_capacity(16);
     // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). Only
     // HTTP/1.0 may name none: it is then for the host that it reached, which is this one.
-    let here = peer.proxy.map(|address| address.to_string());
-    let authority = head.authority().or(here.as_deref().map(str::as_bytes)).unwrap_or_default();
-    headers.push(("host", authority));
-    for (name, value) in head.end_to_end() {
-        if name.eq_ignore_ascii_case("x-forwarded-for") {
-            if !value.is_empty() {
-                path.extend_from_slice(value);
-                path.extend_from_slice(b", ");
-            }
-        } else if !name.eq_ignore_ascii_case("host") && fields.keeps(name) {
-            headers.push((name, value));
+    let here: String;
+    let authority = match (head.authority(), peer.proxy) {
+        (Some(authority), _) => authority,
+        (None, Some(proxy)) => {
+            here = proxy.to_string();
+            here.as_bytes()
         }
-    }
-    headers.extend(fields.added());
-    if let Some(client) = peer.client {
-        path.extend_from_slice(client.to_string().as_bytes());
-        headers.push(("x-forwarded-for", &path));
-    }
+        (None, None) => &[],
+    };
+    let path = path(head, peer);
     let via: &[u8] = match head.version() {
         Version::Http10 => b"1.0 curtail",
         Version::Http11 => b"1.1 curtail",
     };
-    headers.push(("via", via));
+    let replaced = |name: &[u8]| {
+        name.eq_ignore_ascii_case(b"host") || name.eq_ignore_ascii_case(b"x-forwarded-for")
+    };
+    let relayed = head.end_to_end().filter(|(name, _)| !replaced(name) && fields.keeps(name));
+    let path = peer.client.map(|_| (&b"x-forwarded-for"[..], &*path));
+    let headers = [(&b"host"[..], authority)].into_iter().chain(relayed);
+    let headers = headers.chain(fields.added()).chain(path).chain([(&b"via"[..], via)]);
     let rendered = http::Request::new(
         head.method(),
         head.path_and_query(),
@@ -94,6 +98,20 @@ pub(super) fn render(
     let said = service.cost_hint.as_deref().and_then(|name| Cost::read(head.values(name)));
     query.cost_hint = said.or(target.cost).map(Cost::hint);
     Ok(query)
+}
+
+/// The value of `X-Forwarded-For`: what came, and the client.
+fn path<'p>(head: &RequestHead, peer: &'p PeerAddrs) -> Cow<'p, [u8]> {
+    let mut path = Vec::new();
+    for value in head.values("x-forwarded-for").filter(|value| !value.is_empty()) {
+        path.extend_from_slice(value);
+        path.extend_from_slice(b", ");
+    }
+    if path.is_empty() {
+        return Cow::Borrowed(peer.forwarded_for.as_bytes());
+    }
+    path.extend_from_slice(peer.forwarded_for.as_bytes());
+    Cow::Owned(path)
 }
 
 #[cfg(test)]
@@ -128,9 +146,9 @@ mod tests {
         let head = &request.head;
         let router = Router::new(&config);
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
-        let peer = PeerAddrs { client: None, proxy: None };
+        let peer = PeerAddrs::new(None, None);
         let (service, fields) = (&config.services[0], Fields::default());
-        let query = render(&request, &target.expect("a target"), service, peer, &fields);
+        let query = render(&request, &target.expect("a target"), service, &peer, &fields);
         query.expect("it can be relayed").cost_hint.map(u64::from)
     }
 

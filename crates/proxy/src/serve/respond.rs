@@ -99,8 +99,8 @@ pub(super) async fn text(
     fields: &Fields,
 ) -> Result<(), ServerError> {
     let line = format!("{text}\n");
-    let headers = [("content-type", "text/plain; charset=utf-8".as_bytes())];
-    let retry = retry_after.map(|seconds| ("retry-after", seconds.as_bytes()));
+    let headers = [(&b"content-type"[..], &b"text/plain; charset=utf-8"[..])];
+    let retry = retry_after.map(|seconds| (&b"retry-after"[..], seconds.as_bytes()));
     let headers = headers.into_iter().chain(retry).chain(fields.added());
     client.respond(status, headers, line.as_bytes()).await
 }
@@ -181,8 +181,8 @@ async fn respond(
         .end_to_end()
         .filter(|(name, _)| context.fields.keeps(name))
         .chain(context.fields.added())
-        .chain(extra.iter().map(|(name, value)| (*name, value.as_bytes())))
-        .chain([("via", via)]);
+        .chain(extra.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+        .chain([(&b"via"[..], via)]);
     match body {
         Body::Whole(_) if context.is_head => {
             client.start_response(status, headers, length(&head))?;

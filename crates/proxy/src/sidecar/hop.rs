@@ -50,16 +50,16 @@ impl Fields {
     }
 
     /// Does a field of the message go on as it is?
-    pub(crate) fn keeps(&self, name: &str) -> bool {
-        const OURS: &str = "curtail-";
+    pub(crate) fn keeps(&self, name: &[u8]) -> bool {
+        const OURS: &[u8] = b"curtail-";
         let is_ours = || name.get(..OURS.len()).is_some_and(|of| of.eq_ignore_ascii_case(OURS));
-        let is_replaced = |of: &HeaderName| name.eq_ignore_ascii_case(of.as_str());
+        let is_replaced = |of: &HeaderName| name.eq_ignore_ascii_case(of.as_str().as_bytes());
         !(self.names.iter().any(is_replaced) || self.strips && is_ours())
     }
 
     /// What is added to it.
-    pub(crate) fn added(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.map.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
+    pub(crate) fn added(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.map.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
     }
 }
 
@@ -125,8 +125,11 @@ impl<'p> Hop<'p> {
             _ if trusts => Ok((Self { strips: false, role: Role::None }, Fields::default())),
             _ => {
                 warn_of_ignored(proxy, head, peer, trusts);
-                let mut fields = Fields::of_request(head, &MEMBERS, true);
-                write_call(&mut fields.map, None, None);
+                let mut fields = Fields { strips: true, ..Fields::default() };
+                if head.header(BAGGAGE.as_str()).is_some() {
+                    fields = Fields::of_request(head, &MEMBERS, true);
+                    write_call(&mut fields.map, None, None);
+                }
                 Ok((Self { strips: true, role: Role::None }, fields))
             }
         }

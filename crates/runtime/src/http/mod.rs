@@ -139,7 +139,8 @@ impl Http {
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut stream = pool.connect().await?;
+        // Rare, and large: in the future itself it would be moved with every copy.
+        let mut stream = Box::pin(pool.connect()).await?;
         let head = stream.send(&request.wire, request.is_head).await?;
         Ok((stream, head))
     }
@@ -201,13 +202,13 @@ impl Transport for Http {
         request: Request,
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
-        if !self.settings.priorities || copy.role() == Role::Primary {
-            return self.send_as(server, request, copy).await;
-        }
-        match self.send_as(server, request.lowest(), copy).await {
+        let yields = self.settings.priorities && copy.role() != Role::Primary;
+        let request = if yields { request.lowest() } else { request };
+        match self.send_as(server, request, copy).await {
+            Ok(head) if yields && !head.outcome.wins() => Err(Failure::GivenUp),
             // A server that gives up a duplicate does what it should.
-            Ok(head) if head.outcome.wins() => Ok(head),
-            Ok(_) | Err(_) => Err(Failure::GivenUp),
+            Err(_) if yields => Err(Failure::GivenUp),
+            sent => sent,
         }
     }
 
