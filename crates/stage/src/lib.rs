@@ -20,4 +20,4 @@ mod serve;
 mod sys;
 pub mod tcp;
 
-pub use serve::{Running, StageError, start};
+pub use serve::{Running, StageError, Starting, start};

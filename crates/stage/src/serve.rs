@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::Duration;
 
 use curtail_kernel::stage::Priority;
@@ -43,9 +44,20 @@ pub struct Running {
 
 /// Starts stages. `seed` decides ties.
 ///
+/// It is boxed here, so it is compiled in this crate, with all that it spawns: an async function is compiled where it is
+/// polled, and the release profile optimizes the command line less.
+///
 /// # Errors
 /// An address is not to be had.
-pub async fn start(stages: Vec<Stage>, seed: u64) -> Result<Running, StageError> {
+#[inline(never)]
+pub fn start(stages: Vec<Stage>, seed: u64) -> Starting {
+    Box::pin(start_all(stages, seed))
+}
+
+/// Stages that start.
+pub type Starting = Pin<Box<dyn Future<Output = Result<Running, StageError>> + Send>>;
+
+async fn start_all(stages: Vec<Stage>, seed: u64) -> Result<Running, StageError> {
     let mut running = Running {
         addresses: Vec::new(),
         jobs: JoinSet::new(),
