@@ -93,10 +93,12 @@ impl Proxy {
             let refused = service.cells.iter().map(|(cell, _)| cell.look(Core::hedges_refused));
             let hedges_refused = service.metrics.hedges_refused.inner();
             hedges_refused.store(refused.sum(), Ordering::Relaxed);
-            if let (Some(stage), Some([slots, waiting])) = (&service.stage, &service.metrics.stage)
+            if let (Some(stage), Some([slots, waiting, rest])) =
+                (&service.stage, &service.metrics.stage)
             {
                 slots.set(stage.slots().into());
                 waiting.set(stage.waiting().into());
+                rest.set(stage.works_on().into());
             }
             for (cell, layout) in &service.cells {
                 cell.look(|core| {

@@ -119,6 +119,12 @@ impl Copies {
         self.slab.get(copy.slot as usize).filter(|state| state.serial == copy.serial)
     }
 
+    /// How long the copy ran that is in its slot, or was the last one there.
+    #[inline(always)]
+    pub(crate) fn ran_ns(&self, copy: CopyId, now: Timestamp) -> u64 {
+        now.since(self.get(copy.slot).started)
+    }
+
     /// The copy in a slot; none for [`NONE`].
     #[inline(always)]
     pub(crate) fn try_get(&self, slot: u32) -> Option<&CopyState> {

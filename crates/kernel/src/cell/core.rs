@@ -57,6 +57,8 @@ pub struct Core {
     pub(crate) rates: Option<Box<Rates>>,
     pub(crate) ejections: Vec<Ejections>,
     pub(crate) arrivals: u64,
+    /// A copy was refused or has failed.
+    pub(super) has_failed: bool,
     pub(crate) retries: Budget,
     /// Of duplicates; none where there is no limit.
     pub(crate) hedges: Option<Budget>,
@@ -153,6 +155,7 @@ impl Core {
             rates: None,
             ejections: alloc::vec![Ejections::default(); topology.servers.len()],
             arrivals: 0,
+            has_failed: false,
             retries: Budget::new(limits.retry_budget, limits.retry_reserve),
             hedges: limited.then(|| Budget::new(limits.hedge_budget, limits.hedge_burst)),
             hedges_refused: 0,
@@ -171,10 +174,10 @@ impl Core {
         core
     }
 
-    /// Is one of the server's groups large, or its rate limited?
+    /// Is one of the server's groups large, its rate limited, or has a copy failed in this cell?
     pub(super) fn keeps_books(&self, server: ServerId) -> bool {
         let is_large = |group: GroupId| self.groups[group.index()].order.is_some();
-        self.rates.is_some() || self.groups_of(server).any(is_large)
+        self.has_failed || self.rates.is_some() || self.groups_of(server).any(is_large)
     }
 
     /// The time of the event at hand.

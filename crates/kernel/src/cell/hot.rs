@@ -6,8 +6,7 @@
 //! no list of actions, and whatever is not always needed is in functions of its own, called last,
 //! so that the registers they need are not saved for nothing. `examples/pair.rs` counts.
 //!
-//! A query of `psq` with two replicas costs 261 instructions (`cargo xtask bench bound`), of which 12 keep the average
-//! time of good responses. [`Cell::finished_otherwise`] is right for all ends, and costs more.
+//! A query of `psq` with two replicas costs 250 instructions (`cargo xtask bench bound`). [`Cell::finished_otherwise`] is right for all ends, and costs more.
 
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
@@ -113,8 +112,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.observe_end(copy, Some(outcome));
         let core = &mut self.core;
         let Some(live) = core.copies.live(copy) else { return self.core.actions() };
-        let CopyState { server, query: id, stopping, timed, started, .. } = *live.state();
-        let took_ns = core.now.since(started);
+        let CopyState { server, query: id, stopping, timed, .. } = *live.state();
         if outcome != Outcome::Good || stopping {
             return self.finished_otherwise(copy, outcome);
         }
@@ -122,17 +120,17 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let Some(query) = core.queries.get_mut(id as usize) else {
             let judged = live.state().judged;
             live.end();
-            return self.vacated(server, copy, (timed, judged, took_ns));
+            return self.vacated(server, copy, timed, judged);
         };
         if query.copies > 1 || query.blame != Blame::Nothing {
-            return self.won(QueryId(id), server, copy, took_ns);
+            return self.won(QueryId(id), server, copy);
         }
         let query_timed = query.timed();
         query.end();
         live.end();
         let holder = &mut core.servers[server.index()];
         holder.dec_outstanding();
-        holder.is_well(took_ns);
+        holder.is_well();
         let query = QueryId(id);
         let books = timed || query_timed || holder.tracked;
         if H::HEDGES || P::OBSERVES || books || core.waiting > 0 {
@@ -142,7 +140,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.out.only(Action::Answer { query, copy })
     }
 
-    /// The rest of an end that answered a query: the books that only some cells keep, the hedge,
+    /// The rest of an end that answered a query: the books that only some cells keep, the time it took, the hedge,
     /// and the queries that wait for the server.
     #[inline(never)]
     fn answered(
@@ -153,10 +151,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         books: bool,
     ) -> &[Action] {
         let core = &mut self.core;
+        if P::OBSERVES {
+            core.servers[server.index()].took(core.copies.ran_ns(copy, core.now));
+        }
         if books {
             core.deadlines.remove(0, query.0);
             core.copy_timers.remove(0, copy.slot);
             if core.servers[server.index()].tracked {
+                if !P::OBSERVES {
+                    core.servers[server.index()].took(core.copies.ran_ns(copy, core.now));
+                }
                 core.sort(server);
                 core.climb(server);
             }
@@ -174,12 +178,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     /// A copy whose query has ended has come to its end, and the server is well.
     #[inline(never)]
-    fn vacated(
-        &mut self,
-        server: ServerId,
-        copy: CopyId,
-        (timed, judged, took_ns): (bool, bool, u64),
-    ) -> &[Action] {
+    fn vacated(&mut self, server: ServerId, copy: CopyId, timed: bool, judged: bool) -> &[Action] {
         let core = &mut self.core;
         if timed {
             core.copy_timers.remove(0, copy.slot);
@@ -190,7 +189,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let holder = &mut core.servers[server.index()];
         holder.dec_outstanding();
         if !judged {
-            holder.is_well(took_ns);
+            holder.is_well();
+            holder.took(core.copies.ran_ns(copy, core.now));
         }
         if holder.tracked {
             core.sort(server);
@@ -219,10 +219,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// The copy brings the response, and others still run beside it, or one has failed before: only
     /// then another server may be ejected.
     #[inline(never)]
-    fn won(&mut self, query: QueryId, server: ServerId, copy: CopyId, took_ns: u64) -> &[Action] {
+    fn won(&mut self, query: QueryId, server: ServerId, copy: CopyId) -> &[Action] {
         *self.core.out.next() = Action::Answer { query, copy };
         // First of all: the response is evidence against a server that failed the query before.
-        self.core.servers[server.index()].is_well(took_ns);
+        let holder = &mut self.core.servers[server.index()];
+        holder.is_well();
+        holder.took(self.core.copies.ran_ns(copy, self.core.now));
         let blame_settled = self.end(query, Some((copy, server)));
         self.release(copy.slot);
         self.core.climb(server);
@@ -242,7 +244,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if outcome.wins() && !judged {
             let holder = &mut self.core.servers[server.index()];
             match outcome {
-                Outcome::Good => holder.is_well(self.core.now.since(started)),
+                Outcome::Good => {
+                    holder.is_well();
+                    holder.took(self.core.now.since(started));
+                }
                 _ => holder.failures = Streak::GOOD,
             }
         }

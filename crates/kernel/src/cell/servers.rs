@@ -106,11 +106,16 @@ impl ServerState {
         self.set_load(self.load - 1);
     }
 
+    /// A good response has ended.
+    #[inline(always)]
+    pub(crate) fn is_well(&mut self) {
+        self.failures = Streak::GOOD;
+    }
+
     /// A good response has ended, so long after its copy was sent.
     #[inline(always)]
-    pub(crate) fn is_well(&mut self, took_ns: u64) {
-        self.failures = Streak::GOOD;
-        self.typical_ns = sample(self.typical_ns, took_ns);
+    pub(crate) fn took(&mut self, ns: u64) {
+        self.typical_ns = sample(self.typical_ns, ns);
     }
 
     /// A copy was stopped after so long: its response would have taken longer. No first sample: it may be short.

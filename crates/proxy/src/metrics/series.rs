@@ -37,6 +37,10 @@ const METRICS: [(&str, &str); 32] = [
     ("stage_slots", "Requests that the replica behind the throttle gets at once"),
     ("stage_waiting", "Requests that wait before it"),
     (
+        "stage_duplicates_rest",
+        "1 while no duplicates start, because the replica works on after its connection closed",
+    ),
+    (
         "rescue_threshold",
         "Age from which on a query is taken for stuck; none as long as rescues are not known to pay",
     ),

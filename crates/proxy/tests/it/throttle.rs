@@ -39,6 +39,7 @@ async fn a_replica_gets_one_at_a_time_duplicates_last_and_nothing_that_was_given
     let targets: Vec<&str> = lines.iter().filter_map(|line| line.split(' ').nth(1)).collect();
     assert_eq!(targets, ["/first", "/second", "/duplicate"]);
     assert_eq!(proxy.metric("curtail_stage_slots", &[]).await, 1.0);
+    assert_eq!(proxy.metric("curtail_stage_duplicates_rest", &[]).await, 0.0);
 }
 
 #[tokio::test]
