@@ -21,7 +21,7 @@ use super::kinds::Kind;
 
 /// Every metric and what it is about, in the order in which they are written. Names are without the
 /// prefix, the unit and `_total`.
-const METRICS: [(&str, &str); 32] = [
+const METRICS: [(&str, &str); 33] = [
     ("requests", "Requests that reached the service and ended"),
     ("responses", "Whole responses to requests that reached the service, the proxy's own included"),
     ("request_duration", "From the end of a request to the end of its response, however it ended"),
@@ -84,8 +84,14 @@ pub(super) type Level = Gauge<f64, AtomicU64>;
 impl Meter for Level {}
 
 /// The series of each of [`METRICS`], in the order in which they were made.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Families([Family; METRICS.len()]);
+
+impl Default for Families {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Family::default()))
+    }
+}
 
 #[derive(Debug, Default)]
 struct Family {
