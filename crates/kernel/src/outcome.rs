@@ -6,7 +6,8 @@
 //! | about the request | yes | no | at once | – | ends the server's failures in a row |
 //! | refused | if nothing better comes | typical time at least | after the typical time | yes | refusals in a row |
 //! | failed | if nothing better comes | typical time at least | after the typical time | yes | failures in a row |
-//! | local | no | no | at once | unless it broke a limit | none |
+//! | local | no | no | at once | yes | none |
+//! | over a limit | no | typical time at least | after the typical time | no | none |
 //!
 //! **A refusal is no evidence of a fast server.** A server that refuses or fails at once is idle at once. Every pick
 //! that counts what is outstanding or how long it took would prefer it to its peers. So the slot of such a copy stays
@@ -57,6 +58,11 @@ impl Outcome {
     #[must_use]
     pub fn wins(self) -> bool {
         matches!(self, Self::Good | Self::Request)
+    }
+
+    /// Does it end sooner than a good response would? Then its server is not free at once.
+    pub(crate) fn is_early(self) -> bool {
+        matches!(self, Self::Refused | Self::Failed(_) | Self::OverLimit)
     }
 
     /// The fault of the server that it is evidence of, if it is.

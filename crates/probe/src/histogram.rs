@@ -4,8 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How many buckets there are: up to 2³² ns, which is 4.29 s.
-pub const BUCKETS: usize = 896;
+/// How many buckets there are: up to 2⁴³ ns, which is 2.4 hours.
+pub const BUCKETS: usize = 1_248;
+
+/// How many of them the kernel's side has: up to 2³² ns, which is 4.29 s. Longer durations are in its last one.
+pub const KERNEL_BUCKETS: usize = 896;
+
+/// The longest duration that has a bucket, in nanoseconds.
+pub const LONGEST_NS: u64 = (1 << 43) - 1;
 
 /// Counts of durations, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +24,7 @@ pub struct Histogram {
 /// The bucket of a duration; longer ones than fit are in the last.
 #[must_use]
 pub fn bucket_of(ns: u64) -> usize {
-    let ns = ns.min(u64::from(u32::MAX));
+    let ns = ns.min(LONGEST_NS);
     let exponent = (63 - (ns | 1).leading_zeros() as usize).saturating_sub(5);
     (ns >> exponent) as usize + exponent * 32
 }
@@ -114,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_duration_is_inside_its_bucket(ns in 0..=u64::from(u32::MAX)) {
+        fn every_duration_is_inside_its_bucket(ns in 0..=LONGEST_NS) {
             let (start, width) = bounds(bucket_of(ns));
             prop_assert!(start <= ns && ns < start + width);
             prop_assert!(width * 32 <= start.max(32));
@@ -129,8 +135,9 @@ mod tests {
             *end = start + width;
             Some(*end)
         });
-        assert_eq!(ends.last(), Some(1 << 32));
+        assert_eq!(ends.last(), Some(LONGEST_NS + 1));
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        assert_eq!(bucket_of(u64::from(u32::MAX)), KERNEL_BUCKETS - 1);
     }
 
     #[test]
@@ -151,7 +158,7 @@ mod tests {
         [3, 3, 70_000].iter().for_each(|&ns| histogram.record(ns));
         let text = serde_json::to_string(&histogram).expect("json");
         assert_eq!(serde_json::from_str::<Histogram>(&text).expect("ours"), histogram);
-        for other in ["[[896,1]]", "[[5,1],[5,1]]", "[[5,281474976710656]]"] {
+        for other in ["[[1248,1]]", "[[5,1],[5,1]]", "[[5,281474976710656]]"] {
             assert!(serde_json::from_str::<Histogram>(other).is_err(), "{other}");
         }
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use curtail_kernel::{GroupId, ServerId, StartReason, StopReason};
+use curtail_kernel::{GroupId, Outcome, ServerId, StartReason, StopReason};
 use curtail_runtime::{Cause, CopyEnd, CopyInfo, EjectionCause, Failure, Observer, ProbeFailure};
 
 use crate::config::Cell;
@@ -74,6 +74,13 @@ impl Observer for Watcher {
             CopyEnd::Stopped(_) => CopyOutcome::Stopped,
             CopyEnd::Lost => CopyOutcome::Lost,
         });
+        if let CopyEnd::Finished(Outcome::Refused | Outcome::Failed(_)) = end {
+            replica.copy_failures.inc(Cause::BadStatus);
+            if let Some((replica, left_out)) = self.allow(copy.server, Cause::BadStatus) {
+                let (service, cause) = (&*self.name, Cause::BadStatus);
+                tracing::warn!(service, %replica, %cause, left_out, "no good response from a replica");
+            }
+        }
         replica.copy_duration.record_ns(ran_ns);
         if let Some(rescue) = &self.metrics.rescue {
             rescue.ended(copy.why, end, won);

@@ -118,8 +118,8 @@ pub enum Cause {
     /// The body, or its framing, is over a limit.
     #[error("the body of the replica's response is over a limit of the proxy")]
     BodyTooLarge,
-    /// A response by which the server refused or failed; of probes.
-    #[error("the replica failed")]
+    /// A response by whose status the server refused or failed.
+    #[error("the status of the response is one of a refusal or a failure")]
     BadStatus,
     /// No response in time; of probes.
     #[error("the replica did not respond in time")]

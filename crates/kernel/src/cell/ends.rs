@@ -41,7 +41,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         {
             let now = self.core.now;
             let mut took_ns = now.since(started);
-            if outcome.is_some_and(|outcome| outcome.failure().is_some()) {
+            if outcome.is_some_and(Outcome::is_early) {
                 took_ns = took_ns.max(self.core.typical_ns(server));
             }
             self.pick.ended(server, now, took_ns, outcome);

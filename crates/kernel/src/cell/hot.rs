@@ -264,8 +264,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if outcome.wins() {
             self.core.climb(server);
         }
-        if let Some(why) = why {
+        if why.is_some() || outcome == Outcome::OverLimit {
             self.core.hold(server, started);
+        }
+        if let Some(why) = why {
             // The end of a winner counts, as does that of a copy that was beaten. One that was given up may have been
             // cut off by this side.
             let counts = beaten || !given_up || why == EjectReason::ConnectFailed;

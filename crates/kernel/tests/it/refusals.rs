@@ -164,6 +164,15 @@ fn a_server_that_refuses_at_once_gets_no_more_than_its_share_with_any_policy() {
 }
 
 #[test]
+fn a_server_whose_responses_are_over_a_limit_gets_no_more_than_its_share() {
+    let over = Bad { end: Outcome::OverLimit, ..REFUSES };
+    for policy in ["least-outstanding", "two-choices", "c3", "peak-ewma", "psq", "laedge"] {
+        let seen = World::run(named(policy), over, limits(0));
+        assert!(f64::from(seen.on_bad) <= fair(seen.copies), "{policy}: {seen:?}");
+    }
+}
+
+#[test]
 fn a_server_that_refuses_everything_is_ejected_and_one_that_refuses_some_is_not() {
     for policy in ["round-robin", "least-outstanding", "c3", "peak-ewma", "laedge"].map(named) {
         let seen = World::run(policy, REFUSES, limits(20));

@@ -15,7 +15,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, so
 use super::places::{Place, Places};
 use super::{LiveError, Target};
 use crate::app::{App, MARKS_MAX};
-use crate::histogram::BUCKETS;
+use crate::histogram::KERNEL_BUCKETS;
 use crate::moments::pairs;
 
 /// What `cargo xtask` builds from `bpf/stages.bpf.c`.
@@ -91,7 +91,7 @@ pub(super) struct Kernel {
     bpf: Ebpf,
     control: Array<MapData, [u64; 5]>,
     sums: PerCpuArray<MapData, [u64; SUMS_WORDS]>,
-    buckets: PerCpuArray<MapData, [u32; BUCKETS]>,
+    buckets: PerCpuArray<MapData, [u32; KERNEL_BUCKETS]>,
     missing: PerCpuArray<MapData, [u64; 7]>,
     reports: RingBuf<MapData>,
     places: Vec<Place>,
@@ -225,7 +225,7 @@ impl Kernel {
             }
         }
         for which in 0..=STAGES {
-            let mut counts = vec![0; BUCKETS];
+            let mut counts = vec![0; KERNEL_BUCKETS];
             let at = (bank * (STAGES + 1) + which) as u32;
             for buckets in self.buckets.get(&at, 0).map_err(refused)?.iter() {
                 counts.iter_mut().zip(buckets).for_each(|(to, &from)| *to += u64::from(from));

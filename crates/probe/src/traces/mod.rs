@@ -23,6 +23,7 @@ mod zipkin;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::histogram::LONGEST_NS;
 use crate::profile::{Lost, Profile, Uncertainty};
 use attributes::Sets;
 use clocks::Clocks;
@@ -186,6 +187,11 @@ impl Traces {
     pub fn add(&mut self, span: &Span) {
         if span.trace == 0 || span.id == 0 {
             return self.lose("spans without a valid id", 1);
+        }
+        // No clock shows such times, and one such span would be all of the variance.
+        let is_timed = (1..=i64::MAX as u64).contains(&span.end_ns);
+        if !is_timed || span.end_ns.saturating_sub(span.start_ns) > LONGEST_NS {
+            return self.lose("spans without a valid time, or of hours", 1);
         }
         // OpenTelemetry's name for a service that has none.
         let unknown = "unknown_service".to_owned();

@@ -133,6 +133,26 @@ fn spans_may_come_in_any_order() {
 }
 
 #[test]
+fn long_requests_keep_their_percentiles_and_absurd_times_are_not_seen() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut traces = Traces::new(Limits::default());
+    for at in 1..=100 {
+        traces.add(&span(at, 1, 0, "store: get", SECOND, (1 + 9 * at as u64) * SECOND));
+    }
+    for (start, end) in [(SECOND, u64::MAX), (u64::MAX, u64::MAX), (0, 0), (5, 9_000_000 * SECOND)]
+    {
+        traces.add(&span(200, 1, 0, "store: get", start, end));
+    }
+    let profile = traces.profile(None, 12).expect("traces");
+    assert_eq!(profile.requests(), 100);
+    assert!(lost(&profile).contains(&("spans without a valid time, or of hours", 4)));
+    let mut all = crate::histogram::Histogram::default();
+    profile.windows.iter().filter_map(|of| of.histograms.last()).for_each(|of| all.merge(of));
+    let p99 = all.quantile(0.99).expect("requests");
+    assert!((860e9..=920e9).contains(&p99), "{p99} ns; it is 891 s");
+}
+
+#[test]
 fn beyond_the_bounds_the_oldest_trace_is_closed_and_names_are_shared() {
     let mut traces = Traces::new(Limits { spans: 6, traces: 10, operations: 3 });
     for at in 1..=20 {

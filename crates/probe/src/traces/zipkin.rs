@@ -37,7 +37,8 @@ impl Endpoint {
     }
 }
 
-/// The span. Ids that are none become 0, which is no valid id; so does that of a span without a time.
+/// The span. Ids that are none become 0, which is no valid id; a span without a time or a duration, which has not ended,
+/// gets an end that is no valid time.
 pub(super) fn span(of: Reported, tags: BTreeMap<String, String>) -> Span {
     let [trace, id, parent] =
         of.ids.map(|text| text.and_then(|text| u128::from_str_radix(&text, 16).ok()).unwrap_or(0));
@@ -49,13 +50,16 @@ pub(super) fn span(of: Reported, tags: BTreeMap<String, String>) -> Span {
     let start_ns = of.timestamp.saturating_mul(1_000);
     Span {
         trace,
-        id: if start_ns == 0 { 0 } else { short(id) },
+        id: short(id),
         parent: short(parent),
         kind: kind_of(&of.kind),
         service: own.service_name,
         operation: of.name,
         start_ns,
-        end_ns: start_ns.saturating_add(of.duration.saturating_mul(1_000)),
+        end_ns: match (of.timestamp, of.duration) {
+            (0, _) | (_, 0) => u64::MAX,
+            (_, duration) => start_ns.saturating_add(duration.saturating_mul(1_000)),
+        },
         attributes: tags.chain(places).collect(),
     }
 }

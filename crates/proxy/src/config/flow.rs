@@ -52,7 +52,7 @@ pub(super) fn resolve(
         discipline: raw.discipline.as_ref().map_or(Discipline::Fifo, |of| discipline(of, report)),
         interval: interval(raw, report),
         trusts: trusts(raw, report),
-        key: key_file(raw, report),
+        key: key_file(raw, has_roles, report),
         workflow_by,
         workflows: workflows(raw, report),
     })
@@ -87,7 +87,14 @@ fn trusts(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<IpNet> {
 /// A network, or one address.
 fn network(given: &Given<String>, report: &mut Report<'_>) -> Option<IpNet> {
     let text = given.get();
-    let network = text.parse().ok().or_else(|| text.parse().map(IpAddr::into).ok());
+    let network: Option<IpNet> =
+        text.parse().ok().or_else(|| text.parse().map(|ip: IpAddr| ip.to_canonical().into()).ok());
+    if let Some(IpNet::V6(mapped)) = network
+        && mapped.addr().to_ipv4_mapped().is_some()
+    {
+        let wrong = "trusts has a network of mapped IPv4 addresses, which no peer has";
+        report.error(&given.span(), wrong, "write the IPv4 network, like \"10.1.0.0/16\"");
+    }
     if network.is_none() {
         let fix = "write it like \"10.1.0.0/16\" or \"10.1.2.3\"";
         report.error(&given.span(), "trusts has no network", fix);
@@ -95,11 +102,21 @@ fn network(given: &Given<String>, report: &mut Report<'_>) -> Option<IpNet> {
     network
 }
 
-fn key_file(raw: &raw::Flow, report: &mut Report<'_>) -> Option<MemberKey> {
+fn key_file(raw: &raw::Flow, has_roles: bool, report: &mut Report<'_>) -> Option<MemberKey> {
     let given = raw.key_file.as_ref()?;
+    if !has_roles {
+        let wrong = "a proxy without a role in [flow] relays metadata without looking at the key";
+        report.error(&given.span(), wrong, "leave out key_file, or add flow = to a [[service]]");
+        return None;
+    }
     let path = report.folder().join(given.get());
     let fix = "name a file with at least 16 bytes that are hard to guess: openssl rand -hex 32";
-    let key = super::read(&path)
+    let is_file = std::fs::metadata(&path).map(|of| of.is_file());
+    let key = is_file
+        .and_then(|is_file| match is_file {
+            true => super::read(&path),
+            false => Err(std::io::Error::other("it is no regular file")),
+        })
         .map(|bytes| MemberKey::new(bytes.trim_ascii()))
         .map_err(|why| format!("key_file {} cannot be read ({why})", path.display()));
     match key {

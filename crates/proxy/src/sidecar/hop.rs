@@ -243,11 +243,14 @@ fn warn_of_ignored(proxy: &Proxy, head: &RequestHead, peer: Option<IpAddr>, trus
         return;
     }
     let Some(left_out) = proxy.ignored_lines.allow() else { return };
-    let why = match trusts {
-        true => "it is malformed, or was not signed with the key of key_file",
-        false => "its address is not in trusts of [flow]",
+    let has_key = proxy.config.flow.as_ref().is_some_and(|flow| flow.key.is_some());
+    let why = match (trusts, has_key) {
+        (false, _) => "the address is not in trusts of [flow]",
+        (true, true) => "it is malformed, or was not signed with the key of key_file",
+        (true, false) => "it is malformed",
     };
-    tracing::warn!(peer = ?peer, left_out, "metadata of a request does not count: {why}");
+    let peer = peer.map(tracing::field::display);
+    tracing::warn!(peer, left_out, "metadata of a request does not count: {why}");
 }
 
 /// What becomes of a query.

@@ -82,7 +82,8 @@ pub(crate) fn limit(record: &Record, facts: &Facts, missed: u64, late: bool) -> 
     if waited > 0 && waited * 2 >= missed {
         let [few_ns, all_ns] = [&record.few_busy, &record.all_busy].map(Busy::mean_ns);
         let slows = |(few, all): (u64, u64)| all as f64 > SLOWS * few as f64;
-        if few_ns.zip(all_ns).is_some_and(slows) {
+        let none_came = record.latency.is_empty();
+        if none_came || few_ns.zip(all_ns).is_some_and(slows) {
             return Limit::Server { few_ns, all_ns };
         }
         return Limit::Connections {

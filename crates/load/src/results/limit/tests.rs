@@ -15,7 +15,10 @@ fn facts(idle: f64, queued: f64) -> Facts {
 
 fn record(waited: u64, few_ms: u64, all_ms: u64) -> Record {
     let busy = |ms| Busy { count: 100, sum_ns: 100 * ms * MS };
-    Record { waited, few_busy: busy(few_ms), all_busy: busy(all_ms), ..Record::new() }
+    let mut record =
+        Record { waited, few_busy: busy(few_ms), all_busy: busy(all_ms), ..Record::new() };
+    let _ = record.latency.record(all_ms * MS);
+    record
 }
 
 #[test]
@@ -28,7 +31,10 @@ fn connections_that_are_all_busy_are_the_limit_and_the_advice_is_how_many_it_tak
     let few = Record { few_busy: Busy { count: 20, sum_ns: 80 * MS }, ..record(2_900, 10, 10) };
     assert!(matches!(self::limit(&few, &facts(0.95, 0.0), 3_000, true), Limit::Connections { .. }));
     // Even if nothing is known of the time with few of them: a server is not blamed unseen.
-    let unknown = Record { waited: 2_900, ..Record::new() };
+    let mut unknown = Record { waited: 2_900, ..Record::new() };
+    let silent = self::limit(&unknown, &facts(0.95, 0.0), 3_000, true);
+    assert_eq!(silent, Limit::Server { few_ns: None, all_ns: None }, "no response has come");
+    let _ = unknown.latency.record(5 * MS);
     let found = self::limit(&unknown, &facts(0.95, 0.0), 3_000, true);
     assert_eq!(found, Limit::Connections { waited: 2_900, connections: 4, advised: 6 });
 }

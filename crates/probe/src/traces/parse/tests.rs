@@ -92,7 +92,7 @@ fn zipkin_has_spans_by_themselves_and_both_halves_have_one_id() {
     let client = Span { kind: Kind::Client, attributes, ..client };
     let server = span(trace, 0xa, 0, ("store", "get"), (1_010_000, 1_030_000));
     let server = Span { kind: Kind::Server, ..server };
-    let none = span(trace, 0, 0, ("", "no time"), (0, 0));
+    let none = span(trace, 0xb, 0, ("", "no time"), (0, u64::MAX));
     let expected = [client, server, none];
     assert_eq!(parse(ZIPKIN.as_bytes()).expect("zipkin"), expected);
     // Its interface gives a list of traces, and storage a span per line.
