@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use curtail_http1::BadResponse;
 use curtail_kernel::{GroupId, Outcome, ServerId, StartReason, StopReason};
 use curtail_runtime::{Cause, CopyEnd, CopyInfo, EjectionCause, Failure, Observer, ProbeFailure};
 
@@ -12,6 +13,15 @@ use crate::log_limit::LogLimit;
 use crate::metrics::{
     CopyOutcome, EjectionReason, Kind as _, ProbeOutcome, ReplicaMetrics, ServiceMetrics,
 };
+
+/// The key of the limit that a response was over.
+fn key_of(why: Failure) -> Option<&'static str> {
+    match why {
+        Failure::BadResponse(BadResponse::HeadTooLarge(_)) => Some("max_response_header_bytes"),
+        Failure::BadResponse(BadResponse::TooManyHeaders(_)) => Some("max_response_headers"),
+        _ => None,
+    }
+}
 
 fn lines() -> Vec<LogLimit> {
     Cause::ALL.iter().map(|_| LogLimit::new()).collect()
@@ -99,7 +109,8 @@ impl Observer for Watcher {
             && let Some((replica, left_out)) = self.allow(copy.server, why.cause())
         {
             let service = &*self.name;
-            tracing::warn!(service, %replica, cause = %why, left_out, "no response from a replica");
+            let raise = key_of(why);
+            tracing::warn!(service, %replica, cause = %why, raise, left_out, "no whole response from a replica");
         }
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use prost::Message as _;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer};
 
 use super::{Span, jaeger, otlp, zipkin};
 
@@ -37,11 +37,14 @@ pub enum ParseError {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Document {
-    #[serde(alias = "resource_spans")]
+    #[serde(alias = "resource_spans", deserialize_with = "present")]
     resource_spans: Option<Vec<otlp::ResourceSpans>>,
+    #[serde(deserialize_with = "present")]
     batches: Option<Vec<otlp::ResourceSpans>>,
     trace: Option<Box<Document>>,
+    // `null` where Jaeger reports an error.
     data: Option<Vec<jaeger::Trace>>,
+    #[serde(deserialize_with = "present")]
     spans: Option<Vec<jaeger::Logged>>,
     #[serde(deserialize_with = "otlp::or_empty")]
     processes: BTreeMap<String, jaeger::Process>,
@@ -62,6 +65,13 @@ struct Document {
     remote_endpoint: zipkin::Endpoint,
     #[serde(deserialize_with = "otlp::or_empty")]
     tags: BTreeMap<String, String>,
+}
+
+/// A field that is there, be it `null`.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(Some(Option::deserialize(from)?.unwrap_or_default()))
 }
 
 impl Document {

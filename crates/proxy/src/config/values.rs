@@ -70,7 +70,7 @@ impl Unit for Time {
         // The value is printed in front of every error already.
         match duration::parse(text) {
             Ok(ns) if ns > SPAN_NS_MAX => {
-                Err("is longer than 100 days; nothing that a service waits for is".to_owned())
+                Err("is longer than 100 days; write at most \"2400h\"".to_owned())
             }
             Ok(ns) => Ok(ns),
             Err(error) => Err(error.why.to_string()),
@@ -78,7 +78,10 @@ impl Unit for Time {
     }
 
     fn fix(bare: i64) -> String {
-        format!("write \"{bare}ms\" or \"{bare}s\", in quotes")
+        match bare {
+            0.. => format!("write \"{bare}ms\" or \"{bare}s\", in quotes"),
+            _ => "write a duration that is not negative, like \"500ms\"".to_owned(),
+        }
     }
 }
 
@@ -91,7 +94,10 @@ impl Unit for Bytes {
     }
 
     fn fix(bare: i64) -> String {
-        format!("write \"{bare}B\" or \"{bare}KiB\", in quotes")
+        match bare {
+            1.. => format!("write \"{bare}B\" or \"{bare}KiB\", in quotes"),
+            _ => "write a size above zero, like \"64KiB\"".to_owned(),
+        }
     }
 }
 

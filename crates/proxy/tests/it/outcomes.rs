@@ -117,10 +117,28 @@ async fn the_reason_reaches_the_log_the_metrics_and_the_client() {
         }
         let counted = proxy.metric("curtail_copy_failures_total", &[("cause", cause)]).await;
         assert!(counted > 4.5, "{cause}: {counted}");
-        let said = lines.of("no response from a replica");
+        let said = lines.of("no whole response from a replica");
         let address = replica.address.to_string();
         assert!((1..5).contains(&said.len()), "bounded in rate: {said:?}");
         assert!(said[0].contains(&address) && said[0].contains("service"), "{cause}: {said:?}");
+        let is_limit = cause == "head_too_large";
+        assert_eq!(said[0].contains("max_response_header"), is_limit, "{cause}: {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_and_failures_by_status_are_logged_and_counted() {
+    for status in ["500 Internal Server Error", "503 Service Unavailable"] {
+        let lines = Lines::default();
+        let _guard = tracing::subscriber::set_default(lines.clone());
+        let replica =
+            Backend::says(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")).await;
+        let proxy = Proxy::serving("", &[&replica]).await;
+        proxy.get("/").await;
+        let cause = [("cause", "bad_status")];
+        assert!(proxy.metric("curtail_copy_failures_total", &cause).await > 0.5, "{status}");
+        let said = lines.of("no good response from a replica");
+        assert!(said[0].contains(&replica.address.to_string()), "{said:?}");
     }
 }
 

@@ -137,6 +137,9 @@ fn otlp_comes_as_people_have_it() {
     for nothing in ["{}", " { } ", "[]", r#"{"resourceSpans":[]}"#, "{}\n{}"] {
         assert_eq!(parse(nothing.as_bytes()).expect(nothing), []);
     }
+    for empty in [r#"{"resourceSpans":null}"#, r#"{"batches":null}"#] {
+        assert_eq!(parse(empty.as_bytes()).expect("nothing"), [], "{empty}");
+    }
     let nulls = r#"{"resourceSpans":[{"resource":null,"scopeSpans":null},{"resource":{"attributes":null},"scopeSpans":[
         {"spans":null},{"spans":[{"traceId":null,"spanId":"","name":null,"startTimeUnixNano":null,"attributes":null,
         "kind":null}]}]}]}"#;
