@@ -6,10 +6,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 
-/// An export of one span, of which there are only ids.
+/// An export of one span, of which there are only ids and an end.
 pub(super) fn export() -> Vec<u8> {
-    let span = [&[0x0a, 16][..], &[1; 16], &[0x12, 8], &[2; 8]].concat();
-    [&[0x0a, 32, 0x12, 30, 0x12, 28][..], &span].concat()
+    let end = [0x41, 1, 0, 0, 0, 0, 0, 0, 0];
+    let span = [&[0x0a, 16][..], &[1; 16], &[0x12, 8], &[2; 8], &end].concat();
+    [&[0x0a, 41, 0x12, 39, 0x12, 37][..], &span].concat()
 }
 
 pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -44,7 +45,7 @@ async fn responses(requests: &[(&str, Vec<u8>)]) -> (String, Traces) {
 
 #[tokio::test]
 async fn exports_are_taken_in_every_encoding() {
-    let json = br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"7","spanId":"8"}]}]}]}"#;
+    let json = br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"7","spanId":"8","endTimeUnixNano":"1"}]}]}]}"#;
     let post = "POST /v1/traces HTTP/1.1\r\ncontent-type:";
     let (said, traces) = responses(&[
         (&format!("{post} application/x-protobuf"), export()),
@@ -84,7 +85,7 @@ async fn what_cannot_be_taken_is_refused_and_counted() {
         assert_eq!(traces.counts(), (0, 0), "{head}");
         // Only with a trace is there a profile to say it.
         let mut span = curtail_probe::traces::Span::default();
-        (span.trace, span.id) = (1, 1);
+        (span.trace, span.id, span.end_ns) = (1, 1, 1);
         traces.add(&span);
         let profile = traces.profile(None, 1).expect("a trace");
         assert_eq!(profile.lost[0].reason, "requests that were refused", "{head}");
