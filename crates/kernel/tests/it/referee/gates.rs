@@ -78,7 +78,7 @@ impl Model {
             self.longest_ns = self.longest_ns.max(self.now.since(copy.started));
             let limit = self.limit_of(copy.server);
             self.ramp[at] = self.ramp[at].map(|ramp| ramp + 1).filter(|&ramp| ramp < limit);
-        } else if !matches!(outcome, Outcome::Local | Outcome::OverLimit) {
+        } else if outcome != Outcome::Local {
             self.faults[at].push(copy.started);
         }
     }
@@ -91,7 +91,7 @@ impl Model {
         self.ramp[server.index()] = mine.all(has_peer).then_some(one_more);
     }
 
-    /// The slots that the cell holds after an event: each is that of a copy that was refused or failed, and no longer
+    /// The slots that the cell holds after an event: each is that of a copy that was refused, has failed or was over a limit, and no longer
     /// than a good response takes.
     pub(super) fn hold(&mut self, core: &Core, event: &Event) {
         for at in 0..self.held.len() {
