@@ -5,7 +5,7 @@
 //! pass, and a caller that gets little would get little for ever. What no caller wants is spread evenly, so that each
 //! of them may send more at once.
 //!
-//! Deviation: the source trusts claims. Here a claim counts up to [`GROWTH`] times what arrived from that caller, times
+//! Deviation: the source trusts claims. Here a claim counts up to twice what arrived from that caller, times
 //! the *squeeze* of the workflow: the least ratio of claim to arrivals among its callers, at least 1. Honest callers
 //! that one bottleneck limits have about the same ratio, so their claims count in full. A caller that claims 1,000
 //! requests per second and sends 2 reserves at most what a caller with 4 would get. What a caller sends beyond its part

@@ -85,7 +85,7 @@ pub(super) struct Flow {
     /// where a workflow has only a few requests per second.
     #[schemars(extend("default" = "100ms"))]
     pub(super) interval: Maybe<Span>,
-    /// Do requests come from clients, which may lie? Then metadata is taken out of them, whoever sends them. A proxy
+    /// Do requests come from clients, which may lie? Then metadata is taken out of all of them. A proxy
     /// without `[flow]` does that, too.
     #[schemars(extend("default" = false))]
     pub(super) edge: Maybe<bool>,
