@@ -267,25 +267,23 @@ fn is_authority(value: &[u8]) -> bool {
 }
 
 fn is_host_byte(byte: u8) -> bool {
-    const NEVER: &[u8] = b",/\\?#@\"<>{}[]:";
-    static TABLE: [bool; 256] = byte_table(NEVER);
+    /// The visible bytes but for some.
+    static TABLE: [bool; 256] = {
+        const NEVER: &[u8] = b",/\\?#@\"<>{}[]:";
+        let mut table = [false; 256];
+        let mut byte = b'!';
+        while byte <= b'~' {
+            table[byte as usize] = true;
+            byte += 1;
+        }
+        let mut at = 0;
+        while at < NEVER.len() {
+            table[NEVER[at] as usize] = false;
+            at += 1;
+        }
+        table
+    };
     TABLE[byte as usize]
-}
-
-/// The visible bytes but for some.
-const fn byte_table(never: &[u8]) -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut byte = b'!';
-    while byte <= b'~' {
-        table[byte as usize] = true;
-        byte += 1;
-    }
-    let mut at = 0;
-    while at < never.len() {
-        table[never[at] as usize] = false;
-        at += 1;
-    }
-    table
 }
 
 /// No digits at all stand for the port of the scheme (RFC 3986 §3.2.3).

@@ -6,7 +6,8 @@
 //! no list of actions, and whatever is not always needed is in functions of its own, called last,
 //! so that the registers they need are not saved for nothing. `examples/pair.rs` counts.
 //!
-//! A query of `psq` with two replicas costs 250 instructions (`cargo xtask bench bound`). [`Cell::finished_otherwise`] is right for all ends, and costs more.
+//! A query of `psq` with two replicas costs 250 instructions (`cargo xtask bench bound`).
+//! [`Cell::finished_otherwise`] is right for all ends, and costs more.
 
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
@@ -151,16 +152,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         books: bool,
     ) -> &[Action] {
         let core = &mut self.core;
-        if P::OBSERVES {
+        if P::OBSERVES || (books && core.servers[server.index()].tracked) {
             core.servers[server.index()].took(core.copies.ran_ns(copy, core.now));
         }
         if books {
             core.deadlines.remove(0, query.0);
             core.copy_timers.remove(0, copy.slot);
             if core.servers[server.index()].tracked {
-                if !P::OBSERVES {
-                    core.servers[server.index()].took(core.copies.ran_ns(copy, core.now));
-                }
                 core.sort(server);
                 core.climb(server);
             }

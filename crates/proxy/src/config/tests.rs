@@ -84,6 +84,16 @@ fn files_that_cannot_be_read_are_named() {
     let latin1 = config::load(&configs().join("latin1.bytes")).expect_err("not UTF-8");
     let said = latin1.to_string();
     assert!(said.ends_with("latin1.bytes:2: \u{fffd}: is not UTF-8; save the file as UTF-8"));
+
+    // To open it would wait for a writer.
+    let pipe = std::env::temp_dir().join(format!("curtail-pipe-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    let flow = std::fs::read_to_string(configs().join("flow.toml")).expect("a file of the table");
+    let flow = flow.replace("\"no-key\"", &format!("{:?}", pipe.display().to_string()));
+    let said = config::parse("flow.toml", &flow).expect_err("a pipe").to_string();
+    std::fs::remove_file(&pipe).expect("it is ours");
+    assert!(said.contains("cannot be read (it is no regular file)"), "{said}");
 }
 
 #[test]
