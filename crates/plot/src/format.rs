@@ -154,6 +154,11 @@ pub fn policy(name: &str) -> PolicyName {
             "one queue per shard, from which a replica with a free slot takes the next query; no \
              hedging",
         ),
+        ("naive", "cc") => of(
+            "Naive hedge CC",
+            "naive hedging",
+            "every query runs on two replicas from the start, and the loser is stopped",
+        ),
         ("naive", "") => of(
             "Naive hedge",
             "naive hedging",

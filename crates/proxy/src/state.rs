@@ -84,8 +84,10 @@ impl Proxy {
     /// Brings the gauges up to date: before they are read, rather than on every event.
     pub(crate) fn sample(&self) {
         for service in &self.services {
-            if let (Some(rescue), Some(learning)) = (&service.metrics.rescue, &service.learning) {
-                learning.look(|learner| rescue.learned(learner));
+            if let Some(learning) = &service.learning {
+                learning.look(|learner| service.metrics.learned(learner));
+            }
+            if let Some(rescue) = &service.metrics.rescue {
                 let suspects = service.cells.iter().map(|(cell, _)| i64::from(cell.suspects()));
                 rescue.suspects.set(suspects.sum());
             }

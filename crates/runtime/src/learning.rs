@@ -25,7 +25,20 @@ pub struct Learning {
 
 /// What was learned, for a status page.
 #[derive(Clone, Debug, Serialize)]
-pub struct Learned {
+#[serde(untagged)]
+pub enum Learned {
+    /// By `rescue`.
+    Rescue(LearnedRescue),
+    /// By a hedge whose delay is learned.
+    Delay {
+        /// The age at which a query gets a second copy; null until it is known.
+        delay_ns: Option<u64>,
+    },
+}
+
+/// What `rescue` has learned.
+#[derive(Clone, Debug, Serialize)]
+pub struct LearnedRescue {
     /// The version of the policy that runs.
     version: &'static str,
     /// The age from which on a query is a suspect; null as long as rescues are not known to pay.
@@ -42,18 +55,22 @@ pub struct Learned {
 
 impl Learned {
     fn of(learner: &Learner) -> Self {
+        let known = |ns| (ns != NEVER_NS).then_some(ns);
+        let snapshot = learner.snapshot();
+        let Some(learner) = learner.rescue() else {
+            return Self::Delay { delay_ns: known(snapshot.delay_ns) };
+        };
         let status = learner.status();
-        let suspect_ns = learner.snapshot().suspect_ns;
-        Self {
+        Self::Rescue(LearnedRescue {
             version: learner.version().name(),
-            suspect_ns: (suspect_ns != NEVER_NS).then_some(suspect_ns),
+            suspect_ns: known(snapshot.suspect_ns),
             stuck: status.stuck,
             rescues_won: status.won,
             rescues_lost: status.lost,
             explorations_won: status.explored_won,
             explorations_lost: status.explored_lost,
             fallbacks: status.fallbacks,
-        }
+        })
     }
 }
 

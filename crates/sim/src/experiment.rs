@@ -287,7 +287,7 @@ impl Setup<'_> {
 
     pub(crate) fn is_timed(&self) -> bool {
         let policy = self.candidate.policy();
-        policy.rescues().is_some() || policy.delay_ns().is_some() || policy.rate().is_some()
+        self.learner().is_some() || policy.delay_ns().is_some() || policy.rate().is_some()
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

@@ -186,6 +186,11 @@ impl Core {
         self.now
     }
 
+    /// How long ago a copy started that has just ended, in ns.
+    pub(crate) fn ran_ns(&self, copy: CopyId) -> u64 {
+        self.copies.ran_ns(copy, self.now)
+    }
+
     /// The limits in force.
     #[must_use]
     pub fn limits(&self) -> &Limits {

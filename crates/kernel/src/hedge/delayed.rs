@@ -52,6 +52,10 @@ impl Named for Delayed {
             [delay, "cc"] => (delay, true),
             _ => return Err(args.unknown()),
         };
+        if delay.starts_with('p') {
+            // A percentile: [`super::LearnedDelay`].
+            return Err(args.unknown());
+        }
         Ok(Self { delay_ns: args.delay(delay)?, cleanup })
     }
 

@@ -4,11 +4,15 @@ mod app_timeout;
 mod cloning;
 mod das;
 mod delayed;
+mod histogram;
 mod laedge;
+mod learned_delay;
+mod learner;
 mod naive;
 mod none;
 mod predictor;
 mod probabilistic;
+mod record;
 mod rescue;
 mod tied;
 
@@ -17,13 +21,14 @@ pub use cloning::Cloning;
 pub use das::Das;
 pub use delayed::Delayed;
 pub use laedge::{Cancellation, Laedge};
+pub use learned_delay::{AfterLearnedDelay, DelayLearner, LearnedDelay};
+pub use learner::Learner;
 pub use naive::Naive;
 pub use none::NoHedge;
 pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
 pub use probabilistic::Probabilistic;
-pub use rescue::{
-    Exploration, Learner, Record, Rescue, Snapshot, Status, Tried, USUAL_COST, Version,
-};
+pub use record::{Exploration, Record, Snapshot, Tried};
+pub use rescue::{Rescue, RescueLearner, Status, USUAL_COST, Version};
 pub use tied::Tied;
 
 use alloc::vec::Vec;

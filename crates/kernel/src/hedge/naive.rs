@@ -1,10 +1,13 @@
 //! Naive hedge: every query runs twice, from the start.
 //!
 //! Source: document 001 §2.3 "Naïve Hedge" (Vulimiri et al.): each query goes at once to two
-//! servers at random. Losers run to their end. Cost: O(1).
+//! servers at random. Losers run to their end, or are stopped (`naive:cc`, the strongest form of it: 000 §7.3.5).
+//! Cost: O(1).
 //!
 //! Settled: two copies, as in 001 (the thesis sends to all replicas). Deviation: a duplicate that
 //! finds no server with room is not sent later; the source's queues are infinite.
+
+use core::fmt;
 
 use super::{Hedge, duplicate};
 use crate::action::StartReason;
@@ -16,10 +19,17 @@ use crate::policy::{Args, Named, PolicyError};
 
 /// Every query runs twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Naive;
+pub struct Naive {
+    /// Stop the loser.
+    pub cleanup: bool,
+}
 
 impl Hedge for Naive {
     const BUDGETED: bool = false;
+
+    fn cleans_up(&self) -> bool {
+        self.cleanup
+    }
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         duplicate(core, pick, query, StartReason::Hedge);
@@ -28,13 +38,25 @@ impl Hedge for Naive {
 
 impl Named for Naive {
     type Hedge = Self;
-    const FORMS: &'static [&'static str] = &["naive"];
+    const FORMS: &'static [&'static str] = &["naive[:cc]"];
 
     fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
+        match *args.list() {
+            [] => Ok(Self { cleanup: false }),
+            ["cc"] => Ok(Self { cleanup: true }),
+            _ => Err(args.unknown()),
+        }
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.cleanup { "naive:cc" } else { "naive" })
     }
 
     fn hedge(&self, _: &Topology, _: &Limits) -> Self {
         *self
+    }
+
+    fn needs_cancellation(&self) -> bool {
+        self.cleanup
     }
 }

@@ -75,6 +75,11 @@ pub trait Named: Copy + fmt::Debug + PartialEq {
     /// A hedge for a cell.
     fn hedge(&self, topology: &Topology, limits: &Limits) -> Self::Hedge;
 
+    /// What a service learns with, if it does.
+    fn learner(&self, _limits: &Limits) -> Option<Learner> {
+        None
+    }
+
     /// Does it order servers to stop copies?
     fn needs_cancellation(&self) -> bool {
         false
@@ -215,11 +220,10 @@ impl Policy {
         }
     }
 
-    /// What a service with this policy learns with, where it does.
+    /// What a service with this policy learns with, if it does.
     #[must_use]
     pub fn learner(&self, limits: &Limits) -> Option<Learner> {
-        let version = self.rescues()?.fit(limits);
-        Some(Learner::new(version, limits.rescue_budget))
+        self.hedge?.learner(limits)
     }
 
     /// The delay after which a query without a response may get a further copy, in nanoseconds, where

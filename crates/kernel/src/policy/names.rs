@@ -70,7 +70,7 @@ impl<'a> Args<'a> {
     }
 
     pub(super) fn is_named(&self, forms: &[&str]) -> bool {
-        forms.iter().any(|form| form.split(':').next() == Some(self.name))
+        forms.iter().any(|form| form.split([':', '[']).next() == Some(self.name))
     }
 
     /// The error of a name that takes no such arguments.
@@ -100,6 +100,19 @@ impl<'a> Args<'a> {
         let fits = |value: &f64| value.is_sign_positive() && *value <= 1.0;
         value.parse().ok().filter(fits).ok_or_else(|| {
             self.wrong(format!("{value:?} is no share; give it a number from 0 to 1"))
+        })
+    }
+
+    /// A percentile above 0 and below 100.
+    ///
+    /// # Errors
+    /// For anything else.
+    pub fn percentile(&self, value: &str) -> Result<f64, PolicyError> {
+        let fits = |value: &f64| *value > 0.0 && *value < 100.0;
+        value.parse().ok().filter(fits).ok_or_else(|| {
+            self.wrong(format!(
+                "p{value} is no percentile; give it one from above p0 to below p100, as p95"
+            ))
         })
     }
 
@@ -354,6 +367,10 @@ mod tests {
         for bad in names.into_iter().chain(more) {
             let said = Policy::parse(bad, None).expect_err(bad).to_string();
             assert!(said.contains("one of") || said.contains("give it"), "{said}");
+        }
+        for percentile in ["p0", "p100", "pNaN", "p-1", "p"] {
+            let said = Policy::parse(&format!("delayed:{percentile}"), None).expect_err(percentile);
+            assert!(said.to_string().contains("is no percentile"), "{said}");
         }
         for share in ["1.1", "-0", "-1", "NaN", "inf", "half", ""] {
             let said = Policy::parse(&format!("probabilistic:5ms:{share}"), None).expect_err(share);

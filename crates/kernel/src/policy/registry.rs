@@ -14,7 +14,8 @@ use crate::balance::{
 use crate::config::{ConfigError, Limits, Topology};
 use crate::event::{Feedback, Probed};
 use crate::hedge::{
-    AppTimeout, Cancellation, Cloning, Das, Delayed, Hedge, Naive, Probabilistic, Tied, Version,
+    AppTimeout, Cancellation, Cloning, Das, Delayed, Hedge, LearnedDelay, Learner, Naive,
+    Probabilistic, Tied, Version,
 };
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
@@ -190,6 +191,10 @@ macro_rules! hedges {
                 match self { $(Self::$variant(spec) => spec.needs_cancellation(),)+ }
             }
 
+            pub(super) fn learner(&self, limits: &Limits) -> Option<Learner> {
+                match self { $(Self::$variant(spec) => spec.learner(limits),)+ }
+            }
+
             pub(super) fn delay_ns(&self) -> Option<u64> {
                 match self { $(Self::$variant(spec) => spec.delay_ns(),)+ }
             }
@@ -220,6 +225,7 @@ hedges! {
     Naive Naive;
     Clone Cloning;
     Delayed Delayed;
+    LearnedDelay LearnedDelay;
     Probabilistic Probabilistic;
     Tied Tied;
     AppTimeout AppTimeout;

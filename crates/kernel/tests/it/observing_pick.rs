@@ -39,7 +39,7 @@ impl Pick for Recorder {
 #[test]
 fn every_start_and_end_is_heard_once_with_what_it_took() {
     let seen = Recorder::default();
-    let parts = (seen.clone(), Naive);
+    let parts = (seen.clone(), Naive::default());
     let topology = Topology::replicated(2, 1);
     let mut cell = Cell::new(&topology, &[1, 1], Limits::default(), parts, rng(1)).expect("a cell");
     let arrive = Event::Arrive(Arrive::new(QueryId(0), GroupId(0)));

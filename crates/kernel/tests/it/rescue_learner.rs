@@ -1,7 +1,7 @@
 //! What a service learns of queries whose fate is drawn, and recorded as a cell would.
 
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
-use curtail_kernel::hedge::{Learner, Record, Tried, Version};
+use curtail_kernel::hedge::{Record, RescueLearner, Tried, Version};
 use curtail_kernel::{NEVER_NS, Rng, rng};
 use rand_core::Rng as _;
 
@@ -11,7 +11,7 @@ const EPOCH: u64 = 1_024;
 /// A service without queues, whose servers are idle often enough.
 struct Service {
     rng: Rng,
-    learner: Learner,
+    learner: RescueLearner,
     /// The mean of P, which is exponential, or of a heavy tail with this exponent, in ms.
     mean: f64,
     alpha: Option<f64>,
@@ -32,7 +32,7 @@ impl Service {
     fn new(version: Version, hiccups: (f64, f64)) -> Self {
         Self {
             rng: rng(7),
-            learner: Learner::new(version, 0.02),
+            learner: RescueLearner::new(version, 0.02),
             mean: 1.0,
             alpha: None,
             hiccups,
@@ -225,17 +225,17 @@ fn times_of_nothing_and_of_forever_do_no_harm() {
     let tried = Some(Tried { age_ns: 0, rescue: false, risked_ns: 0 });
     let ordinary = Record::First { ran_ns: 1_000, tried: None, crowded: false };
     for ran_ns in [0, u64::MAX] {
-        let mut learner = Learner::new(NoCancel, 0.02);
+        let mut learner = RescueLearner::new(NoCancel, 0.02);
         learner.absorb(&[ordinary; EPOCH as usize]);
         learner.absorb(&[Record::First { ran_ns, tried, crowded: false }]);
-        let explores = |learner: &Learner| learner.snapshot().explore[0].age_ns != NEVER_NS;
+        let explores = |learner: &RescueLearner| learner.snapshot().explore[0].age_ns != NEVER_NS;
         assert_eq!(explores(&learner), ran_ns == 0, "what was spent is spent");
         for _ in 0..4_000 {
             learner.absorb(&[ordinary; EPOCH as usize]);
         }
         assert!(explores(&learner), "and is paid for some day");
     }
-    let mut nothing = Learner::new(NoCancel, 0.02);
+    let mut nothing = RescueLearner::new(NoCancel, 0.02);
     nothing.absorb(&[Record::First { ran_ns: 0, tried, crowded: false }; EPOCH as usize]);
     nothing.absorb(&[Record::First { ran_ns: u64::MAX, tried, crowded: false }; 2]);
     assert_eq!(nothing.snapshot().explore[0].age_ns, NEVER_NS, "nor without a mean");
@@ -244,7 +244,7 @@ fn times_of_nothing_and_of_forever_do_no_harm() {
 #[test]
 fn what_may_be_spent_does_not_pile_up() {
     let usual = Record::First { ran_ns: 1_000, tried: None, crowded: false };
-    let mut learner = Learner::new(NoCancel, 0.02);
+    let mut learner = RescueLearner::new(NoCancel, 0.02);
     (0..2_000).for_each(|_| learner.absorb(&[usual; EPOCH as usize]));
     assert_ne!(learner.snapshot().explore[0].age_ns, NEVER_NS);
     // Two that take thirty times as long as usual cost 1,800.
@@ -288,14 +288,14 @@ fn hiccups_as_frequent_as_what_is_old_are_found_by_the_earlier_explorations() {
 fn any_budget_is_borne() {
     for budget in [0.0, 1e-9, 0.3, 0.6, 1.0] {
         let mut service = Service::new(Cleanup, (0.05, 15.0));
-        service.learner = Learner::new(Cleanup, budget);
+        service.learner = RescueLearner::new(Cleanup, budget);
         service.run(20_000);
         let learns = service.suspect() < f64::INFINITY;
         assert_eq!(learns, budget > 0.1, "{budget}: {:?}", service.learner.status());
     }
     for (budget, duplicates) in [(0.0, false), (0.3, true)] {
         let mut service = Service::new(Preempt, (0.05, 15.0));
-        service.learner = Learner::new(Preempt, budget);
+        service.learner = RescueLearner::new(Preempt, budget);
         service.run(20_000);
         assert_eq!(service.learner.snapshot().at_once, duplicates, "{budget}");
     }
@@ -304,7 +304,7 @@ fn any_budget_is_borne() {
     for (version, budget) in
         [Cleanup, NoCancel].map(|version| [(version, 0.0), (version, 0.02)]).concat()
     {
-        let mut learner = Learner::new(version, budget);
+        let mut learner = RescueLearner::new(version, budget);
         learner.absorb(&[usual; EPOCH as usize]);
         let explores = learner.snapshot().explore[0].age_ns != NEVER_NS;
         assert_eq!(explores, budget > 0.0, "{version:?}: {:?}", learner.snapshot());

@@ -12,8 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use curtail_kernel::hedge::Learner;
-use curtail_kernel::{NEVER_NS, Role, StartReason, StopReason};
+use curtail_kernel::hedge::{Learner, RescueLearner};
+use curtail_kernel::{HedgeSpec, NEVER_NS, Role, StartReason, StopReason};
 use curtail_runtime::{Cause, CopyEnd};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -57,6 +57,8 @@ pub(crate) struct ServiceMetrics {
     pub(crate) hedges_refused: Counter,
     /// Of the stage before the replica: its slots, the requests that wait there, and whether duplicates rest.
     pub(crate) stage: Option<[Gauge; 3]>,
+    /// With a learned delay.
+    pub(crate) hedge_delay: Option<Age>,
     /// With the policy rescue.
     pub(crate) rescue: Option<RescueMetrics>,
     pub(crate) shards: Vec<ShardMetrics>,
@@ -195,9 +197,21 @@ impl ServiceMetrics {
                 ["stage_slots", "stage_waiting", "stage_duplicates_rest"]
                     .map(|name| families.add(name, &labels))
             }),
+            hedge_delay: matches!(spec.policy.hedge(), Some(HedgeSpec::LearnedDelay(_)))
+                .then(|| families.add("hedge_delay", &labels)),
             rescue: spec.policy.rescues().map(|_| RescueMetrics::new(families, &labels)),
             shards,
             servers,
+        }
+    }
+
+    /// Takes over what the service has learned.
+    pub(crate) fn learned(&self, learner: &Learner) {
+        if let Some(delay) = &self.hedge_delay {
+            delay.set_ns(learner.snapshot().delay_ns);
+        }
+        if let (Some(rescue), Some(learner)) = (&self.rescue, learner.rescue()) {
+            rescue.learned(learner);
         }
     }
 
@@ -294,7 +308,7 @@ impl RescueMetrics {
     }
 
     /// Takes over where the learner of the service stands.
-    pub(crate) fn learned(&self, learner: &Learner) {
+    pub(crate) fn learned(&self, learner: &RescueLearner) {
         let suspect_ns = learner.snapshot().suspect_ns;
         self.threshold.set_ns(suspect_ns);
         let exploring = suspect_ns == NEVER_NS;

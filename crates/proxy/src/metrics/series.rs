@@ -21,7 +21,7 @@ use super::kinds::Kind;
 
 /// Every metric and what it is about, in the order in which they are written. Names are without the
 /// prefix, the unit and `_total`.
-const METRICS: [(&str, &str); 33] = [
+const METRICS: [(&str, &str); 34] = [
     ("requests", "Requests that reached the service and ended"),
     ("responses", "Whole responses to requests that reached the service, the proxy's own included"),
     ("request_duration", "From the end of a request to the end of its response, however it ended"),
@@ -34,6 +34,7 @@ const METRICS: [(&str, &str); 33] = [
     ("copy_duration", "From the start of a copy to its end"),
     ("wasted", "Run time of copies that did not win"),
     ("hedges_refused", "Queries to which the hedge budget refused a duplicate"),
+    ("hedge_delay", "Age at which a query gets a second copy, as learned; none until it is known"),
     ("stage_slots", "Requests that the replica behind the throttle gets at once"),
     ("stage_waiting", "Requests that wait before it"),
     (

@@ -97,10 +97,28 @@ fn what_a_service_that_rescues_does_is_counted() {
     assert!(self::metrics().services[0].rescue.is_none());
 }
 
+#[test]
+fn a_learned_delay_has_a_gauge_once_it_is_known() {
+    let config = CONFIG.replace("bounded:3", "delayed:p95");
+    let config = crate::config::parse("test", &config).expect("a configuration");
+    let metrics = Metrics::new(&config);
+    let gauge = "curtail_hedge_delay_seconds{service=";
+    assert!(!metrics.render().contains(gauge));
+    let service = &config.services[0];
+    let mut learner = service.policy.learner(&service.limits).expect("it learns");
+    learner.absorb(&[Record::Answered { age_ns: 10_000_000 }; 20]);
+    metrics.services[0].learned(&learner);
+    let text = metrics.render();
+    let line = text.lines().find(|line| line.starts_with(gauge)).expect("it is known");
+    let seconds: f64 = line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("one");
+    assert!((0.010..0.011).contains(&seconds), "{line}");
+    assert!(self::metrics().services[0].hedge_delay.is_none());
+}
+
 /// It has seen that queries of 1 to 10 ms are stuck for 100 ms now and then.
-fn taught() -> Learner {
+fn taught() -> RescueLearner {
     const MS: u64 = 1_000_000;
-    let mut learner = Learner::new(curtail_kernel::hedge::Version::Cleanup, 0.02);
+    let mut learner = RescueLearner::new(curtail_kernel::hedge::Version::Cleanup, 0.02);
     for query in 0..4_000 {
         let ran_ns = (1 + query % 10) * MS;
         let tried = Some(Tried { age_ns: 12 * MS, rescue: false, risked_ns: 0 });

@@ -53,8 +53,12 @@ fn composed(rng: &mut Rng, policy: Policy) -> Policy {
 
 /// What a service may have learned, with a policy that learns.
 fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
-    if policy.rescues().is_none() {
+    if policy.learner(&Limits::default()).is_none() {
         return Snapshot::NOTHING;
+    }
+    if policy.rescues().is_none() {
+        let delay_ns = if one_in(rng, 4) { NEVER_NS } else { near(rng, SERVICE_NS, grid) };
+        return Snapshot { delay_ns, ..Snapshot::NOTHING };
     }
     let mut explore = Snapshot::NOTHING.explore;
     let suspect_ns = if one_in(rng, 2) { NEVER_NS } else { grid + near(rng, 2 * SERVICE_NS, grid) };
@@ -62,7 +66,9 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
         explore[0] = Exploration { age_ns: near(rng, SERVICE_NS, grid), every: pick(rng, &[1, 2]) };
     }
     let (at_once, audit) = (one_in(rng, 2), one_in(rng, 2));
-    Snapshot { suspect_ns, overtakes: pick(rng, &[0, 1, u32::MAX]), explore, at_once, audit }
+    let overtakes = pick(rng, &[0, 1, u32::MAX]);
+    let nothing = Snapshot::NOTHING;
+    Snapshot { suspect_ns, overtakes, explore, at_once, audit, ..nothing }
 }
 
 /// From nothing to twice a mean, on the grid.

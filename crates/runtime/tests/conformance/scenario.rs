@@ -57,6 +57,7 @@ struct WrittenLimits {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct WrittenLearned {
+    delay: Option<String>,
     suspect: Option<String>,
     overtakes: Option<u32>,
     explore: Option<String>,
@@ -133,6 +134,7 @@ impl WrittenLearned {
             suspect_ns: time(&self.suspect)?,
             overtakes: self.overtakes.unwrap_or(nothing.overtakes),
             explore,
+            delay_ns: time(&self.delay)?,
             at_once: self.at_once,
             audit: self.audit.unwrap_or(nothing.audit),
         })
@@ -191,6 +193,7 @@ pub fn fill(form: &str, bound: u32, delay: &str, probability: &str) -> Policy {
         "N" => bound.to_string(),
         "D" => delay.to_owned(),
         "Q" => probability.to_owned(),
+        "pN" => "p95".to_owned(),
         word => word.to_owned(),
     };
     let text: Vec<String> = form.split(':').map(part).collect();
@@ -201,8 +204,9 @@ pub fn fill(form: &str, bound: u32, delay: &str, probability: &str) -> Policy {
 pub fn is_of(policy: &str, form: &str) -> bool {
     let (policy, form): (Vec<_>, Vec<_>) = (policy.split(':').collect(), form.split(':').collect());
     policy.len() == form.len()
-        && policy
-            .iter()
-            .zip(form)
-            .all(|(part, form)| matches!(form, "N" | "D" | "Q") || *part == form)
+        && policy.iter().zip(form).all(|(part, form)| match form {
+            "N" | "D" | "Q" => true,
+            "pN" => part.starts_with('p'),
+            form => *part == form,
+        })
 }

@@ -76,8 +76,10 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     }
     assert!(slowest[0] > 300 * MS, "at first nobody knows: {slowest:?}");
     assert!(slowest[1] < 40 * MS, "later they are rescued: {slowest:?}");
-    let (suspect_ns, won) =
-        learning.look(|learner| (learner.snapshot().suspect_ns, learner.status().won));
+    let (suspect_ns, won) = learning.look(|learner| {
+        let rescue = learner.rescue().expect("it learns for rescue");
+        (rescue.snapshot().suspect_ns, rescue.status().won)
+    });
     assert!(suspect_ns != NEVER_NS && (10 * MS..25 * MS).contains(&suspect_ns), "{suspect_ns}");
     assert!(won >= 20, "{won} rescues won");
 

@@ -11,6 +11,7 @@ mod extremes;
 mod fan_out;
 mod general_service;
 mod graph;
+mod learned_delay;
 mod manual;
 mod markov_queues;
 mod net;

@@ -17,10 +17,10 @@
 use alloc::boxed::Box;
 
 use super::Version;
-use super::histogram::{BINS, Histogram, PerBin, bin, edge};
-use super::record::{Exploration, Record, Snapshot, Tried};
 use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
+use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
+use crate::hedge::record::{Exploration, Record, Snapshot, Tried};
 use crate::time::NEVER_NS;
 
 /// For how many run times the histograms remember.
@@ -84,7 +84,7 @@ const WINS_PER_AUDIT: f32 = 12.0;
 /// What a service learns. Cells publish records; at fixed epochs they are absorbed, and the snapshot
 /// goes to all cells.
 #[derive(Clone, Debug)]
-pub struct Learner {
+pub struct RescueLearner {
     version: Version,
     budget: f32,
     /// How long first copies run: those that were stopped for as long as they are believed to.
@@ -142,7 +142,7 @@ pub struct Status {
     pub stuck: f32,
 }
 
-impl Learner {
+impl RescueLearner {
     /// It knows nothing. At most a share of `budget` of the queries is to be rescued in vain.
     #[must_use]
     pub fn new(version: Version, budget: f64) -> Self {
@@ -218,6 +218,7 @@ impl Learner {
                     self.audits += 1.0;
                     self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
                 }
+                Record::Answered { .. } => {}
             }
         }
         if self.late.count() >= FEW {
@@ -311,6 +312,7 @@ impl Learner {
             at_once: self.recent >= WINS.0,
             audit: self.audits < WINS.0
                 || self.unaudited as f32 >= WINS_PER_AUDIT * self.audits.min(AUDITS),
+            ..Snapshot::NOTHING
         };
     }
 

@@ -6,7 +6,7 @@
 //! copy. A query that is stuck blocks a server, too: to rescue it first helps all.
 //!
 //! The *age* of a query is the time since its first copy began to execute. A query with one copy and an age
-//! of at least T is a *suspect*. T is learned by the service ([`Learner`]).
+//! of at least T is a *suspect*. T is learned by the service ([`RescueLearner`]).
 //!
 //! - *Cleanup*: a server that becomes free takes the oldest suspect before the queue; an idle server
 //!   takes a query when it becomes a suspect. When one copy wins, the other is stopped.
@@ -35,15 +35,14 @@
 
 mod backlog;
 mod book;
-mod histogram;
 mod learner;
 mod lists;
 mod pace;
-mod record;
 mod threshold;
 mod tries;
 mod watch;
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -51,7 +50,8 @@ use core::fmt;
 use self::backlog::Backlog;
 use self::book::{Book, Measure, Second};
 use self::lists::{List, Lists};
-use super::Hedge;
+use super::record::{Record, Records, Snapshot};
+use super::{Hedge, Learner};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{Budget, CopyView, Core};
@@ -60,8 +60,7 @@ use crate::id::{CopyId, GroupId, QueryId, ServerId};
 use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
 
-pub use learner::{Learner, Status};
-pub use record::{Exploration, Record, Snapshot, Tried};
+pub use learner::{RescueLearner, Status};
 pub use watch::USUAL_COST;
 
 /// What servers must be able to do. In the order of the forms of its name.
@@ -118,15 +117,17 @@ impl Named for Version {
         Rescue::new(servers, groups, self.fit(limits), limits.rescue_budget)
     }
 
+    fn learner(&self, limits: &Limits) -> Option<Learner> {
+        let learner = RescueLearner::new(self.fit(limits), limits.rescue_budget);
+        Some(Learner::Rescue(Box::new(learner)))
+    }
+
     fn needs_cancellation(&self) -> bool {
         *self == Self::Preempt
     }
 }
 
 const RESERVE: u32 = 16;
-
-/// Records that a cell keeps between two epochs; what comes then is not recorded.
-const MOST_RECORDS: usize = 16_384;
 
 /// The policy, in one cell.
 #[derive(Clone, Debug)]
@@ -141,7 +142,7 @@ pub struct Rescue {
     /// By server: a suspect has overtaken its queue.
     overtaken: Vec<bool>,
     watch: watch::Watch,
-    records: Vec<Record>,
+    records: Records,
     /// The first copy that runs on, to see for how long.
     audited: Option<Audited>,
 }
@@ -168,7 +169,7 @@ impl Rescue {
             books: Vec::new(),
             overtaken: vec![false; servers],
             watch: watch::Watch::new(servers),
-            records: Vec::new(),
+            records: Records::default(),
             audited: None,
         }
     }
@@ -485,7 +486,7 @@ impl Hedge for Rescue {
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {
-        into.append(&mut self.records);
+        self.records.publish(into);
     }
 
     fn adopt(&mut self, snapshot: &Snapshot) {

@@ -16,8 +16,8 @@
 //! for no cancel, where few may wait besides. Besides, the queries that are rescued in vain stay within the budget.
 
 use super::Version;
-use super::histogram::{BINS, OCTAVE, PerBin, edge};
 use super::tries::Tries;
+use crate::hedge::histogram::{BINS, OCTAVE, PerBin, edge};
 
 /// κ, before it is weighed by how many wait.
 const CAUTION: f32 = 3.0;

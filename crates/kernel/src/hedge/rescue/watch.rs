@@ -4,11 +4,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::book::{Book, Measure};
-use super::histogram::{OCTAVE, bin};
 use super::pace::Pace;
-use super::record::{Exploration, Record, Tried};
-use super::{Audited, MOST_RECORDS, Rescue, Version};
+use super::{Audited, Rescue, Version};
 use crate::cell::Core;
+use crate::hedge::histogram::{OCTAVE, bin};
+use crate::hedge::record::{Exploration, Record, Tried};
 use crate::id::{CopyId, QueryId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
 
@@ -157,7 +157,7 @@ impl Rescue {
             let tried = self.tried(&book, age_ns).filter(|_| book.second.is_some());
             if book.is_settled && !self.watch.is_unsettled(book.server) {
                 let ran_ns = book.measure.relative(age_ns);
-                self.push(Record::First { ran_ns, tried, crowded });
+                self.records.push(Record::First { ran_ns, tried, crowded });
             }
             return false;
         };
@@ -169,10 +169,10 @@ impl Rescue {
         if lead_ns < ran_ns / 4 {
             // They started together: that this one was faster says nothing.
             let ran_ns = book.measure.relative(age_ns);
-            self.push(Record::First { ran_ns, tried: None, crowded });
+            self.records.push(Record::First { ran_ns, tried: None, crowded });
             return false;
         }
-        self.push(Record::Second { ran_ns, tried: self.tried(&book, age_ns), crowded });
+        self.records.push(Record::Second { ran_ns, tried: self.tried(&book, age_ns), crowded });
         self.audits(core, query, &book, ran_ns)
     }
 
@@ -195,7 +195,7 @@ impl Rescue {
         let book = self.books[query.index()];
         let tried = self.tried(&book, core.now().since(book.first_at));
         if let Some(Tried { risked_ns, .. }) = tried.filter(|_| book.is_settled) {
-            self.push(Record::Displaced { risked_ns });
+            self.records.push(Record::Displaced { risked_ns });
         }
     }
 
@@ -223,12 +223,6 @@ impl Rescue {
         let Some(audited) = self.audited.take_if(|audited| audited.copy == copy) else { return };
         let Audited { since, measure, second_ns, .. } = audited;
         let ran_ns = measure.relative(core.now().since(since));
-        self.push(Record::Audit { ran_ns, second_ns });
-    }
-
-    fn push(&mut self, record: Record) {
-        if self.records.len() < MOST_RECORDS {
-            self.records.push(record);
-        }
+        self.records.push(Record::Audit { ran_ns, second_ns });
     }
 }

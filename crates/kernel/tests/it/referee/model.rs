@@ -57,6 +57,7 @@ pub(crate) struct Model {
     pub retries: u64,
     /// The least age that ever made a suspect, in ns.
     pub least_suspect_ns: u64,
+    pub least_delay_ns: u64,
     pub rescues: u64,
     pub rescues_won: u64,
     /// By server: a suspect has overtaken its queue, and nothing of the queue was served since.
@@ -116,6 +117,7 @@ impl Model {
             ends: 0,
             retries: 0,
             least_suspect_ns: NEVER_NS,
+            least_delay_ns: NEVER_NS,
             rescues: 0,
             rescues_won: 0,
             next_serial: 0,

@@ -34,7 +34,9 @@ impl Model {
     /// a query that waits?
     pub(crate) fn check_duplicate(&self, query: QueryId, server: ServerId, why: StartReason) {
         let group = self.queries[&query].group;
-        match (self.policy, self.policy.delay_ns()) {
+        let learned = matches!(self.policy.hedge(), Some(HedgeSpec::LearnedDelay(_)));
+        let learned = learned.then_some(self.least_delay_ns);
+        match (self.policy, self.policy.delay_ns().or(learned)) {
             (_, Some(delay)) => {
                 let over = |(_, copy): (_, &Copy)| copy.started.after(delay) <= self.now;
                 assert!(why == StartReason::Delay && self.attached(query).all(over), "too early");

@@ -120,6 +120,7 @@ impl World {
 
     pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
         self.model.least_suspect_ns = self.model.least_suspect_ns.min(snapshot.suspect_ns);
+        self.model.least_delay_ns = self.model.least_delay_ns.min(snapshot.delay_ns);
         self.cell.adopt(snapshot);
     }
 

@@ -90,6 +90,16 @@ impl Histogram {
         self.sum / self.total
     }
 
+    /// The least time that at most this share of times reach. Of at least one time.
+    pub(super) fn reached_by(&self, share: f32) -> u64 {
+        let (most, mut above) = (share * self.total, 0.0);
+        let at = self.weights.iter().rposition(|weight| {
+            above += weight;
+            above > most
+        });
+        edge(at.map_or(0, |at| at + 1).min(BINS - 1))
+    }
+
     /// By bin: the share of times in it or above. Of at least one time.
     pub(super) fn survival(&self, into: &mut PerBin) {
         let mut above = 0.0;

@@ -1,5 +1,7 @@
 //! What cells record about their queries, and what the service concludes.
 
+use alloc::vec::Vec;
+
 /// How a query ended, or a copy that was let run on. Times are relative where queries have cost hints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Record {
@@ -34,6 +36,30 @@ pub enum Record {
         /// The second one had taken so many.
         second_ns: u64,
     },
+    /// A query was answered, whichever copy did it.
+    Answered {
+        /// The age of its first copy, in ns.
+        age_ns: u64,
+    },
+}
+
+/// Records that a cell keeps between two epochs; what comes then is not recorded.
+const MOST_RECORDS: usize = 16_384;
+
+/// What a cell has recorded since the last epoch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records(Vec<Record>);
+
+impl Records {
+    pub(super) fn push(&mut self, record: Record) {
+        if self.0.len() < MOST_RECORDS {
+            self.0.push(record);
+        }
+    }
+
+    pub(super) fn publish(&mut self, into: &mut Vec<Record>) {
+        into.append(&mut self.0);
+    }
 }
 
 /// A second copy that ran to its end, or was given up.
@@ -57,6 +83,8 @@ pub struct Snapshot {
     /// Ages at which an idle server may try a second copy, to learn: one query in so many. Nothing is
     /// tried at [`crate::NEVER_NS`].
     pub explore: [Exploration; 2],
+    /// The age at which a query with a learned delay gets a second copy, in ns.
+    pub delay_ns: u64,
     /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
     pub at_once: bool,
     /// Of the next query of each cell that a second copy answers the first one runs on, to see for how
@@ -79,6 +107,7 @@ impl Snapshot {
         suspect_ns: crate::NEVER_NS,
         overtakes: u32::MAX,
         explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],
+        delay_ns: crate::NEVER_NS,
         at_once: false,
         audit: true,
     };

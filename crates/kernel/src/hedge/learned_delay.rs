@@ -1,0 +1,200 @@
+//! Learned delay: a second copy when the first has not answered after a quantile of recent ages.
+//!
+//! Source: Dean and Barroso, "The Tail at Scale" (2013), defer a second request until the first has been outstanding
+//! for longer than the 95th percentile of expected latencies; failsafe-go and the hedging clients for Go learn that
+//! percentile from traffic. The delay is one per service: cells record how old first copies were when their queries
+//! ended, also where a second copy brought the response, and the service keeps a histogram of recent ages.
+//!
+//! There are no second copies until there are [`OBSERVATIONS`]; then, as long as the longest tail is unknown, the delay
+//! is longer than all ages so far. The hedge budget ([`crate::Limits::hedge_budget`]) applies, as it does to the fixed
+//! delay. Deviation: a percentile is the upper edge of its bin, up to 6 % too long, so that queries that all take the
+//! same time get no second copies.
+//!
+//! Cost: O(log n) for the timer, O(1) per answered query, O(bins) per epoch; 4 KB per service.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::histogram::Histogram;
+use super::record::{Record, Records, Snapshot};
+use super::{Hedge, Learner, duplicate, set_timer_after};
+use crate::NEVER_NS;
+use crate::action::StartReason;
+use crate::balance::Pick;
+use crate::cell::Core;
+use crate::config::{Limits, Topology};
+use crate::id::{CopyId, QueryId, ServerId};
+use crate::policy::{Args, Named, PolicyError};
+
+/// Ages that it takes to know the 95th percentile at all. Waiting for more costs the first requests their tail.
+const OBSERVATIONS: u32 = 20;
+
+/// For how many ages the histogram remembers. The percentiles that people name need a thousand.
+const MEMORY: f32 = 1_024.0;
+
+/// The percentile of ages after which a query gets a second copy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LearnedDelay {
+    /// Above 0 and below 100.
+    pub percentile: f64,
+    /// Stop the loser.
+    pub cleanup: bool,
+}
+
+impl Named for LearnedDelay {
+    type Hedge = AfterLearnedDelay;
+    const FORMS: &'static [&'static str] = &["delayed:pN[:cc]"];
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        let (delay, cleanup) = match *args.list() {
+            [delay] => (delay, false),
+            [delay, "cc"] => (delay, true),
+            _ => return Err(args.unknown()),
+        };
+        let percentile = delay.strip_prefix('p').ok_or_else(|| args.unknown())?;
+        Ok(Self { percentile: args.percentile(percentile)?, cleanup })
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cleanup = if self.cleanup { ":cc" } else { "" };
+        write!(f, "delayed:p{}{cleanup}", self.percentile)
+    }
+
+    fn hedge(&self, _: &Topology, _: &Limits) -> AfterLearnedDelay {
+        AfterLearnedDelay { delay_ns: NEVER_NS, cleanup: self.cleanup, records: Records::default() }
+    }
+
+    fn learner(&self, _: &Limits) -> Option<Learner> {
+        Some(Learner::Delay(DelayLearner::new(self.percentile)))
+    }
+
+    fn needs_cancellation(&self) -> bool {
+        self.cleanup
+    }
+}
+
+/// The hedge, in one cell.
+#[derive(Clone, Debug)]
+pub struct AfterLearnedDelay {
+    /// [`NEVER_NS`] until the service has learned it.
+    delay_ns: u64,
+    cleanup: bool,
+    records: Records,
+}
+
+impl Hedge for AfterLearnedDelay {
+    fn cleans_up(&self) -> bool {
+        self.cleanup
+    }
+
+    fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+        if self.delay_ns != NEVER_NS {
+            set_timer_after(core, query, self.delay_ns);
+        }
+    }
+
+    fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        duplicate(core, pick, query, StartReason::Delay);
+    }
+
+    fn answered(
+        &mut self,
+        core: &mut Core,
+        query: QueryId,
+        (winner, _): (CopyId, ServerId),
+    ) -> bool {
+        let started = core.copies_of(query).map(|copy| copy.started).min();
+        let age_ns = started.map_or(0, |started| core.now().since(started));
+        // A query with one copy has left the books already.
+        let age_ns = age_ns.max(core.ran_ns(winner));
+        self.records.push(Record::Answered { age_ns });
+        false
+    }
+
+    fn publish(&mut self, into: &mut Vec<Record>) {
+        self.records.publish(into);
+    }
+
+    fn adopt(&mut self, snapshot: &Snapshot) {
+        self.delay_ns = snapshot.delay_ns;
+    }
+}
+
+/// What a service learns: a percentile of the ages of first copies.
+#[derive(Clone, Debug)]
+pub struct DelayLearner {
+    /// The share of ages that reach the delay.
+    above: f32,
+    /// How many ages there were, up to [`OBSERVATIONS`].
+    seen: u32,
+    ages: Histogram,
+    snapshot: Snapshot,
+}
+
+impl DelayLearner {
+    /// Has learned nothing yet. The percentile is above 0 and below 100.
+    #[must_use]
+    pub fn new(percentile: f64) -> Self {
+        Self {
+            above: (1.0 - percentile / 100.0) as f32,
+            seen: 0,
+            ages: Histogram::new((MEMORY, MEMORY)),
+            snapshot: Snapshot::NOTHING,
+        }
+    }
+
+    /// What all cells go by until the next epoch.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Takes in what the cells have recorded in an epoch, in the order of cells.
+    pub fn absorb(&mut self, records: &[Record]) {
+        for record in records {
+            if let Record::Answered { age_ns } = *record {
+                self.ages.add(age_ns);
+                self.seen = (self.seen + 1).min(OBSERVATIONS);
+            }
+        }
+        if self.seen == OBSERVATIONS {
+            self.snapshot.delay_ns = self.ages.reached_by(self.above);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    const MS: u64 = 1_000_000;
+
+    fn delay_ns(learner: &DelayLearner) -> u64 {
+        learner.snapshot().delay_ns
+    }
+
+    #[test]
+    fn the_delay_is_the_percentile_of_recent_ages() {
+        let mut learner = DelayLearner::new(95.0);
+        let ages = |from: u64, count| -> Vec<_> {
+            (0..count).map(|i| Record::Answered { age_ns: (from + i % 100) * MS }).collect()
+        };
+        learner.absorb(&ages(1, u64::from(OBSERVATIONS) - 1));
+        assert_eq!(delay_ns(&learner), NEVER_NS, "too few");
+        learner.absorb(&ages(1, 2_000));
+        let found = delay_ns(&learner) as f64 / 95e6;
+        assert!((1.0..1.07).contains(&found), "{found}");
+        learner.absorb(&ages(1_001, 4_000));
+        let found = delay_ns(&learner) as f64 / 1_095e6;
+        assert!((1.0..1.07).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn where_all_take_the_same_time_the_delay_is_longer() {
+        let mut learner = DelayLearner::new(95.0);
+        learner.absorb(&vec![Record::Answered { age_ns: 10 * MS }; 20]);
+        assert!((10 * MS + 1..11 * MS).contains(&delay_ns(&learner)), "{}", delay_ns(&learner));
+    }
+}
