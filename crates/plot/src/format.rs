@@ -154,13 +154,8 @@ pub fn policy(name: &str) -> PolicyName {
             "one queue per shard, from which a replica with a free slot takes the next query; no \
              hedging",
         ),
-        ("naive", "cc") => of(
-            "Naive hedge CC",
-            "naive hedging",
-            "every query runs on two replicas from the start, and the loser is stopped",
-        ),
-        ("naive", "") => of(
-            "Naive hedge",
+        ("naive", loser @ ("" | "cc")) => of(
+            format!("Naive hedge {}", loser.to_uppercase()).trim_end(),
             "naive hedging",
             "every query to two replicas at once; the first answer counts",
         ),
