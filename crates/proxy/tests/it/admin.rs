@@ -58,12 +58,16 @@ async fn the_manual_explains_every_field_of_the_status() {
     let backend = Backend::says(HELLO).await;
     // It has fields that other policies do not, and those of a sidecar.
     let lines = "policy = \"rescue\"\nslots = 1\nflow = \"ingress\"";
-    let service = service(lines, &[backend.address]);
-    let proxy = Proxy::start(&config("", &format!("[flow]\nservice = \"a\"\n{service}"))).await;
+    let sidecar = service(lines, &[backend.address]);
+    let proxy = Proxy::start(&config("", &format!("[flow]\nservice = \"a\"\n{sidecar}"))).await;
     let mut there = BTreeSet::new();
     let status = proxy.status().await;
     assert_eq!(status["services"][0]["learned"]["version"], "no-cancel", "{status}");
     assert_eq!(proxy.count("curtail_rescue_state", &[("state", "exploring")]).await, 1);
+    fields(&status, "", &mut there);
+    let learned = service("policy = \"delayed:p95\"", &[backend.address]);
+    let status = Proxy::start(&config("", &learned)).await.status().await;
+    assert_eq!(status["services"][0]["learned"]["delay_ns"], Value::Null, "{status}");
     fields(&status, "", &mut there);
     let mut pages = explained(include_str!("../../../../docs/proxy.md"));
     pages.extend(explained(include_str!("../../../../docs/sidecar.md")));
