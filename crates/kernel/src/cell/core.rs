@@ -27,7 +27,8 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) rng: Rng,
     pub(crate) servers: Vec<ServerState>,
-    /// As if it held so many copies more a biased server counts: as many as any has slots.
+    /// The load, in copies, that is added to a server out of favor. With more, one server in trouble would put all its
+    /// queries on its peers where there are many slots.
     pub(crate) bias: u32,
     pub(crate) groups: Vec<GroupState>,
     /// Is any of them large?
@@ -109,7 +110,7 @@ impl Core {
     ) -> Self {
         let most = topology.servers.iter().map(|server| server.slots).max().unwrap_or(1);
         let top = topology.servers.iter().zip(gates).map(|(s, gate)| most - s.slots + gate);
-        let bias = if biases { most } else { 0 };
+        let bias = u32::from(biases);
         let lift = if light { gates.iter().copied().max().unwrap_or(0) } else { 0 };
         let full = bias + lift + top.max().unwrap_or(1);
         let limited = budgeted && limits.hedge_budget < 1.0;

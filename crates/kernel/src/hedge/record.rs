@@ -83,6 +83,8 @@ pub struct Snapshot {
     /// Ages at which an idle server may try a second copy, to learn: one query in so many. Nothing is
     /// tried at [`crate::NEVER_NS`].
     pub explore: [Exploration; 2],
+    /// Of a query whose rescue reaches the age T, too, the first copy is stopped and not the rescue.
+    pub replaces_first: bool,
     /// The age at which a query with a learned delay gets a second copy, in ns.
     pub delay_ns: u64,
     /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
@@ -107,6 +109,7 @@ impl Snapshot {
         suspect_ns: crate::NEVER_NS,
         overtakes: u32::MAX,
         explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],
+        replaces_first: false,
         delay_ns: crate::NEVER_NS,
         at_once: false,
         audit: true,

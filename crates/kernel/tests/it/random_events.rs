@@ -123,6 +123,7 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
         suspect_ns: pick(rng, &[NEVER_NS, 10, 30, 100]),
         delay_ns: pick(rng, &[NEVER_NS, 0, 10, 30]),
         overtakes: pick(rng, &[0, 1, u32::MAX]),
+        replaces_first: below(rng, 2) == 0,
         at_once: below(rng, 2) == 0,
         audit: below(rng, 2) == 0,
     }

@@ -88,6 +88,24 @@ fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
 }
 
 #[test]
+fn where_the_rescue_is_stuck_as_well_the_first_copy_is_stopped_and_there_is_one_more_rescue() {
+    let learned = Snapshot { replaces_first: true, ..SUSPECTING };
+    let mut w = suspecting(Cleanup, 3, Limits::default(), learned);
+    let stuck = w.arrive(0, 0);
+    w.feed(100, Event::Tick);
+    let [first, second] = w.copies(stuck)[..] else { panic!("two copies") };
+    w.feed(200, Event::Tick);
+    assert_eq!(w.stops(), [(first, StopReason::GiveUp)]);
+    w.feed(201, Event::Stopped { copy: first });
+    assert_eq!(w.starts(), [(stuck, StartReason::Rescue)], "it has the age of the second copy");
+    let [_, third] = w.copies(stuck)[..] else { panic!("two copies") };
+    w.feed(301, Event::Tick);
+    assert_eq!(w.stops(), [(third, StopReason::GiveUp)], "now it is taken for long");
+    w.finish(400, second, Outcome::Good);
+    w.finish_all(500);
+}
+
+#[test]
 fn a_rescue_that_came_late_and_is_given_up_tells_nothing() {
     // As one that came late and won: both are of queries that are older than those at the age T.
     let mut w = world(Cleanup);

@@ -65,10 +65,10 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     if suspect_ns == NEVER_NS {
         explore[0] = Exploration { age_ns: near(rng, SERVICE_NS, grid), every: pick(rng, &[1, 2]) };
     }
-    let (at_once, audit) = (one_in(rng, 2), one_in(rng, 2));
+    let (at_once, audit, replaces_first) = (one_in(rng, 2), one_in(rng, 2), one_in(rng, 2));
     let overtakes = pick(rng, &[0, 1, u32::MAX]);
     let nothing = Snapshot::NOTHING;
-    Snapshot { suspect_ns, overtakes, explore, at_once, audit, ..nothing }
+    Snapshot { suspect_ns, overtakes, explore, at_once, audit, replaces_first, ..nothing }
 }
 
 /// From nothing to twice a mean, on the grid.

@@ -63,6 +63,8 @@ struct WrittenLearned {
     explore: Option<String>,
     every: Option<u32>,
     #[serde(default)]
+    replaces_first: bool,
+    #[serde(default)]
     at_once: bool,
     audit: Option<bool>,
 }
@@ -134,6 +136,7 @@ impl WrittenLearned {
             suspect_ns: time(&self.suspect)?,
             overtakes: self.overtakes.unwrap_or(nothing.overtakes),
             explore,
+            replaces_first: self.replaces_first,
             delay_ns: time(&self.delay)?,
             at_once: self.at_once,
             audit: self.audit.unwrap_or(nothing.audit),

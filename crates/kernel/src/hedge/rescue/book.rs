@@ -65,6 +65,8 @@ pub(super) struct Book {
     pub(super) second: Option<Second>,
     /// A rescue was given up: it is long, and not stuck.
     pub(super) long: bool,
+    /// Its first copy was stopped, because the rescue seemed to be stuck, too.
+    pub(super) replaced: bool,
 }
 
 impl Book {
@@ -79,6 +81,7 @@ impl Book {
         is_settled: false,
         second: None,
         long: false,
+        replaced: false,
     };
 
     pub(super) fn is_watched(&self) -> bool {

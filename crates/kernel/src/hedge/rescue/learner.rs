@@ -17,6 +17,7 @@
 use alloc::boxed::Box;
 
 use super::Version;
+use super::cold::{Cold, FEW};
 use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
 use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
@@ -30,9 +31,6 @@ const SHORT: f32 = 2_048.0;
 /// The workload has changed where the run times of late differ so much from those of before: by a
 /// fifth, in the mean of logarithms.
 const DRIFT: f32 = 3.0;
-
-/// No conclusions from fewer run times.
-const FEW: f32 = 200.0;
 
 /// Wins that it takes to begin with rescues, at first and at most.
 const WINS: (f32, f32) = (3.0, 48.0);
@@ -119,6 +117,7 @@ pub struct RescueLearner {
     /// Queries since rescues were given up.
     fallen: u32,
     needed: f32,
+    cold: Cold,
     survival: PerBin,
     own: PerBin,
     snapshot: Snapshot,
@@ -169,6 +168,7 @@ impl RescueLearner {
             tested_ns: NEVER_NS,
             fallen: 0,
             needed: WINS.0,
+            cold: Cold::new(version),
             survival: Box::new([1.0; BINS]),
             own: Box::new([1.0; BINS]),
             snapshot: Snapshot::NOTHING,
@@ -203,6 +203,10 @@ impl RescueLearner {
                     self.ended(crowded);
                     self.ran(ran_ns, ran_ns);
                     if let Some(tried) = tried {
+                        if tried.rescue && self.cold.acts() {
+                            let took_ns = ran_ns.saturating_sub(tried.age_ns) as f32;
+                            self.cold.lost(took_ns / self.mean_ns.max(1.0));
+                        }
                         self.count(tried, false);
                         self.add(tried, ran_ns);
                     }
@@ -250,7 +254,11 @@ impl RescueLearner {
         self.ran(first_ns, second_ns);
         let weight = self.weight(tried);
         self.tries(tried).won(second_ns, first_ns, weight);
-        self.fresh = self.fresh.saturating_add(u32::from(!tried.rescue));
+        let of_cold = tried.rescue && self.cold.acts();
+        if of_cold {
+            self.cold.won();
+        }
+        self.fresh = self.fresh.saturating_add(u32::from(!tried.rescue || of_cold));
         self.add(tried, second_ns);
     }
 
@@ -272,7 +280,7 @@ impl RescueLearner {
 
     fn tries(&mut self, Tried { age_ns, rescue, .. }: Tried) -> &mut Tries {
         let level = usize::from(age_ns < self.between_ns);
-        if rescue { &mut self.rescued } else { &mut self.explored[level] }
+        if rescue && !self.cold.acts() { &mut self.rescued } else { &mut self.explored[level] }
     }
 
     fn count(&mut self, tried: Tried, won: bool) {
@@ -305,15 +313,34 @@ impl RescueLearner {
         let pays = if self.rescues { self.threshold() } else { None };
         self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
         let explore = self.exploration(pays.is_some());
+        if self.is_known() {
+            self.cold.end();
+        }
+        let cold = self.cold.suspects(&self.survival, pays.is_some());
+        let learned = pays.map(|pays| (pays.age_ns, pays.overtakes));
+        let (suspect_ns, overtakes) = learned.or(cold).unwrap_or((NEVER_NS, 0));
         self.snapshot = Snapshot {
-            suspect_ns: pays.map_or(NEVER_NS, |pays| pays.age_ns),
-            overtakes: pays.map_or(0, |pays| pays.overtakes),
+            suspect_ns,
+            overtakes,
             explore,
+            replaces_first: pays.is_some_and(|pays| self.replaces_first(&pays)),
             at_once: self.recent >= WINS.0,
-            audit: self.audits < WINS.0
-                || self.unaudited as f32 >= WINS_PER_AUDIT * self.audits.min(AUDITS),
+            audit: self.unaudited as f32 >= WINS_PER_AUDIT * self.audits.min(AUDITS),
             ..Snapshot::NOTHING
         };
+    }
+
+    /// Is a query whose rescue reaches the age T, too, rather one whose copies are both stuck than one that is long?
+    /// Both copies are stuck with probability D², or the first one was, and the query needs longer than T, too.
+    /// Neither is F_P of twice the age, to which the answers of a few may not have come yet.
+    fn replaces_first(&self, pays: &Pays) -> bool {
+        let tries = if self.is_known() { &self.rescued } else { &self.explored[0] };
+        let own = |ns: u64| {
+            let at = bin(ns);
+            (self.survival[at] - tries.stuck(ns).0).max(0.0).min(self.own[at])
+        };
+        let both = pays.stuck * (pays.stuck + own(pays.age_ns));
+        both >= own(pays.age_ns.saturating_mul(2)) + 1.0 / self.answers.count().max(1.0)
     }
 
     /// From which age on a rescue pays. What is biased is not believed; but rather than to give up

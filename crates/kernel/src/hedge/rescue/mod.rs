@@ -16,7 +16,8 @@
 //! - *No cancel*: as cleanup, but losers run to their end, and a suspect overtakes short queues only.
 //!
 //! *Give-up*: a rescue that itself reaches the age T is stopped, and its query is never rescued again:
-//! it is long, not stuck. *Exploration*: until enough rescues tell what is to be known, idle servers try few
+//! it is long, not stuck. Where hiccups are so frequent that both copies are rather stuck, the first copy is stopped
+//! instead, once, and the query is rescued again beside the second. *Exploration*: until enough rescues tell what is to be known, idle servers try few
 //! queries early; such a copy is stopped when a query waits.
 //!
 //! *Load bias*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
@@ -35,6 +36,7 @@
 
 mod backlog;
 mod book;
+mod cold;
 mod learner;
 mod lists;
 mod pace;
@@ -315,8 +317,12 @@ impl Rescue {
         if core.now() < since.after(book.suspect_ns) {
             self.await_end(core, query);
         } else if !newer.stopping && stops {
-            book.long = true;
-            core.stop(newer.id, StopReason::GiveUp);
+            let first = core.copies_of(query).last().filter(|first| !first.stopping);
+            let Some(first) = first else { return };
+            let replaces = self.learned.replaces_first && !book.replaced;
+            book.replaced |= replaces;
+            book.long |= !replaces;
+            core.stop(if replaces { first.id } else { newer.id }, StopReason::GiveUp);
         }
     }
 

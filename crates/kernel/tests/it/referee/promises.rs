@@ -114,13 +114,13 @@ impl Model {
         self.copies.values().any(|copy| copy.server == server && copy.begun.is_none())
     }
 
-    /// A rescue is given up: it is the newer one of two copies.
+    /// A rescue is given up, or the first copy in its place: the other one goes on.
     pub(crate) fn check_give_up(&self, copy: CopyId) {
         assert!(self.policy.rescues().is_some());
         let state = &self.copies[&copy];
         let query = state.query.expect("not of a query that ended");
-        let older = |(id, other): (&CopyId, &Copy)| *id != copy && other.started <= state.started;
-        assert!(self.attached(query).any(older), "{query:?} loses its only copy");
+        let goes_on = |(id, other): (&CopyId, &Copy)| *id != copy && !other.stopping;
+        assert!(self.attached(query).any(goes_on), "{query:?} loses its only copy");
         let begun = state.begun.expect("it has an age");
         assert!(begun.after(self.least_suspect_ns) <= self.now, "given up too early");
     }

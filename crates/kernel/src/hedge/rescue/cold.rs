@@ -1,0 +1,107 @@
+//! The first minute: rescues before it is known whether they pay.
+//!
+//! Explorations wait for idle servers and give way to every query, so what they learn comes late, and the queries that
+//! are stuck meanwhile stay stuck. So from [`FEW`] run times on, a query is a suspect at the age that 2 % of run times
+//! reach. It is rescued as later ones are, within the same budget, and given up at the same age. What comes of it counts
+//! as an exploration that nothing could have stopped. Three wins, and the threshold of `threshold.rs` takes over.
+//!
+//! Where nothing is ever stuck, such rescues only cost. A credit bounds that, in mean run times: a rescue in vain costs
+//! its run time and half of a mean one, a win earns [`WIN`]. Without credit suspects overtake no queue any more.
+//!
+//! Cost: O(1) per record, O(bins) per epoch.
+
+use super::Version;
+use crate::hedge::histogram::{PerBin, edge};
+
+/// No conclusions from fewer run times.
+pub(super) const FEW: f32 = 50.0;
+
+/// The share of run times that reach T.
+const TAIL: f32 = 0.02;
+
+/// What there is to spend at first, at most, and per win; in mean run times.
+const CREDIT: (f32, f32) = (4.0, 8.0);
+const WIN: f32 = 8.0;
+
+/// What a rescue in vain costs besides its run time: it delayed a query that waited.
+const DELAY: f32 = 0.5;
+
+/// After so many tries without a threshold there is none.
+const TRIES: u32 = 128;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cold {
+    over: bool,
+    /// The last snapshot has its age.
+    acts: bool,
+    tries: u32,
+    credit: f32,
+}
+
+impl Cold {
+    /// Where servers cannot stop, a rescue in vain costs too much.
+    pub(super) fn new(version: Version) -> Self {
+        let over = version == Version::NoCancel;
+        Self { over, acts: false, tries: 0, credit: CREDIT.0 }
+    }
+
+    /// Are the rescues of this time its own?
+    pub(super) fn acts(&self) -> bool {
+        self.acts
+    }
+
+    /// A rescue of its own was in vain. It ran for so many mean run times.
+    pub(super) fn lost(&mut self, ran: f32) {
+        self.tries += 1;
+        self.credit -= DELAY + ran;
+    }
+
+    /// A rescue of its own won.
+    pub(super) fn won(&mut self) {
+        self.tries += 1;
+        self.credit = (self.credit + WIN).min(CREDIT.1);
+    }
+
+    /// For good.
+    pub(super) fn end(&mut self) {
+        self.over = true;
+    }
+
+    /// The age of suspects until the next epoch, and how many queries they may overtake; none where a `learned` age is
+    /// known, or the first minute is over.
+    pub(super) fn suspects(&mut self, survival: &PerBin, learned: bool) -> Option<(u64, u32)> {
+        self.over |= self.tries >= TRIES;
+        let tail = || survival.iter().position(|&above| above <= TAIL);
+        let at = if self.over || learned { None } else { tail() };
+        self.acts = at.is_some();
+        let overtakes = if self.credit >= 1.0 { u32::MAX } else { 0 };
+        at.map(|at| (edge(at), overtakes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hedge::histogram::{BINS, Histogram};
+    use alloc::boxed::Box;
+
+    #[test]
+    fn without_credit_suspects_overtake_nothing() {
+        let mut times = Histogram::new((1e3, 1e3));
+        (0..100).for_each(|i| times.add(1_000 + 10 * i));
+        let mut survival = Box::new([0.0; BINS]);
+        times.survival(&mut survival);
+        let mut cold = Cold::new(Version::Cleanup);
+        let (age_ns, overtakes) = cold.suspects(&survival, false).expect("it begins");
+        assert!((1_900..2_100).contains(&age_ns) && overtakes == u32::MAX, "{age_ns}");
+        (0..3).for_each(|_| cold.lost(1.0));
+        assert_eq!(cold.suspects(&survival, false), Some((age_ns, 0)));
+        cold.won();
+        assert_eq!(cold.suspects(&survival, false), Some((age_ns, u32::MAX)));
+        assert_eq!(cold.suspects(&survival, true), None);
+        assert!(!cold.acts());
+        (0..TRIES).for_each(|_| cold.won());
+        assert_eq!(cold.suspects(&survival, false), None, "it has an end");
+        assert_eq!(Cold::new(Version::NoCancel).suspects(&survival, false), None);
+    }
+}
