@@ -1,7 +1,7 @@
 //! What the cells of a service learn from each other.
 //!
-//! Cells run independently; every 100 ms what they have recorded goes to the service's learner, and what
-//! that concludes to all cells. So it is in the simulator, where an epoch is a number of arrivals.
+//! Cells run independently. After each epoch, their records go to the service's learner, and its snapshot to all cells.
+//! An epoch lasts 10 ms at first and 100 ms after half a second. In the simulator it is a number of arrivals.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,12 +9,14 @@ use std::time::Duration;
 use curtail_kernel::NEVER_NS;
 use curtail_kernel::hedge::{Learner, Record};
 use serde::Serialize;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, sleep};
 
 use crate::cell::Cell;
 use crate::transport::Transport;
 
-/// The time between two epochs.
+/// How long an epoch lasts at first, and at most. In between it is a quarter of the time that the service has run: early
+/// conclusions count most for a service that begins.
+const FIRST_EPOCH: Duration = Duration::from_millis(10);
 const EPOCH: Duration = Duration::from_millis(100);
 
 /// A learner that several tasks may look at.
@@ -82,12 +84,10 @@ impl Learning {
 
     /// Lets the cells of a service learn until it is dropped.
     pub async fn run<T: Transport>(&self, cells: &[Cell<T>]) {
-        let mut epochs = interval(EPOCH);
-        // What would have been several epochs is one.
-        epochs.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let began = Instant::now();
         let mut records = Vec::new();
         loop {
-            epochs.tick().await;
+            sleep((began.elapsed() / 4).clamp(FIRST_EPOCH, EPOCH)).await;
             self.epoch(cells, &mut records);
         }
     }
