@@ -26,6 +26,9 @@ const WIN: f32 = 8.0;
 /// What a rescue in vain costs besides its run time: it delayed a query that waited.
 const DELAY: f32 = 0.5;
 
+/// Below this credit there are no such rescues, in mean run times: on heavy tails each takes long.
+const DEBT: f32 = -16.0;
+
 /// After so many tries without a threshold there is none.
 const TRIES: u32 = 128;
 
@@ -72,7 +75,7 @@ impl Cold {
     pub(super) fn suspects(&mut self, survival: &PerBin, learned: bool) -> Option<(u64, u32)> {
         self.over |= self.tries >= TRIES;
         let tail = || survival.iter().position(|&above| above <= TAIL);
-        let at = if self.over || learned { None } else { tail() };
+        let at = if self.over || learned || self.credit < DEBT { None } else { tail() };
         self.acts = at.is_some();
         let overtakes = if self.credit >= 1.0 { u32::MAX } else { 0 };
         at.map(|at| (edge(at), overtakes))
