@@ -134,7 +134,7 @@ impl Default for Limits {
             retry_reserve: 128,
             hedge_budget: 0.2,
             hedge_burst: 32,
-            rescue_budget: 0.02,
+            rescue_budget: 0.05,
             eject_after: 5,
             eject_after_refusals: 20,
             retry_after_max_ns: 5_000_000_000,

@@ -28,7 +28,7 @@ pub use none::NoHedge;
 pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
 pub use probabilistic::Probabilistic;
 pub use record::{Exploration, Record, Snapshot, Tried};
-pub use rescue::{Rescue, RescueLearner, Status, USUAL_COST, Version};
+pub use rescue::{Rescue, RescueLearner, Slotless, Status, USUAL_COST, Version};
 pub use tied::Tied;
 
 use alloc::vec::Vec;

@@ -41,6 +41,11 @@ pub enum Record {
         /// The age of its first copy, in ns.
         age_ns: u64,
     },
+    /// A copy answered whose server has an unknown number of slots.
+    Place {
+        /// How many older copies of its cell the server held.
+        older: u32,
+    },
 }
 
 /// Records that a cell keeps between two epochs; what comes then is not recorded.
@@ -78,6 +83,8 @@ pub struct Tried {
 pub struct Snapshot {
     /// T: a query with one copy of this age is a suspect. [`crate::NEVER_NS`]: none is.
     pub suspect_ns: u64,
+    /// A rescue that has run for this long is given up: at least T.
+    pub give_up_ns: u64,
     /// A suspect overtakes the queue if no more queries wait.
     pub overtakes: u32,
     /// Ages at which an idle server may try a second copy, to learn: one query in so many. Nothing is
@@ -87,6 +94,8 @@ pub struct Snapshot {
     pub replaces_first: bool,
     /// The age at which a query with a learned delay gets a second copy, in ns.
     pub delay_ns: u64,
+    /// ŝ: where slots are unknown, the number of a cell's copies that a server serves at once.
+    pub slots: u32,
     /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
     pub at_once: bool,
     /// Of the next query of each cell that a second copy answers the first one runs on, to see for how
@@ -107,10 +116,12 @@ impl Snapshot {
     /// Nothing is known.
     pub const NOTHING: Self = Self {
         suspect_ns: crate::NEVER_NS,
+        give_up_ns: crate::NEVER_NS,
         overtakes: u32::MAX,
         explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],
         replaces_first: false,
         delay_ns: crate::NEVER_NS,
+        slots: u32::MAX,
         at_once: false,
         audit: true,
     };

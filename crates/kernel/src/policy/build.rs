@@ -101,6 +101,9 @@ impl Policy {
             (PickSpec::LeastOutstanding, Some(HedgeSpec::Rescue(version))) => {
                 maker.drive(LeastOutstanding, version.hedge(topology, &limits))
             }
+            (PickSpec::LeastOutstanding, Some(HedgeSpec::Slotless(slotless))) => {
+                maker.drive(LeastOutstanding, slotless.hedge(topology, &limits))
+            }
             (_, None) => maker.drive_boxed(NoHedge),
             (_, Some(hedge)) => hedge.drive(maker),
         }

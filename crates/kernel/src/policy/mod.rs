@@ -216,6 +216,7 @@ impl Policy {
     pub const fn rescues(&self) -> Option<Version> {
         match self.hedge {
             Some(HedgeSpec::Rescue(version)) => Some(version),
+            Some(HedgeSpec::Slotless(slotless)) => Some(slotless.version()),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ use core::fmt;
 use super::{Gate, HedgeSpec, PickSpec, Policy};
 use crate::config::Topology;
 use crate::duration;
+use crate::hedge::Slotless;
 use crate::rate::RateSpec;
 
 /// No rates, where the bare name has some.
@@ -214,6 +215,13 @@ impl Policy {
                 },
             }
         }
+        // Over a pick that is named, rescue does without slots.
+        let hedge = match (hedge, gate, pick) {
+            (Some(HedgeSpec::Rescue(version)), None, Some(_)) => {
+                Slotless::of(version).map(HedgeSpec::Slotless).or(hedge)
+            }
+            _ => hedge,
+        };
         let bare = hedge.map_or(Self::LEAST_OUTSTANDING, Self::hedged);
         let behind = gate.map_or(bare, |gate| Self { gate, ..bare }.least_outstanding());
         let pick = pick.unwrap_or(behind.pick);
@@ -263,7 +271,7 @@ impl fmt::Display for Policy {
             write!(f, "+{gate}")?;
             bare.least_outstanding()
         };
-        if behind.pick != *pick {
+        if behind.pick != *pick || matches!(hedge, Some(HedgeSpec::Slotless(_))) {
             write!(f, "+{}", pick.name())?;
         }
         paced(f)

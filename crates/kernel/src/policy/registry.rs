@@ -15,7 +15,7 @@ use crate::config::{ConfigError, Limits, Topology};
 use crate::event::{Feedback, Probed};
 use crate::hedge::{
     AppTimeout, Cancellation, Cloning, Das, Delayed, Hedge, LearnedDelay, Learner, Naive,
-    Probabilistic, Tied, Version,
+    Probabilistic, Slotless, Tied, Version,
 };
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
@@ -231,6 +231,7 @@ hedges! {
     AppTimeout AppTimeout;
     Laedge Cancellation;
     Rescue Version;
+    Slotless Slotless;
     Das Das;
 }
 

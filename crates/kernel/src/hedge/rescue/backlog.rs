@@ -71,7 +71,10 @@ impl Rescue {
     pub(super) fn waits(&mut self, core: &mut Core, query: QueryId) -> bool {
         let Some(first) = core.copies_of(query).next() else { return false };
         // Of several copies that an event sends to a server, the newest comes first.
-        let waits = core.beyond_slots(first.server) as usize > self.backlog.len(first.server);
+        let waits = match &mut self.line {
+            Some(line) => line.add(first.server, first.id, self.learned.slots),
+            None => core.beyond_slots(first.server) as usize > self.backlog.len(first.server),
+        };
         if waits {
             if let Some(book) = self.books.get_mut(query.index()) {
                 *book = Book::NONE;
@@ -84,7 +87,9 @@ impl Rescue {
     /// A copy waits at its server: one that is only tried there makes room, as for queries that wait in the cell.
     #[inline(never)]
     pub(super) fn wait(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
-        self.backlog.add(server, copy);
+        if self.line.is_none() {
+            self.backlog.add(server, copy);
+        }
         if !self.can_stop(core) || self.lists.are_empty() {
             return;
         }

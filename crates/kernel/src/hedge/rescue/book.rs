@@ -56,6 +56,8 @@ pub(super) struct Book {
     pub(super) measure: Measure,
     /// T, in ns.
     pub(super) suspect_ns: u64,
+    /// A rescue that has run for this long is given up, in ns.
+    pub(super) give_up_ns: u64,
     /// The age at which an idle server may run a second copy, in ns.
     pub(super) idle_ns: u64,
     /// The age from which on the fate of a second copy tells whether the first was stuck, in ns.
@@ -76,6 +78,7 @@ impl Book {
         cost: 1.0,
         measure: Measure::PLAIN,
         suspect_ns: NEVER_NS,
+        give_up_ns: NEVER_NS,
         idle_ns: NEVER_NS,
         tells_ns: NEVER_NS,
         is_settled: false,

@@ -18,6 +18,7 @@ use alloc::boxed::Box;
 
 use super::Version;
 use super::cold::{Cold, FEW};
+use super::places::Places;
 use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
 use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
@@ -53,6 +54,9 @@ const ADVANCE: f32 = 512.0;
 /// No exploration counts for longer than so many mean times: it is to be paid for some day.
 const LONGEST: f32 = 100.0;
 
+/// The share of the queries that may be explored, at most; the rest of the budget is of rescues.
+const EXPLORED: f32 = 0.02;
+
 /// After so many explorations they begin to become rarer; sooner where they cannot be stopped.
 const FRUITLESS: (u32, u32) = (512, 64);
 
@@ -78,6 +82,7 @@ const HOPE: f32 = 2.0;
 /// pass until the next one: an audit blocks a server, which would be free.
 const AUDITS: f32 = 20.0;
 const WINS_PER_AUDIT: f32 = 12.0;
+const WINS_BEFORE: f32 = 3.0;
 
 /// What a service learns. Cells publish records; at fixed epochs they are absorbed, and the snapshot
 /// goes to all cells.
@@ -118,6 +123,8 @@ pub struct RescueLearner {
     fallen: u32,
     needed: f32,
     cold: Cold,
+    /// Where slots are unknown.
+    places: Option<Places>,
     survival: PerBin,
     own: PerBin,
     snapshot: Snapshot,
@@ -169,11 +176,18 @@ impl RescueLearner {
             fallen: 0,
             needed: WINS.0,
             cold: Cold::new(version),
+            places: None,
             survival: Box::new([1.0; BINS]),
             own: Box::new([1.0; BINS]),
             snapshot: Snapshot::NOTHING,
             status: Status::default(),
         }
+    }
+
+    /// For servers whose slots are unknown.
+    #[must_use]
+    pub(super) fn without_slots(self) -> Self {
+        Self { places: Some(Places::default()), ..self }
     }
 
     /// The version that it learns for.
@@ -197,6 +211,7 @@ impl RescueLearner {
     /// Takes in what the cells have recorded in an epoch, in the order of cells.
     pub fn absorb(&mut self, records: &[Record]) {
         self.fallen = self.fallen.saturating_add(records.len() as u32);
+        self.learn_slots(records);
         for record in records {
             match *record {
                 Record::First { ran_ns, tried, crowded } => {
@@ -222,12 +237,36 @@ impl RescueLearner {
                     self.audits += 1.0;
                     self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
                 }
-                Record::Answered { .. } => {}
+                Record::Place { .. } | Record::Answered { .. } => {}
             }
         }
         if self.late.count() >= FEW {
             self.conclude();
         }
+    }
+
+    /// Takes in the places of responses. Once they tell the slots, ages begin at other times, so what was learned of ages
+    /// before says nothing any more.
+    fn learn_slots(&mut self, records: &[Record]) {
+        let Some(places) = &mut self.places else { return };
+        let was_known = places.is_known();
+        for record in records {
+            if let Record::Place { older } = *record {
+                places.add(older);
+            }
+        }
+        if !was_known && places.is_known() {
+            *self = Self {
+                places: self.places.take(),
+                status: self.status,
+                ..Self::new(self.version, f64::from(self.budget))
+            };
+        }
+    }
+
+    /// Are ages what they will be?
+    fn is_settled(&self) -> bool {
+        self.places.as_ref().is_none_or(Places::is_known)
     }
 
     fn ended(&mut self, crowded: bool) {
@@ -319,15 +358,24 @@ impl RescueLearner {
         let cold = self.cold.suspects(&self.survival, pays.is_some());
         let learned = pays.map(|pays| (pays.age_ns, pays.overtakes));
         let (suspect_ns, overtakes) = learned.or(cold).unwrap_or((NEVER_NS, 0));
+        let give_up_ns = pays.map_or(suspect_ns, |pays| pays.give_up_ns);
         self.snapshot = Snapshot {
             suspect_ns,
+            give_up_ns,
             overtakes,
             explore,
             replaces_first: pays.is_some_and(|pays| self.replaces_first(&pays)),
+            slots: self.places.as_ref().map_or(u32::MAX, Places::slots),
             at_once: self.recent >= WINS.0,
-            audit: self.unaudited as f32 >= WINS_PER_AUDIT * self.audits.min(AUDITS),
+            audit: self.is_settled() && self.unaudited as f32 >= self.wins_per_audit(),
             ..Snapshot::NOTHING
         };
+    }
+
+    /// The wins between the last audit and the next one. The first audit alone may be of an unusual hiccup.
+    fn wins_per_audit(&self) -> f32 {
+        let per_audit = if self.audits < WINS.0 { WINS_BEFORE } else { WINS_PER_AUDIT };
+        per_audit * self.audits.min(AUDITS)
     }
 
     /// Is a query whose rescue reaches the age T, too, rather one whose copies are both stuck than one that is long?
@@ -339,8 +387,9 @@ impl RescueLearner {
             let at = bin(ns);
             (self.survival[at] - tries.stuck(ns).0).max(0.0).min(self.own[at])
         };
-        let both = pays.stuck * (pays.stuck + own(pays.age_ns));
-        both >= own(pays.age_ns.saturating_mul(2)) + 1.0 / self.answers.count().max(1.0)
+        let both = pays.stuck * (pays.stuck + own(pays.give_up_ns));
+        both >= own(pays.age_ns.saturating_add(pays.give_up_ns))
+            + 1.0 / self.answers.count().max(1.0)
     }
 
     /// From which age on a rescue pays. What is biased is not believed; but rather than to give up
@@ -450,13 +499,14 @@ impl RescueLearner {
             return Snapshot::NOTHING.explore;
         }
         let (many, rarer) = if no_cancel { (FRUITLESS.1, RARER) } else { (FRUITLESS.0, 1.0) };
+        let budget = self.budget.min(EXPLORED);
         let weary = self.fruitless / many;
         // One that cannot be stopped is not to be of the longest queries.
         let (fade, deep) = if no_cancel { (weary, 1) } else { (weary.saturating_pow(2), DEEPEST) };
         let fade = fade.clamp(1, MOST_FADED);
         let deep = fade.min(deep);
         // However large the budget is, the first level is not the earlier one.
-        let levels = [(0.5, (0.5 * self.budget).min(0.25), deep), (0.2, 0.25, 1)];
+        let levels = [(0.5, (0.5 * budget).min(0.25), deep), (0.2, 0.25, 1)];
         let mut bins = levels.map(|(_, share, deep)| {
             let share = share / deep as f32;
             self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1)
@@ -465,7 +515,7 @@ impl RescueLearner {
         self.between_ns = edge(usize::midpoint(bins[0], bins[1]));
         core::array::from_fn(|level| {
             let ((part, _, deep), at) = (levels[level], bins[level]);
-            let every = self.survival[at] * deep as f32 / (part * self.budget) * rarer;
+            let every = self.survival[at] * deep as f32 / (part * budget) * rarer;
             let every = (every as u32).max(1).saturating_mul(fade / deep);
             Exploration { age_ns: edge(at), every }
         })

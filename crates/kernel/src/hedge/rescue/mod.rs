@@ -28,6 +28,9 @@
 //! before whatever comes later, and waits there as others do; where servers cannot stop, it goes to idle
 //! ones only, as all other second copies do. One that explores makes room for the queries that wait at its server.
 //!
+//! *Without slots* (`rescue+PICK`): behind a push gate of servers whose slots nobody knows (`places.rs`). The pick takes a
+//! server for the second copy of a suspect at once. What else is said of slots is about those that the service learned.
+//!
 //! Bounds: two copies per query. Rescues in vain are at most the budget's share of queries, and some
 //! that were saved up. Between two suspects that overtake the queue of a server, it serves one query of
 //! the queue. Without evidence that rescues pay, T is infinite, and this is per-shard queuing.
@@ -40,6 +43,8 @@ mod cold;
 mod learner;
 mod lists;
 mod pace;
+mod places;
+mod slotless;
 mod threshold;
 mod tries;
 mod watch;
@@ -52,6 +57,7 @@ use core::fmt;
 use self::backlog::Backlog;
 use self::book::{Book, Measure, Second};
 use self::lists::{List, Lists};
+use self::places::Line;
 use super::record::{Record, Records, Snapshot};
 use super::{Hedge, Learner};
 use crate::action::{Role, StartReason, StopReason};
@@ -63,6 +69,7 @@ use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
 
 pub use learner::{RescueLearner, Status};
+pub use slotless::Slotless;
 pub use watch::USUAL_COST;
 
 /// What servers must be able to do. In the order of the forms of its name.
@@ -140,6 +147,10 @@ pub struct Rescue {
     learned: Snapshot,
     lists: Lists,
     backlog: Backlog,
+    /// Where slots are unknown.
+    line: Option<Line>,
+    /// Counts responses, to record the places of some.
+    responses: u32,
     books: Vec<Book>,
     /// By server: a suspect has overtaken its queue.
     overtaken: Vec<bool>,
@@ -168,6 +179,8 @@ impl Rescue {
             learned: Snapshot::NOTHING,
             lists: Lists::new(groups),
             backlog: Backlog::default(),
+            line: None,
+            responses: 0,
             books: Vec::new(),
             overtaken: vec![false; servers],
             watch: watch::Watch::new(servers),
@@ -222,7 +235,10 @@ impl Rescue {
             () => StartReason::Idle,
         };
         let id = core.start(query, server, Role::Duplicate, why);
-        let waits = core.beyond_slots(server) > 0;
+        let waits = match &mut self.line {
+            Some(line) => line.add(server, id, self.learned.slots),
+            None => core.beyond_slots(server) > 0,
+        };
         let started = if waits { Timestamp::NEVER } else { core.now() };
         book.second = Some(Second { id, started, paid: suspect });
         if suspect {
@@ -238,18 +254,18 @@ impl Rescue {
 
     /// A rescue runs: look at it again when it has run for too long.
     fn await_end(&self, core: &mut Core, query: QueryId) {
-        let Book { suspect_ns, second, .. } = self.books[query.index()];
+        let Book { give_up_ns, second, .. } = self.books[query.index()];
         if let Some(second) = second.filter(Second::has_begun)
             && self.can_stop(core)
         {
-            core.set_timer(query, second.started.after(suspect_ns));
+            core.set_timer(query, second.started.after(give_up_ns));
         }
     }
 
     /// May a server that has room get a second copy of a query from this list? One of a suspect may wait
     /// there, as nobody is to come before it; but not where it could not be called back.
     fn may_send(&self, core: &Core, server: ServerId, list: List) -> bool {
-        core.has_idle_slot(server) || (list == List::Suspects && self.can_stop(core))
+        self.is_idle(core, server) || (list == List::Suspects && self.can_stop(core))
     }
 
     /// A second copy of a query as of this list where the balance wants it, if a server may get it.
@@ -314,7 +330,7 @@ impl Rescue {
         let stops = self.can_stop(core);
         let book = &mut self.books[query.index()];
         let since = book.second.map_or(newer.started, |second| second.started);
-        if core.now() < since.after(book.suspect_ns) {
+        if core.now() < since.after(book.give_up_ns) {
             self.await_end(core, query);
         } else if !newer.stopping && stops {
             let first = core.copies_of(query).last().filter(|first| !first.stopping);
@@ -464,6 +480,7 @@ impl Hedge for Rescue {
         (copy, server): (CopyId, ServerId),
     ) -> bool {
         self.judge(core, query, copy, server);
+        self.record_place(copy, server);
         self.record(core, query, copy)
     }
 
@@ -482,7 +499,9 @@ impl Hedge for Rescue {
             // It was lost, or failed: that tells nothing.
             self.audited = None;
         }
-        if let Some(next) = self.backlog.ended(server, copy) {
+        if self.line.is_some() {
+            self.move_up(core, server, copy);
+        } else if let Some(next) = self.backlog.ended(server, copy) {
             self.begins(core, next);
         }
     }

@@ -108,6 +108,7 @@ impl Rescue {
         }
         let measure = Measure::stretched(cost * self.watch.slowness(first.server));
         let suspect_ns = measure.absolute(self.learned.suspect_ns);
+        let give_up_ns = measure.absolute(self.learned.give_up_ns).max(suspect_ns);
         let explore_ns = measure.absolute(self.explore_ns());
         let at_once = self.version == Version::Preempt && self.learned.at_once;
         let tells_ns = explore_ns.min(suspect_ns);
@@ -117,6 +118,7 @@ impl Rescue {
             cost,
             measure,
             suspect_ns,
+            give_up_ns,
             idle_ns: if at_once { 0 } else { explore_ns },
             tells_ns,
             is_settled: true,
@@ -145,7 +147,7 @@ impl Rescue {
             return false;
         };
         let now = core.now();
-        let crowded = core.waiting(core.group_of(query)) > 0 || self.backlog.len(book.server) > 0;
+        let crowded = core.waiting(core.group_of(query)) > 0 || self.is_crowded(book.server);
         let age_ns = now.since(book.first_at);
         let won = book.second.filter(|second| second.id == copy);
         if won.is_some_and(|second| second.paid) {

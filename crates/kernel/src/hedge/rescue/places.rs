@@ -1,0 +1,169 @@
+//! Rescue without slots: which copies of a server are at work, where nobody knows how many it serves at once.
+//!
+//! A push gate lets copies wait at their servers, and the age of one that waits says nothing about it. If a server
+//! begins with its copies in the order in which they were sent, those at work are the ŝ oldest, and responses come from
+//! these places only. So ŝ is learned from the places of copies that answer: at most 0.5 % of them are beyond it. Other
+//! senders' copies are not seen; they make ŝ smaller, and the copies of a cell wait for less of the time.
+//!
+//! A copy that moves up to one of the ŝ oldest places begins, and its age with it. Until ŝ is known, ages begin when
+//! copies are sent.
+//!
+//! Cost: O(n) per end of a copy, in the copies that the cell holds at its server.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::id::{CopyId, ServerId};
+
+/// Places that are told apart.
+const PLACES: usize = 64;
+
+/// For how many responses a place is remembered, and how many it takes to know ŝ.
+const MEMORY: f32 = 2_048.0;
+const FEW: f32 = 100.0;
+
+/// At most this share of the responses come from beyond ŝ.
+const BEYOND: f32 = 0.005;
+
+/// How often responses came from which place.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    weights: [f32; PLACES],
+    total: f32,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { weights: [0.0; PLACES], total: 0.0 }
+    }
+}
+
+impl Places {
+    /// A copy answered whose server held `older` copies of its cell.
+    pub(super) fn add(&mut self, older: u32) {
+        let kept = 1.0 - 1.0 / MEMORY;
+        self.weights.iter_mut().for_each(|weight| *weight *= kept);
+        self.total = self.total * kept + 1.0;
+        self.weights[(older as usize).min(PLACES - 1)] += 1.0;
+    }
+
+    /// Has it seen enough to know ŝ?
+    pub(super) fn is_known(&self) -> bool {
+        self.total >= FEW
+    }
+
+    /// ŝ, 1 or more; the greatest number as long as it is unknown, or beyond the places that are told apart.
+    pub(super) fn slots(&self) -> u32 {
+        let mut beyond = 0.0;
+        let last = self.weights.iter().rposition(|weight| {
+            beyond += weight;
+            beyond > BEYOND * self.total
+        });
+        match last {
+            Some(place) if self.is_known() && place + 1 < PLACES => place as u32 + 1,
+            _ => u32::MAX,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    copy: CopyId,
+    begun: bool,
+}
+
+/// The copies of a cell at its servers, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    by_server: Vec<VecDeque<Held>>,
+}
+
+impl Line {
+    pub(super) fn new(servers: usize) -> Self {
+        Self { by_server: (0..servers).map(|_| VecDeque::new()).collect() }
+    }
+
+    pub(super) fn len(&self, server: ServerId) -> u32 {
+        self.by_server[server.index()].len() as u32
+    }
+
+    /// Do copies wait there?
+    pub(super) fn is_crowded(&self, server: ServerId) -> bool {
+        self.by_server[server.index()].back().is_some_and(|last| !last.begun)
+    }
+
+    /// A copy is sent to a server that serves this many at once. Does it wait?
+    pub(super) fn add(&mut self, server: ServerId, copy: CopyId, slots: u32) -> bool {
+        let queue = &mut self.by_server[server.index()];
+        // Of several copies that an event sends to a server, the hedge may see the newest first.
+        let at = queue.partition_point(|held| held.copy < copy);
+        let begun = at < slots as usize;
+        queue.insert(at, Held { copy, begun });
+        !begun
+    }
+
+    /// How many older copies the server holds.
+    pub(super) fn older(&self, server: ServerId, copy: CopyId) -> Option<u32> {
+        let queue = &self.by_server[server.index()];
+        queue.binary_search_by_key(&copy, |held| held.copy).ok().map(|at| at as u32)
+    }
+
+    /// A copy has ended.
+    pub(super) fn remove(&mut self, server: ServerId, copy: CopyId) {
+        let queue = &mut self.by_server[server.index()];
+        if let Ok(at) = queue.binary_search_by_key(&copy, |held| held.copy) {
+            queue.remove(at);
+        }
+    }
+
+    /// A copy that begins now, at a server that serves this many at once, if there is one.
+    pub(super) fn begins(&mut self, server: ServerId, slots: u32) -> Option<CopyId> {
+        let queue = &mut self.by_server[server.index()];
+        let at_work = queue.iter_mut().take(slots as usize);
+        let next = at_work.rev().take_while(|held| !held.begun).last()?;
+        next.begun = true;
+        Some(next.copy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copy(serial: u64) -> CopyId {
+        CopyId { serial, slot: (serial * 7 % 5) as u32 }
+    }
+
+    #[test]
+    fn slots_are_the_places_that_answer() {
+        let mut places = Places::default();
+        assert_eq!(places.slots(), u32::MAX, "unknown");
+        (0..1_000).for_each(|i| places.add(i % 4));
+        assert_eq!(places.slots(), 4);
+        // A few that overtake change nothing.
+        (0..3_000).for_each(|i| places.add(if i % 400 == 0 { 9 } else { i % 4 }));
+        assert_eq!(places.slots(), 4);
+        (0..8_000).for_each(|i| places.add(i % 64));
+        assert_eq!(places.slots(), u32::MAX, "more than are told apart");
+        (0..20_000).for_each(|_| places.add(0));
+        assert_eq!(places.slots(), 1, "what came before fades");
+    }
+
+    #[test]
+    fn copies_begin_in_the_order_in_which_they_were_sent() {
+        let (mut line, server) = (Line::new(2), ServerId(1));
+        let waits: Vec<bool> = (1..=5).map(|serial| line.add(server, copy(serial), 2)).collect();
+        assert_eq!(waits, [false, false, true, true, true]);
+        assert!(line.is_crowded(server) && !line.is_crowded(ServerId(0)));
+        assert_eq!((line.older(server, copy(4)), line.older(server, copy(9))), (Some(3), None));
+        assert_eq!(line.begins(server, 2), None);
+        line.remove(server, copy(1));
+        assert_eq!(line.begins(server, 2), Some(copy(3)));
+        assert_eq!(line.begins(server, 2), None);
+        // More are served at once than was known.
+        assert_eq!(line.begins(server, 4), Some(copy(4)));
+        assert_eq!(line.begins(server, 4), Some(copy(5)));
+        assert!(!line.is_crowded(server));
+        assert_eq!(line.len(server), 4);
+    }
+}
