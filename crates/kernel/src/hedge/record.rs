@@ -83,7 +83,7 @@ pub struct Tried {
 pub struct Snapshot {
     /// T: a query with one copy of this age is a suspect. [`crate::NEVER_NS`]: none is.
     pub suspect_ns: u64,
-    /// A rescue that has run for this long is given up: at least T.
+    /// The age at which a rescue is given up, if that is above T.
     pub give_up_ns: u64,
     /// A suspect overtakes the queue if no more queries wait.
     pub overtakes: u32,
@@ -116,7 +116,7 @@ impl Snapshot {
     /// Nothing is known.
     pub const NOTHING: Self = Self {
         suspect_ns: crate::NEVER_NS,
-        give_up_ns: crate::NEVER_NS,
+        give_up_ns: 0,
         overtakes: u32::MAX,
         explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],
         replaces_first: false,

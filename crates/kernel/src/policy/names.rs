@@ -265,7 +265,9 @@ impl fmt::Display for Policy {
                 Self { gate: *gate, ..Self::LEAST_OUTSTANDING }
             }
         };
-        let behind = if bare.gate == *gate {
+        // Without its gate, `rescue` over a pick that is named has no slots.
+        let has_slots = matches!(hedge, Some(HedgeSpec::Rescue(_))) && *pick != bare.pick;
+        let behind = if bare.gate == *gate && !has_slots {
             bare
         } else {
             write!(f, "+{gate}")?;
@@ -285,7 +287,7 @@ mod tests {
 
     /// An example of a form, with all that may be left out.
     fn example(form: &str) -> String {
-        let whole = form.replace("[:cc]", ":cc");
+        let whole = form.replace("[:cc]", ":cc").replace("PICK", "two-choices");
         whole.replace('N', "2").replace('D', "5ms").replace('Q', "0.125")
     }
 
@@ -313,6 +315,10 @@ mod tests {
             "probabilistic:5ms:0.1+least-outstanding",
             "laedge:cc+pc+peak-ewma",
             "laedge:cc+pc+bounded:2+random",
+            "rescue+least-outstanding",
+            "rescue:no-cancel+two-choices",
+            "rescue+psq+two-choices",
+            "rescue+c3",
             "delayed:5ms:cc+psq",
             "psq+peak-ewma",
             "bounded:2+two-choices",
@@ -331,6 +337,7 @@ mod tests {
             ("delayed:15ms+random", "delayed:15ms"),
             ("laedge+psq+least-outstanding", "laedge"),
             ("psq+least-outstanding", "psq"),
+            ("rescue+psq+least-outstanding", "rescue"),
             ("cubic+c3", "c3"),
             ("unpaced+random", "random"),
             ("two-choices+delayed:1ms", "delayed:1ms+two-choices"),

@@ -56,7 +56,7 @@ fn policy(rng: &mut Rng) -> Policy {
     let form = pick(rng, &Policy::forms());
     let cleanup = pick(rng, &["", ":cc"]);
     let text = form.replace("[:cc]", cleanup).replace('N', pick(rng, &["3", "5"]));
-    let text = text.replace('D', "20ns").replace('Q', "0.5");
+    let text = text.replace("+PICK", "").replace('D', "20ns").replace('Q', "0.5");
     let composed = format!("{text}+{}", pick(rng, PickSpec::NAMES));
     let is_pick = PickSpec::NAMES.contains(&form);
     let text = if is_pick || below(rng, 2) == 0 { text } else { composed };
@@ -121,6 +121,8 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
     Snapshot {
         explore: [exploration(&[NEVER_NS, 10, 40]), exploration(&[NEVER_NS, 0, 5])],
         suspect_ns: pick(rng, &[NEVER_NS, 10, 30, 100]),
+        give_up_ns: pick(rng, &[0, 50, NEVER_NS]),
+        slots: pick(rng, &[1, 2, u32::MAX]),
         delay_ns: pick(rng, &[NEVER_NS, 0, 10, 30]),
         overtakes: pick(rng, &[0, 1, u32::MAX]),
         replaces_first: below(rng, 2) == 0,

@@ -127,7 +127,8 @@ impl World {
 fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
     for form in Policy::forms() {
-        let form = form.replace("[:cc]", "").replace('N', "3").replace('D', "20ms");
+        let form =
+            form.replace("+PICK", "").replace("[:cc]", "").replace('N', "3").replace('D', "20ms");
         let form = form.replace('Q', "0.5").replace("20ms:auto", "auto");
         policies.push(named(&form));
         if !PickSpec::NAMES.contains(&&*form) {

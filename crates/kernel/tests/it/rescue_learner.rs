@@ -101,12 +101,24 @@ impl Service {
 fn t_is_where_server_time_is_saved() {
     let mut service = Service::new(Cleanup, (0.001, 15.0));
     service.run(200_000);
-    // p (16 - e - 2) = 3 exp(-e) (1 - exp(-e)) at e = 5.9.
+    // p (16 - e - 2) = exp(-e) (1 - exp(-g)) at e = 4.7.
     let t = service.suspect();
-    assert!((5.3..=6.6).contains(&t), "{t}");
+    assert!((4.3..=5.2).contains(&t), "{t}");
+    // Few queries reach the age of 5.8, at which a rescue is given up.
+    let give_up = service.learner.snapshot().give_up_ns as f64 / MS;
+    assert!((5.3..=7.0).contains(&give_up), "{give_up}");
     let status = service.learner.status();
     assert!((0.0006..0.0016).contains(&status.stuck), "{status:?}");
     assert_eq!(status.fallbacks, 0);
+}
+
+#[test]
+fn where_queries_wait_server_time_is_worth_three_times_as_much() {
+    let mut service = Service { crowded: true, ..Service::new(Cleanup, (0.001, 15.0)) };
+    service.run(200_000);
+    // p (16 - e - 2) = 3 exp(-e) (1 - exp(-g)) at e = 5.9.
+    let t = service.suspect();
+    assert!((5.3..=6.6).contains(&t), "{t}");
 }
 
 #[test]
@@ -124,12 +136,12 @@ fn what_does_not_pay_is_tried_rarely_though_many_rescues_win() {
     service.run(1_000_000);
     let status = service.learner.status();
     assert!(status.won > 100 && (1..=60).contains(&status.fallbacks), "{status:?}");
-    assert!(status.lost < 10_000, "one query in a hundred is rescued in vain: {status:?}");
+    assert!(status.lost < 20_000, "more than the budget of 2 % is rescued in vain: {status:?}");
 }
 
 #[test]
 fn t_follows_the_workload_and_the_hiccups() {
-    let mut service = Service::new(Cleanup, (0.003, 15.0));
+    let mut service = Service { crowded: true, ..Service::new(Cleanup, (0.003, 15.0)) };
     service.run(100_000);
     let before = service.suspect();
     service.hiccups = (0.03, 15.0);
@@ -268,8 +280,8 @@ fn hiccups_that_are_more_frequent_than_what_is_old_are_found() {
     let mut service = Service::new(Cleanup, (0.1, 15.0));
     service.run(50_000);
     let t = service.suspect();
-    // No more than one query in a hundred is rescued in vain.
-    assert!((4.2..6.0).contains(&t), "{t}");
+    // The budget of 2 % must cover 1.25 times the rescues in vain.
+    assert!((3.9..6.0).contains(&t), "{t}");
 }
 
 #[test]

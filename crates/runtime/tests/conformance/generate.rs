@@ -68,7 +68,9 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     let (at_once, audit, replaces_first) = (one_in(rng, 2), one_in(rng, 2), one_in(rng, 2));
     let overtakes = pick(rng, &[0, 1, u32::MAX]);
     let nothing = Snapshot::NOTHING;
-    Snapshot { suspect_ns, overtakes, explore, at_once, audit, replaces_first, ..nothing }
+    let (give_up_ns, slots) = (near(rng, SERVICE_NS, grid), pick(rng, &[1, 2, u32::MAX]));
+    let learned = Snapshot { suspect_ns, overtakes, explore, at_once, audit, ..nothing };
+    Snapshot { replaces_first, give_up_ns, slots, ..learned }
 }
 
 /// From nothing to twice a mean, on the grid.

@@ -59,6 +59,7 @@ struct WrittenLimits {
 struct WrittenLearned {
     delay: Option<String>,
     suspect: Option<String>,
+    slots: Option<u32>,
     overtakes: Option<u32>,
     explore: Option<String>,
     every: Option<u32>,
@@ -134,6 +135,8 @@ impl WrittenLearned {
         explore[0] = Exploration { age_ns: time(&self.explore)?, every };
         Ok(Snapshot {
             suspect_ns: time(&self.suspect)?,
+            give_up_ns: nothing.give_up_ns,
+            slots: self.slots.unwrap_or(nothing.slots),
             overtakes: self.overtakes.unwrap_or(nothing.overtakes),
             explore,
             replaces_first: self.replaces_first,
@@ -190,14 +193,14 @@ pub fn forms() -> Vec<String> {
     forms
 }
 
-/// A policy of a form: with a bound for N, a delay for D and a probability for Q.
+/// A policy of a form: with a bound for N, a delay for D, a probability for Q and a pick for PICK.
 pub fn fill(form: &str, bound: u32, delay: &str, probability: &str) -> Policy {
     let part = |part: &str| match part {
         "N" => bound.to_string(),
         "D" => delay.to_owned(),
         "Q" => probability.to_owned(),
         "pN" => "p95".to_owned(),
-        word => word.to_owned(),
+        word => word.replace("PICK", "two-choices"),
     };
     let text: Vec<String> = form.split(':').map(part).collect();
     Policy::parse(&text.join(":"), None).expect("a form has N, D and Q for numbers, no others")
@@ -210,6 +213,9 @@ pub fn is_of(policy: &str, form: &str) -> bool {
         && policy.iter().zip(form).all(|(part, form)| match form {
             "N" | "D" | "Q" => true,
             "pN" => part.starts_with('p'),
+            form if form.ends_with("+PICK") => {
+                part.split('+').next() == form.split('+').next() && part != &"rescue"
+            }
             form => *part == form,
         })
 }

@@ -66,12 +66,22 @@ impl Model {
         );
     }
 
+    /// Does the policy rescue without knowing slots? Then it alone knows which copies wait at their servers.
+    fn is_slotless(&self) -> bool {
+        matches!(self.policy.hedge(), Some(HedgeSpec::Slotless(_)))
+    }
+
+    /// When the age of a copy began, or a time before that.
+    fn age_began(&self, copy: &Copy) -> curtail_kernel::Timestamp {
+        if self.is_slotless() { copy.started } else { copy.begun.expect("it has an age") }
+    }
+
     /// Only suspects overtake, and not two in a row.
     fn check_rescue(&self, query: QueryId, server: ServerId, why: StartReason) {
-        let idle = self.taken(server) < self.slots(server);
+        let idle = self.is_slotless() || self.taken(server) < self.slots(server);
         if why == StartReason::Rescue {
             assert!(idle || self.limits.cancel, "it waits where nobody can call it back");
-            let begun = self.attached(query).map(|(_, copy)| copy.begun.expect("it has an age"));
+            let begun = self.attached(query).map(|(_, copy)| self.age_began(copy));
             let begun = begun.min().expect("it runs");
             assert!(begun.after(self.least_suspect_ns) <= self.now, "too young for a suspect");
             let overtakes = self.is_wanted(server, |_| true);
@@ -92,6 +102,9 @@ impl Model {
         match self.policy.hedge() {
             Some(HedgeSpec::Laedge(_)) => {
                 assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
+            }
+            Some(HedgeSpec::Slotless(_)) => {
+                assert!(wanted || self.taken(server) > 1, "no other copy needs the server");
             }
             Some(HedgeSpec::Rescue(_)) => {
                 if self.gate(server) > self.slots(server) && self.keeps_waiting(server) {
@@ -121,7 +134,7 @@ impl Model {
         let query = state.query.expect("not of a query that ended");
         let goes_on = |(id, other): (&CopyId, &Copy)| *id != copy && !other.stopping;
         assert!(self.attached(query).any(goes_on), "{query:?} loses its only copy");
-        let begun = state.begun.expect("it has an age");
+        let begun = self.age_began(state);
         assert!(begun.after(self.least_suspect_ns) <= self.now, "given up too early");
     }
 
