@@ -124,7 +124,8 @@ fn read(root: &Path, name: &str) -> Result<File> {
         for check in line.check.iter().chain(again) {
             let all = check::expand(check, &line.vars)?;
             let refused = all.iter().try_for_each(check::refuse_zeros);
-            refused.with_context(|| format!("{name}.toml, line {} {}", line.number, line.name))?;
+            refused
+                .with_context(|| format!("{name}.toml, line {} {:?}", line.number, line.name))?;
         }
     }
     Ok(file)
@@ -263,6 +264,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_file_with_a_tolerance_that_a_zero_keeps_is_not_run() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = root.path().join("xtask/capabilities");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let text = r#"
+            [[line]]
+            number = 3
+            [[line.check]]
+            text = "{what}"
+            near = ["{published}", 6]
+            each = { columns = ["what", "published"], rows = [["large", 7], ["small", 0.2]] }
+        "#;
+        std::fs::write(folder.join("loose.toml"), text).expect("a file");
+        let error = run(root.path(), "loose", &[], &Options::default()).expect_err("it is refused");
+        let error = format!("{error:#}");
+        assert!(error.contains(r#"loose.toml, line 3 "": "small": near = [0.2, 6]"#), "{error}");
     }
 
     #[test]
