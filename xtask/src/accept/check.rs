@@ -15,6 +15,8 @@ pub(crate) enum Verdict {
     Holds,
     /// Not by the choice made here where a source is silent, but by another that is named.
     Explained,
+    /// Not, and ours is where it was found to be: the source claims what its own policies do not do here.
+    Contradicts,
     /// There is no bound: it is only reported.
     Noted,
     Broken,
@@ -32,7 +34,7 @@ pub(crate) struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<9} {}: {}", self.verdict.name(), self.claim, self.figure)
+        write!(f, "{:<11} {}: {}", self.verdict.name(), self.claim, self.figure)
     }
 }
 
@@ -41,6 +43,7 @@ impl Verdict {
         match self {
             Self::Holds => "holds",
             Self::Explained => "explained",
+            Self::Contradicts => "CONTRADICTS",
             Self::Noted => "noted",
             Self::Broken => "BROKEN",
             Self::Skipped => "SKIPPED",
@@ -57,7 +60,7 @@ pub(super) struct Check {
     at: String,
     /// Their unit: a bound may have another.
     unit: String,
-    /// One figure is made of them: a function, `share-below X` (in percent, of all), or `crossing`:
+    /// One figure is made of them: a function, `share-below X` or `share-above X` (in percent, of all), or `crossing`:
     /// where figures over the loads `by` go from below 1 to above.
     reduce: Option<String>,
     by: String,
@@ -70,6 +73,8 @@ pub(super) struct Check {
     below: Option<Value>,
     /// A value and what a figure may be off it.
     near: Option<[Value; 2]>,
+    /// That is also at most this share of the value.
+    relative: Option<f64>,
     /// All values are this one.
     equals: Option<Value>,
     /// All texts have this in them.
@@ -86,7 +91,14 @@ pub(super) struct Check {
     /// Other checks, of which one has to hold where this does not.
     or: Vec<Value>,
     explained: Vec<Value>,
+    /// What the source claims, to be printed beside ours.
+    published: String,
+    /// Where ours is known to be while the claim does not hold.
+    contradicts: Vec<Value>,
 }
+
+/// Members that bound figures: a check that replaces one of them replaces all.
+const BOUNDS: [&str; 6] = ["most", "least", "above", "below", "near", "relative"];
 
 /// The checks that a table of a file stands for: one for each of its `rows`.
 pub(super) fn expand(check: &Value, vars: &Vars) -> Result<Vec<Value>> {
@@ -116,25 +128,55 @@ pub(super) fn judge(
         return Ok(finding(String::new(), Verdict::Holds));
     }
     let (mut figure, mut verdict) = parsed.apply(document)?;
-    for (others, becomes) in [(&parsed.or, None), (&parsed.explained, Some(Verdict::Explained))] {
+    let ours = figure.clone();
+    for (others, becomes) in [
+        (&parsed.or, Verdict::Holds),
+        (&parsed.explained, Verdict::Explained),
+        (&parsed.contradicts, Verdict::Contradicts),
+    ] {
         for other in others {
             if verdict != Verdict::Broken {
                 break;
             }
             let mut with = check.clone();
             let members = with.as_object_mut().context("a check is a table")?;
-            for name in ["or", "explained"] {
+            let other = other.as_object().context("it is a table")?;
+            for name in ["or", "explained", "contradicts", "published"] {
                 members.remove(name);
             }
-            members.extend(other.as_object().context("it is a table")?.clone());
+            if BOUNDS.iter().any(|name| other.contains_key(*name)) {
+                members.retain(|name, _| !BOUNDS.contains(&&**name));
+            }
+            members.extend(other.clone());
             let next = judge(&with, claim, document, lacking)?;
             figure += &format!("; else {}", next.figure);
             if next.verdict == Verdict::Holds {
-                verdict = becomes.unwrap_or(Verdict::Holds);
+                verdict = becomes;
             }
         }
     }
+    if verdict == Verdict::Contradicts {
+        figure = ours;
+    }
+    if !parsed.published.is_empty() {
+        figure = format!("published {}, ours {figure}", parsed.published);
+    }
     Ok(finding(figure, verdict))
+}
+
+/// Refuses a check whose tolerance reaches from its value to zero: it would hold of a policy that
+/// does nothing.
+pub(super) fn refuse_zeros(check: &Value) -> Result<()> {
+    let parsed: Check = serde_json::from_value(check.clone()).with_context(|| check.to_string())?;
+    if let (Some([value, off]), Some((at, by))) = (&parsed.near, parsed.tolerance()?) {
+        ensure!(
+            at == 0.0 || by < at.abs(),
+            "{:?}: near = [{value}, {off}] holds of zero: the tolerance must be less than the \
+             value; relative = 0.5 makes it at most half of it",
+            parsed.text
+        );
+    }
+    parsed.or.iter().chain(&parsed.explained).chain(&parsed.contradicts).try_for_each(refuse_zeros)
 }
 
 impl Check {
@@ -166,10 +208,13 @@ impl Check {
         let mut values = figures(document, &self.at);
         if let Some(function) = &self.reduce {
             values = vec![match function.split_once(' ') {
-                Some(("share-below", bound)) => {
-                    let bound: f64 = bound.parse()?;
-                    let below = values.iter().flatten().filter(|value| **value < bound).count();
-                    Some(100.0 * below as f64 / values.len() as f64)
+                Some((which @ ("share-below" | "share-above"), bound)) => {
+                    let (bound, below): (f64, _) = (bound.parse()?, which == "share-below");
+                    // What has no steady state is slower by any measure.
+                    let value = |of: &Option<f64>| of.unwrap_or(f64::INFINITY);
+                    let beyond = |of| if below { value(of) < bound } else { value(of) > bound };
+                    let beyond = values.iter().filter(|of| beyond(of)).count();
+                    Some(100.0 * beyond as f64 / values.len() as f64)
                 }
                 None if function == "crossing" => crossing(&values, &figures(document, &self.by)),
                 _ => reduce(&values, function),
@@ -191,16 +236,20 @@ impl Check {
         Ok((format!("{}{missing}{bound}", listed(&texts)), verdict))
     }
 
+    /// The value that figures are near, and what they may be off it.
+    fn tolerance(&self) -> Result<Option<(f64, f64)>> {
+        let Some([value, off]) = &self.near else { return Ok(None) };
+        let (value, off) = (quantity(value, &self.unit)?, quantity(off, &self.unit)?);
+        let share = self.relative.map_or(f64::INFINITY, |share| share * value.abs());
+        Ok(Some((value, off.min(share))))
+    }
+
     /// What a figure has to keep to, and in words; no words where there is no bound.
     fn bound(&self) -> Result<(impl Fn(f64) -> bool, String)> {
         let of = |value: &Option<Value>| {
             value.as_ref().map(|value| quantity(value, &self.unit)).transpose()
         };
-        let near = self.near.as_ref().map(|[value, off]| {
-            let (value, off) = (quantity(value, &self.unit)?, quantity(off, &self.unit)?);
-            anyhow::Ok((value - off, value + off))
-        });
-        let near = near.transpose()?;
+        let near = self.tolerance()?.map(|(value, off)| (value - off, value + off));
         type Keeps = fn(f64, f64) -> bool;
         let edges: [(&str, Option<f64>, Keeps); 6] = [
             ("at most", of(&self.most)?, |value, bound| value <= bound),
@@ -335,6 +384,36 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_is_contradicted_only_where_ours_is_known_to_be() {
+        let check = json!({
+            "at": "/a", "near": [1, 0.1], "published": "1",
+            "contradicts": [{"least": 1.2, "most": 1.3}],
+        });
+        let of = |a: f64| verdict(&check, &json!({ "a": a }));
+        let bound = "from 0.9000 to 1.10";
+        assert_eq!(of(1.05), (Verdict::Holds, format!("published 1, ours 1.05 ({bound})")));
+        assert_eq!(of(1.25), (Verdict::Contradicts, format!("published 1, ours 1.25 ({bound})")));
+        assert_eq!(of(1.5).0, Verdict::Broken);
+    }
+
+    #[test]
+    fn a_tolerance_that_a_zero_keeps_is_refused() {
+        let refused = |check: Value| refuse_zeros(&check).map_err(|error| error.to_string());
+        for near in [json!([0.2, 6]), json!([-2, 2]), json!(["5ms", "5ms"])] {
+            let check = json!({"text": "a cell", "unit": "ns", "near": near});
+            let error = refused(check.clone()).expect_err("it holds of zero");
+            assert!(error.starts_with(r#""a cell": near = ["#), "{error}");
+            assert!(refused(json!({"near": [1, 0.5], "unit": "ns", "or": [check]})).is_err());
+        }
+        assert_eq!(refused(json!({"near": [0, 1]})), Ok(()));
+        assert_eq!(refused(json!({"near": ["30 %", "10 %"]})), Ok(()));
+        let small = json!({"at": "/a", "near": [0.2, 6], "relative": 0.5});
+        assert_eq!(refused(small.clone()), Ok(()));
+        assert_eq!(verdict(&small, &json!({"a": 0})).0, Verdict::Broken);
+        assert_eq!(verdict(&small, &json!({"a": 0.3})).0, Verdict::Holds);
+    }
+
+    #[test]
     fn bounds_have_units() {
         for (text, unit, is) in
             [("50us", "ns", 5e4), ("1 s", "ms", 1e3), ("30 %", "", 0.3), ("-2e3", "ns", -2e3)]
@@ -359,6 +438,7 @@ mod tests {
             verdict(&check, &points).1
         };
         assert_eq!((of("share-below 0.3"), of("share-below 0.6")), ("25".into(), "50".into()));
+        assert_eq!((of("share-above 0.6"), of("share-above 2")), ("50".into(), "25".into()));
         assert_eq!(of("crossing"), "0.2500");
     }
 
@@ -373,6 +453,6 @@ mod tests {
         assert_eq!(all[1], json!({"text": "b is small", "at": "/b", "most": 2.0}));
         let needs = json!({"at": "/a", "needs": ["x"]});
         let skipped = judge(&needs, "claim", &json!({}), |_| Some("no x".into())).expect("known");
-        assert_eq!(skipped.to_string(), "SKIPPED   claim: no x");
+        assert_eq!(skipped.to_string(), "SKIPPED     claim: no x");
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String)> {
 
 /// Judges the lines of a file; false if one does not hold. `only`: by number or name, or none for all.
 pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -> Result<bool> {
-    let lines = chosen(File::read(root, file)?.line, only)?;
+    let lines = chosen(read(root, file)?.line, only)?;
     if options.list {
         print!("{}", list(&lines));
         return Ok(true);
@@ -96,7 +96,7 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
             findings.push((line, finding, seconds));
         }
         let planned = if options.quick { line.quick_seconds } else { line.seconds };
-        part += &format!("{}  took      {seconds:.0} s of {planned} s planned\n", line.number);
+        part += &format!("{}  took        {seconds:.0} s of {planned} s planned\n", line.number);
         // What is found is not lost if a later line is interrupted.
         eprint!("{part}");
         report += &part;
@@ -114,6 +114,21 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
         print!("\n{report}{}\n", tally(&verdicts));
     }
     Ok(findings.iter().all(|(_, finding, _)| finding.verdict != Verdict::Broken))
+}
+
+/// A file of lines, each of whose checks can fail.
+fn read(root: &Path, name: &str) -> Result<File> {
+    let file = File::read(root, name)?;
+    for line in &file.line {
+        let again = line.run.iter().flat_map(|run| run.again.iter().flat_map(|again| &again.check));
+        for check in line.check.iter().chain(again) {
+            let all = check::expand(check, &line.vars)?;
+            let refused = all.iter().try_for_each(check::refuse_zeros);
+            refused
+                .with_context(|| format!("{name}.toml, line {} {:?}", line.number, line.name))?;
+        }
+    }
+    Ok(file)
 }
 
 /// The steps of continuous integration, or those of these names, and their variables.
@@ -193,7 +208,11 @@ fn tally(verdicts: &[Verdict]) -> String {
     let count = |verdict| verdicts.iter().filter(|other| **other == verdict).count();
     let good = count(Verdict::Holds) + count(Verdict::Explained);
     let [broken, skipped] = [Verdict::Broken, Verdict::Skipped].map(count);
-    format!("{good} hold, {broken} BROKEN, {skipped} SKIPPED")
+    let contradict = match count(Verdict::Contradicts) {
+        0 => String::new(),
+        many => format!("{many} CONTRADICT the source, "),
+    };
+    format!("{good} hold, {contradict}{broken} BROKEN, {skipped} SKIPPED")
 }
 
 #[cfg(test)]
@@ -219,6 +238,8 @@ mod tests {
         let verdicts = [Verdict::Holds, Verdict::Skipped, Verdict::Explained, Verdict::Broken];
         assert_eq!(tally(&verdicts), "2 hold, 1 BROKEN, 1 SKIPPED");
         assert_eq!(tally(&[]), "0 hold, 0 BROKEN, 0 SKIPPED");
+        let verdicts = [Verdict::Contradicts, Verdict::Holds];
+        assert_eq!(tally(&verdicts), "1 hold, 1 CONTRADICT the source, 0 BROKEN, 0 SKIPPED");
     }
 
     #[test]
@@ -226,7 +247,7 @@ mod tests {
         let root = crate::repository().expect("inside a repository");
         let nothing = serde_json::json!({});
         for name in FILES {
-            let file = File::read(root, name).expect(name);
+            let file = read(root, name).unwrap_or_else(|error| panic!("{error:#}"));
             for line in &file.line {
                 assert!(!line.check.is_empty(), "{name} {}: nothing is checked", line.number);
                 if let Some(step) = &line.step {
@@ -243,6 +264,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_file_with_a_tolerance_that_a_zero_keeps_is_not_run() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = root.path().join("xtask/capabilities");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let text = r#"
+            [[line]]
+            number = 3
+            [[line.check]]
+            text = "{what}"
+            near = ["{published}", 6]
+            each = { columns = ["what", "published"], rows = [["large", 7], ["small", 0.2]] }
+        "#;
+        std::fs::write(folder.join("loose.toml"), text).expect("a file");
+        let error = run(root.path(), "loose", &[], &Options::default()).expect_err("it is refused");
+        let error = format!("{error:#}");
+        assert!(error.contains(r#"loose.toml, line 3 "": "small": near = [0.2, 6]"#), "{error}");
     }
 
     #[test]
