@@ -104,6 +104,8 @@ impl Policy {
     pub const PEAK_EWMA: Self = Self::balance(PickSpec::PeakEwma);
     /// `c3`: ranked by feedback, with rates.
     pub const C3: Self = Self::balance(PickSpec::C3);
+    /// `c3:literal`: the same ranking, with rates by Algorithm 2 as it is written.
+    pub const C3_LITERAL: Self = Self { rate: Some(RateSpec::Literal), ..Self::C3 };
     /// `psq`: per-shard queuing.
     pub const PSQ: Self = Self { gate: Gate::Slots, ..Self::LEAST_OUTSTANDING };
 

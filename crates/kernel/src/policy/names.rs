@@ -177,7 +177,7 @@ impl Policy {
 
     fn all_forms(live: bool) -> Vec<&'static str> {
         let mut forms = PickSpec::NAMES.to_vec();
-        forms.extend(["bounded:N", "psq"]);
+        forms.extend(["c3:literal", "bounded:N", "psq"]);
         forms.extend(HedgeSpec::forms(live));
         forms.extend(["laedge+bounded:N", "rescue+bounded:N"]);
         forms
@@ -196,6 +196,11 @@ impl Policy {
                 ("cubic", []) => args.set(&mut rate, "rates", Some(RateSpec::Cubic))?,
                 ("aimd", []) => args.set(&mut rate, "rates", Some(RateSpec::Aimd))?,
                 ("bic", []) => args.set(&mut rate, "rates", Some(RateSpec::Bic))?,
+                ("literal", []) => args.set(&mut rate, "rates", Some(RateSpec::Literal))?,
+                ("c3", ["literal"]) => {
+                    args.set(&mut pick, "picks", PickSpec::C3)?;
+                    args.set(&mut rate, "rates", Some(RateSpec::Literal))?;
+                }
                 ("fast", [target]) => {
                     let target_ns = args.delay(target)?;
                     if target_ns == 0 {
@@ -240,6 +245,7 @@ impl fmt::Display for Policy {
         let Self { gate, rate, pick, hedge } = self;
         let paced = |f: &mut fmt::Formatter<'_>| match rate {
             _ if *rate == pick.rate() => Ok(()),
+            Some(RateSpec::Literal) if *self == Self::C3_LITERAL => f.write_str(":literal"),
             Some(rate) => write!(f, "+{rate}"),
             None => write!(f, "+{UNPACED}"),
         };
@@ -316,6 +322,8 @@ mod tests {
             "round-robin+cubic",
             "laedge+round-robin+fast:50ms",
             "psq+bic",
+            "round-robin+literal",
+            "delayed:5ms+c3+literal",
         ] {
             assert_eq!(Policy::parse(text, None).expect(text).to_string(), text);
         }
@@ -324,6 +332,8 @@ mod tests {
             ("laedge+psq+least-outstanding", "laedge"),
             ("psq+least-outstanding", "psq"),
             ("cubic+c3", "c3"),
+            ("c3+literal", "c3:literal"),
+            ("delayed:5ms+c3:literal", "delayed:5ms+c3+literal"),
             ("unpaced+random", "random"),
             ("two-choices+delayed:1ms", "delayed:1ms+two-choices"),
             ("bounded:2+laedge:cc+pc", "laedge:cc+pc+bounded:2"),
@@ -335,6 +345,7 @@ mod tests {
             ("psq+bounded:2", "gates"),
             ("laedge+rescue", "hedges"),
             ("c3+cubic+bic", "rates"),
+            ("c3:literal+cubic", "rates"),
         ] {
             let said = Policy::parse(twice, None).expect_err(twice).to_string();
             assert!(said.contains(&format!("two {kind}")), "{said}");

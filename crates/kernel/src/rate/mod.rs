@@ -24,6 +24,7 @@ mod aimd;
 mod bic;
 mod cubic;
 mod fast;
+mod literal;
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -47,6 +48,8 @@ pub enum RateSpec {
     Bic,
     /// `fast:D`: as FAST TCP, towards a response time in ns.
     Fast(u64),
+    /// `literal`: Algorithm 2 of document 002 as it is written; that of `c3:literal`.
+    Literal,
 }
 
 impl fmt::Display for RateSpec {
@@ -55,6 +58,7 @@ impl fmt::Display for RateSpec {
             Self::Cubic => f.write_str("cubic"),
             Self::Aimd => f.write_str("aimd"),
             Self::Bic => f.write_str("bic"),
+            Self::Literal => f.write_str("literal"),
             Self::Fast(ns) => write!(f, "fast:{}", crate::duration::format(*ns)),
         }
     }
@@ -92,6 +96,8 @@ pub(crate) struct Rates {
     spec: RateSpec,
     tuning: Arc<Tuning>,
     servers: Vec<Paced>,
+    /// By server: its last responses. Empty for rates that do not count them.
+    windows: Vec<literal::Window>,
 }
 
 impl Rates {
@@ -108,7 +114,13 @@ impl Rates {
             rose: start,
             response_ns: 0.0,
         };
-        Self { spec, tuning: Arc::new(tuning), servers: vec![paced; servers] }
+        let counted = if spec == RateSpec::Literal { servers } else { 0 };
+        Self {
+            spec,
+            tuning: Arc::new(tuning),
+            servers: vec![paced; servers],
+            windows: vec![literal::Window::default(); counted],
+        }
     }
 
     /// The rate of a server, in copies per second.
@@ -143,11 +155,14 @@ impl Rates {
             Outcome::Good | Outcome::Request => {
                 paced.fill(now, tuning);
                 paced.hear(now, took_ns, tuning);
+                if let Some(window) = self.windows.get_mut(server.index()) {
+                    window.push(now);
+                }
             }
             Outcome::Refused | Outcome::Failed(_) => {
                 paced.fill(now, tuning);
                 paced.fade(now, tuning);
-                if paced.rate <= paced.received {
+                if paced.rate <= paced.received && self.spec != RateSpec::Literal {
                     return;
                 }
             }
@@ -158,6 +173,9 @@ impl Rates {
             RateSpec::Aimd => paced.adapt(now, tuning, aimd::raise),
             RateSpec::Bic => paced.adapt(now, tuning, bic::raise),
             RateSpec::Fast(target_ns) => fast::adapt(paced, now, tuning, target_ns),
+            RateSpec::Literal => {
+                literal::adapt(paced, &mut self.windows[server.index()], now, tuning)
+            }
         };
         paced.rate = rate.clamp(tuning.least_rate, MOST);
     }

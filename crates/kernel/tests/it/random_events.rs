@@ -58,10 +58,14 @@ fn policy(rng: &mut Rng) -> Policy {
     let text = form.replace("[:cc]", cleanup).replace('N', pick(rng, &["3", "5"]));
     let text = text.replace('D', "20ns").replace('Q', "0.5");
     let composed = format!("{text}+{}", pick(rng, PickSpec::NAMES));
+    if form == "c3:literal" {
+        return named(form);
+    }
     let is_pick = PickSpec::NAMES.contains(&form);
     let text = if is_pick || below(rng, 2) == 0 { text } else { composed };
     // Now and then, with rates that are limited in another way.
-    let rate = pick(rng, &["", "", "", "", "+cubic", "+aimd", "+bic", "+fast:30ns", "+unpaced"]);
+    let plain = ["", "", "", "", "+cubic", "+aimd", "+bic", "+literal", "+fast:30ns", "+unpaced"];
+    let rate = pick(rng, &plain);
     named(&format!("{text}{rate}"))
 }
 
