@@ -13,7 +13,7 @@ use crate::config::Topology;
 use crate::duration;
 use crate::rate::RateSpec;
 
-/// No rates, where the bare name has some.
+/// No rates, which is what bare names have, too.
 const UNPACED: &str = "unpaced";
 
 /// A policy that does not exist, or not in this form.
@@ -222,7 +222,7 @@ impl Policy {
         let bare = hedge.map_or(Self::LEAST_OUTSTANDING, Self::hedged);
         let behind = gate.map_or(bare, |gate| Self { gate, ..bare }.least_outstanding());
         let pick = pick.unwrap_or(behind.pick);
-        Ok(Self { pick, rate: rate.unwrap_or(pick.rate()), ..behind })
+        Ok(Self { pick, rate: rate.flatten(), ..behind })
     }
 
     fn least_outstanding(self) -> Self {
@@ -244,10 +244,9 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { gate, rate, pick, hedge } = self;
         let paced = |f: &mut fmt::Formatter<'_>| match rate {
-            _ if *rate == pick.rate() => Ok(()),
             Some(RateSpec::Literal) if *self == Self::C3_LITERAL => f.write_str(":literal"),
             Some(rate) => write!(f, "+{rate}"),
-            None => write!(f, "+{UNPACED}"),
+            None => Ok(()),
         };
         let bare = match hedge {
             Some(hedge) => {
@@ -315,7 +314,7 @@ mod tests {
             "psq+peak-ewma",
             "bounded:2+two-choices",
             "c3",
-            "c3+unpaced",
+            "c3+cubic",
             "delayed:5ms+c3",
             "bounded:2+c3",
             "c3+aimd",
@@ -331,7 +330,8 @@ mod tests {
             ("delayed:15ms+random", "delayed:15ms"),
             ("laedge+psq+least-outstanding", "laedge"),
             ("psq+least-outstanding", "psq"),
-            ("cubic+c3", "c3"),
+            ("cubic+c3", "c3+cubic"),
+            ("c3+unpaced", "c3"),
             ("c3+literal", "c3:literal"),
             ("delayed:5ms+c3:literal", "delayed:5ms+c3+literal"),
             ("unpaced+random", "random"),

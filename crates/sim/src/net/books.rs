@@ -1,9 +1,7 @@
 //! What clients know of their queries and copies, and what the actions of their cells change.
 
 use curtail_kernel::stage::Priority;
-use curtail_kernel::{
-    Action, CopyId, Feedback, QueryId, Role, ServerId, ShedReason, StartReason,
-};
+use curtail_kernel::{Action, CopyId, Feedback, QueryId, Role, ServerId, ShedReason, StartReason};
 
 use super::{Rest, ToServer};
 use crate::agenda::NEVER;
