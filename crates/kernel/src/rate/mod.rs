@@ -6,7 +6,7 @@
 //! their group closed wait in the cell (back-pressure). Cost: O(1) per start and per response, and
 //! O(log servers) where a server closes.
 //!
-//! Settled, where the source is open or contradicts itself:
+//! Settled, where the source is open or contradicts itself; `literal` is the algorithm as it is written:
 //! - **The fall.** Algorithm 2 multiplies the rate by β = 0.2; the root of its cubic function assumes, as in
 //!   CUBIC, that the rate fell *by* β, to 1 − β of it. It falls by β here.
 //! - **The rate of responses** is an average over [`Tuning::rate_window_ns`], and a response counts in
