@@ -239,6 +239,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn literal_rates_follow_algorithm_2_line_by_line() {
+        let mut rates = Rates::new(RateSpec::Literal, Tuning::default(), 1);
+        let mut respond = |ms: u64| {
+            rates.ended(ServerId(0), Timestamp(ms * 1_000_000), 4_000_000, Outcome::Good);
+            rates.servers[0].rate
+        };
+        // Line 5: from 10 to β of it, and again, as nothing has risen in between.
+        assert_eq!([respond(100), respond(130)], [2.0, 0.4]);
+        // Line 10: two responses within 20 ms; R starts from 1 − β of R₀ = 2.
+        let (first, second) = (respond(131), respond(132));
+        assert!((1.6..1.65).contains(&first) && first < second, "{first} {second}");
+        // Line 3: one response within 20 ms is fewer, but falls wait for 40 ms after a rise.
+        assert_eq!(respond(160), second);
+        assert_eq!(respond(181), 0.2 * second);
+    }
+
+    #[test]
     fn a_server_that_keeps_up_with_random_arrivals_is_not_held_back() {
         // 300 responses per second, as a Poisson process, to a client that sends as much.
         let (tuning, server, mut rng) = (Tuning::default(), ServerId(0), crate::rng(7));
