@@ -16,6 +16,9 @@ pub(crate) struct LoadTally {
     /// Latencies of the requests of busy clients, and of the others.
     by_client: [Histogram<u64>; 2],
     latency_ns: [u128; 2],
+    /// Queries that a client has sent, and those of them that had waited in its cell.
+    sent: u64,
+    held: u64,
     /// Of the first server, by window from the beginning on.
     series: Vec<Point>,
     turn_ns: Option<u64>,
@@ -47,6 +50,7 @@ impl LoadTally {
             *to += from;
         }
         self.most = self.most.max(other.most);
+        (self.sent, self.held) = (self.sent + other.sent, self.held + other.held);
         for (sum, other) in self.stages.iter_mut().zip(&other.stages) {
             (sum.1, sum.2) = (sum.1 + other.1, sum.2 + other.2);
         }
@@ -69,6 +73,7 @@ impl LoadTally {
             cv: (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64),
             busiest_cv: busiest.map(cv),
             most_outstanding: self.most,
+            rate_limited: self.held as f64 / self.sent.max(1) as f64,
             first_cv: self.windows.first().filter(|of| of.1 > 0.0).map(cv),
             turn: self.turn(),
             busy_clients: figures(0),
@@ -126,6 +131,9 @@ pub struct ServerLoad {
     pub turn: Option<Turned>,
     /// The most requests that were at a server at once.
     pub most_outstanding: u32,
+    /// The share of the queries, 0 to 1, that waited at their client: for a rate, or behind the gate of
+    /// `psq` or `bounded:N`.
+    pub rate_limited: f64,
     /// Latencies of the clients that make most of the demand, or whose demand surges.
     pub busy_clients: Option<Figures>,
     /// Latencies of the other clients; none where all are alike.
@@ -172,6 +180,8 @@ impl Meter {
             windows: vec![(0, 0.0, 0.0); servers as usize],
             by_client: [histogram(), histogram()],
             latency_ns: [0; 2],
+            sent: 0,
+            held: 0,
             series: Vec::new(),
             turn_ns,
             window_ns,
@@ -189,6 +199,12 @@ impl Meter {
         let kind = usize::from(client >= self.busy);
         self.tally.by_client[kind].saturating_record(latency_ns);
         self.tally.latency_ns[kind] += u128::from(latency_ns);
+    }
+
+    /// A client sends a query for the first time; `held`: it has waited there.
+    pub(crate) fn sent(&mut self, held: bool) {
+        self.tally.sent += 1;
+        self.tally.held += u64::from(held);
     }
 
     /// A request has arrived at a server, where so many are now.

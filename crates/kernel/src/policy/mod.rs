@@ -102,8 +102,10 @@ impl Policy {
     pub const TWO_CHOICES: Self = Self::balance(PickSpec::TwoChoices);
     /// `peak-ewma`
     pub const PEAK_EWMA: Self = Self::balance(PickSpec::PeakEwma);
-    /// `c3`: ranked by feedback, with rates.
+    /// `c3`: ranked by feedback, without rates; `c3+cubic` has those of its source.
     pub const C3: Self = Self::balance(PickSpec::C3);
+    /// `c3:literal`: the same ranking, with rates by Algorithm 2 as it is written.
+    pub const C3_LITERAL: Self = Self { rate: Some(RateSpec::Literal), ..Self::C3 };
     /// `psq`: per-shard queuing.
     pub const PSQ: Self = Self { gate: Gate::Slots, ..Self::LEAST_OUTSTANDING };
 
@@ -113,7 +115,7 @@ impl Policy {
     /// Plain load balancing by push.
     #[must_use]
     pub const fn balance(pick: PickSpec) -> Self {
-        Self { gate: Gate::Outstanding, rate: pick.rate(), pick, hedge: None }
+        Self { gate: Gate::Outstanding, rate: None, pick, hedge: None }
     }
 
     /// `bounded:N` (JBSQ): a server holds at most N.

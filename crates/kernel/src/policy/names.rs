@@ -14,7 +14,7 @@ use crate::duration;
 use crate::hedge::Slotless;
 use crate::rate::RateSpec;
 
-/// No rates, where the bare name has some.
+/// No rates, which is what bare names have, too.
 const UNPACED: &str = "unpaced";
 
 /// A policy that does not exist, or not in this form.
@@ -178,7 +178,7 @@ impl Policy {
 
     fn all_forms(live: bool) -> Vec<&'static str> {
         let mut forms = PickSpec::NAMES.to_vec();
-        forms.extend(["bounded:N", "psq"]);
+        forms.extend(["c3:literal", "bounded:N", "psq"]);
         forms.extend(HedgeSpec::forms(live));
         forms.extend(["laedge+bounded:N", "rescue+bounded:N"]);
         forms
@@ -197,6 +197,11 @@ impl Policy {
                 ("cubic", []) => args.set(&mut rate, "rates", Some(RateSpec::Cubic))?,
                 ("aimd", []) => args.set(&mut rate, "rates", Some(RateSpec::Aimd))?,
                 ("bic", []) => args.set(&mut rate, "rates", Some(RateSpec::Bic))?,
+                ("literal", []) => args.set(&mut rate, "rates", Some(RateSpec::Literal))?,
+                ("c3", ["literal"]) => {
+                    args.set(&mut pick, "picks", PickSpec::C3)?;
+                    args.set(&mut rate, "rates", Some(RateSpec::Literal))?;
+                }
                 ("fast", [target]) => {
                     let target_ns = args.delay(target)?;
                     if target_ns == 0 {
@@ -225,7 +230,7 @@ impl Policy {
         let bare = hedge.map_or(Self::LEAST_OUTSTANDING, Self::hedged);
         let behind = gate.map_or(bare, |gate| Self { gate, ..bare }.least_outstanding());
         let pick = pick.unwrap_or(behind.pick);
-        Ok(Self { pick, rate: rate.unwrap_or(pick.rate()), ..behind })
+        Ok(Self { pick, rate: rate.flatten(), ..behind })
     }
 
     fn least_outstanding(self) -> Self {
@@ -247,9 +252,9 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { gate, rate, pick, hedge } = self;
         let paced = |f: &mut fmt::Formatter<'_>| match rate {
-            _ if *rate == pick.rate() => Ok(()),
+            Some(RateSpec::Literal) if *self == Self::C3_LITERAL => f.write_str(":literal"),
             Some(rate) => write!(f, "+{rate}"),
-            None => write!(f, "+{UNPACED}"),
+            None => Ok(()),
         };
         let bare = match hedge {
             Some(hedge) => {
@@ -323,13 +328,15 @@ mod tests {
             "psq+peak-ewma",
             "bounded:2+two-choices",
             "c3",
-            "c3+unpaced",
+            "c3+cubic",
             "delayed:5ms+c3",
             "bounded:2+c3",
             "c3+aimd",
             "round-robin+cubic",
             "laedge+round-robin+fast:50ms",
             "psq+bic",
+            "round-robin+literal",
+            "delayed:5ms+c3+literal",
         ] {
             assert_eq!(Policy::parse(text, None).expect(text).to_string(), text);
         }
@@ -338,7 +345,10 @@ mod tests {
             ("laedge+psq+least-outstanding", "laedge"),
             ("psq+least-outstanding", "psq"),
             ("rescue+psq+least-outstanding", "rescue"),
-            ("cubic+c3", "c3"),
+            ("cubic+c3", "c3+cubic"),
+            ("c3+unpaced", "c3"),
+            ("c3+literal", "c3:literal"),
+            ("delayed:5ms+c3:literal", "delayed:5ms+c3+literal"),
             ("unpaced+random", "random"),
             ("two-choices+delayed:1ms", "delayed:1ms+two-choices"),
             ("bounded:2+laedge:cc+pc", "laedge:cc+pc+bounded:2"),
@@ -350,6 +360,7 @@ mod tests {
             ("psq+bounded:2", "gates"),
             ("laedge+rescue", "hedges"),
             ("c3+cubic+bic", "rates"),
+            ("c3:literal+cubic", "rates"),
         ] {
             let said = Policy::parse(twice, None).expect_err(twice).to_string();
             assert!(said.contains(&format!("two {kind}")), "{said}");

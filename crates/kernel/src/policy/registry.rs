@@ -20,7 +20,6 @@ use crate::hedge::{
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 use crate::outcome::Outcome;
-use crate::rate::RateSpec;
 use crate::time::Timestamp;
 
 macro_rules! picks {
@@ -126,14 +125,6 @@ impl PickSpec {
     /// Does it listen to what servers say of themselves ([`crate::Event::Feedback`])?
     pub(super) const fn reads_feedback(self) -> bool {
         matches!(self, Self::C3 | Self::C3TwoChoices | Self::WeightedRandom)
-    }
-
-    /// The rates of the bare name: those of its source.
-    pub(super) const fn rate(self) -> Option<RateSpec> {
-        match self {
-            Self::C3 | Self::C3TwoChoices => Some(RateSpec::Cubic),
-            _ => None,
-        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! their group closed wait in the cell (back-pressure). Cost: O(1) per start and per response, and
 //! O(log servers) where a server closes.
 //!
-//! Settled, where the source is open or contradicts itself:
+//! Settled, where the source is open or contradicts itself; `literal` is the algorithm as it is written:
 //! - **The fall.** Algorithm 2 multiplies the rate by β = 0.2; the root of its cubic function assumes, as in
 //!   CUBIC, that the rate fell *by* β, to 1 − β of it. It falls by β here.
 //! - **The rate of responses** is an average over [`Tuning::rate_window_ns`], and a response counts in
@@ -24,6 +24,7 @@ mod aimd;
 mod bic;
 mod cubic;
 mod fast;
+mod literal;
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -47,6 +48,8 @@ pub enum RateSpec {
     Bic,
     /// `fast:D`: as FAST TCP, towards a response time in ns.
     Fast(u64),
+    /// `literal`: Algorithm 2 of document 002 as it is written; that of `c3:literal`.
+    Literal,
 }
 
 impl fmt::Display for RateSpec {
@@ -55,6 +58,7 @@ impl fmt::Display for RateSpec {
             Self::Cubic => f.write_str("cubic"),
             Self::Aimd => f.write_str("aimd"),
             Self::Bic => f.write_str("bic"),
+            Self::Literal => f.write_str("literal"),
             Self::Fast(ns) => write!(f, "fast:{}", crate::duration::format(*ns)),
         }
     }
@@ -92,6 +96,8 @@ pub(crate) struct Rates {
     spec: RateSpec,
     tuning: Arc<Tuning>,
     servers: Vec<Paced>,
+    /// By server: its last responses. Empty for rates that do not count them.
+    windows: Vec<literal::Window>,
 }
 
 impl Rates {
@@ -108,7 +114,13 @@ impl Rates {
             rose: start,
             response_ns: 0.0,
         };
-        Self { spec, tuning: Arc::new(tuning), servers: vec![paced; servers] }
+        let counted = if spec == RateSpec::Literal { servers } else { 0 };
+        Self {
+            spec,
+            tuning: Arc::new(tuning),
+            servers: vec![paced; servers],
+            windows: vec![literal::Window::default(); counted],
+        }
     }
 
     /// The rate of a server, in copies per second.
@@ -143,11 +155,14 @@ impl Rates {
             Outcome::Good | Outcome::Request => {
                 paced.fill(now, tuning);
                 paced.hear(now, took_ns, tuning);
+                if let Some(window) = self.windows.get_mut(server.index()) {
+                    window.push(now);
+                }
             }
             Outcome::Refused | Outcome::Failed(_) => {
                 paced.fill(now, tuning);
                 paced.fade(now, tuning);
-                if paced.rate <= paced.received {
+                if paced.rate <= paced.received && self.spec != RateSpec::Literal {
                     return;
                 }
             }
@@ -158,6 +173,9 @@ impl Rates {
             RateSpec::Aimd => paced.adapt(now, tuning, aimd::raise),
             RateSpec::Bic => paced.adapt(now, tuning, bic::raise),
             RateSpec::Fast(target_ns) => fast::adapt(paced, now, tuning, target_ns),
+            RateSpec::Literal => {
+                literal::adapt(paced, &mut self.windows[server.index()], now, tuning)
+            }
         };
         paced.rate = rate.clamp(tuning.least_rate, MOST);
     }
@@ -219,6 +237,23 @@ mod tests {
     use rand_core::Rng as _;
 
     use super::*;
+
+    #[test]
+    fn literal_rates_follow_algorithm_2_line_by_line() {
+        let mut rates = Rates::new(RateSpec::Literal, Tuning::default(), 1);
+        let mut respond = |ms: u64| {
+            rates.ended(ServerId(0), Timestamp(ms * 1_000_000), 4_000_000, Outcome::Good);
+            rates.servers[0].rate
+        };
+        // Line 5: from 10 to β of it, and again, as nothing has risen in between.
+        assert_eq!([respond(100), respond(130)], [2.0, 0.4]);
+        // Line 10: two responses within 20 ms; R starts from 1 − β of R₀ = 2.
+        let (first, second) = (respond(131), respond(132));
+        assert!((1.6..1.65).contains(&first) && first < second, "{first} {second}");
+        // Line 3: one response within 20 ms is fewer, but falls wait for 40 ms after a rise.
+        assert_eq!(respond(160), second);
+        assert_eq!(respond(181), 0.2 * second);
+    }
 
     #[test]
     fn a_server_that_keeps_up_with_random_arrivals_is_not_held_back() {

@@ -85,7 +85,7 @@ fn a_slow_server_that_claims_to_be_idle_and_fast_is_not_flooded() {
     // It does 50 queries per second, each of the others 500; 800 come. What it says is believed only as far as
     // its responses bear it out: else it would hold up to 14 copies.
     let lie = |_| Some(Feedback { queue: 0, service_ns: 0 });
-    for policy in ["c3", "c3+unpaced"] {
+    for policy in ["c3", "c3+cubic"] {
         let fate = play(policy, (MS * 10 / 8, 20_000 * MS), [40 * MS, 4 * MS, 4 * MS], lie);
         assert!(fate.most[0] <= 4 && fate.share() < 0.1, "{policy}: {fate:?}");
     }
@@ -96,7 +96,7 @@ fn a_server_that_claims_to_be_as_good_as_stopped_is_tried_again() {
     // As good as the others, and needed: they alone would be busy two thirds of the time. Were they idle, they
     // would be preferred to it for a minute or two.
     let lie = |_| Some(Feedback { queue: u32::MAX, service_ns: u64::MAX });
-    for policy in ["c3", "c3+unpaced"] {
+    for policy in ["c3", "c3+cubic"] {
         let fate = play(policy, (MS * 3 / 2, 60_000 * MS), [4 * MS; 3], lie);
         assert!(fate.share() > 0.1 && fate.longest[0] < 5_000 * MS, "{policy}: {fate:?}");
     }
@@ -104,7 +104,7 @@ fn a_server_that_claims_to_be_as_good_as_stopped_is_tried_again() {
 
 #[test]
 fn a_server_that_says_nothing_gets_its_share() {
-    for policy in ["c3", "c3+unpaced"] {
+    for policy in ["c3", "c3+cubic"] {
         let fate = play(policy, (2 * MS, 10_000 * MS), [4 * MS; 3], |_| None);
         assert!((0.25..0.42).contains(&fate.share()), "{policy}: {fate:?}");
     }

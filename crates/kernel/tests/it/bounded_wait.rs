@@ -72,7 +72,7 @@ impl World {
         let timed = below(rng, 2) == 0;
         let max_outstanding = if timed { 10_000 } else { 4 };
         let limits = Limits { max_outstanding, queue: 10_000, tuning, ..Limits::default() };
-        let cell = named("c3").build(&topology, limits, curtail_kernel::rng(seed));
+        let cell = named("c3+cubic").build(&topology, limits, curtail_kernel::rng(seed));
         Self {
             cell: cell.expect("a possible world"),
             tuning,

@@ -3,7 +3,7 @@
 //!
 //! `CURTAIL_EVENTS` sets how many events; `CURTAIL_SEED` replays one world.
 
-use crate::referee::{World, named};
+use crate::referee::{World, named, names_pick};
 use curtail_kernel::hedge::{Exploration, Snapshot};
 use curtail_kernel::{
     Arrive, CopyId, Event, Fault, Feedback, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy,
@@ -58,10 +58,10 @@ fn policy(rng: &mut Rng) -> Policy {
     let text = form.replace("[:cc]", cleanup).replace('N', pick(rng, &["3", "5"]));
     let text = text.replace("+PICK", "").replace('D', "20ns").replace('Q', "0.5");
     let composed = format!("{text}+{}", pick(rng, PickSpec::NAMES));
-    let is_pick = PickSpec::NAMES.contains(&form);
-    let text = if is_pick || below(rng, 2) == 0 { text } else { composed };
+    let text = if names_pick(form) || below(rng, 2) == 0 { text } else { composed };
     // Now and then, with rates that are limited in another way.
-    let rate = pick(rng, &["", "", "", "", "+cubic", "+aimd", "+bic", "+fast:30ns", "+unpaced"]);
+    let rates = ["", "", "", "", "+cubic", "+aimd", "+bic", "+literal", "+fast:30ns", "+unpaced"];
+    let rate = if form == "c3:literal" { "" } else { pick(rng, &rates) };
     named(&format!("{text}{rate}"))
 }
 

@@ -68,7 +68,7 @@ fn tokens_come_with_time_and_the_oldest_query_gets_them() {
     let tuning = Tuning { initial_rate: 1.0, burst: 1.0, ..Tuning::default() };
     let groups = vec![vec![A, B], vec![B, ServerId(2)]];
     let topology = Topology { servers: vec![Server { slots: 1 }; 3], groups };
-    let mut w = World::new(named("c3"), &topology, tuned(tuning), 1);
+    let mut w = World::new(named("c3+cubic"), &topology, tuned(tuning), 1);
     let first = [0, 0, 1].map(|group| w.arrive(0, group));
     assert!(first.iter().all(|&query| w.copies(query).len() == 1), "three tokens");
     // A group that asks for more than its share does not hold up the others for longer than they came after it.
@@ -140,7 +140,7 @@ fn a_higher_exponent_leaves_a_fast_server_with_a_queue_sooner() {
     // Figure 4.4: 4 ms against 20 ms; with b = 1 five times the queue is as good, with b = 3 only 1.7 times.
     for (score_exponent, expected) in [(1, A), (3, B)] {
         let tuning = Tuning { score_exponent, sample_weight: 1.0, ..Tuning::default() };
-        let mut w = World::replicated(named("c3+unpaced"), 2, tuned(tuning));
+        let mut w = World::replicated(named("c3"), 2, tuned(tuning));
         let queries = [w.arrive(0, 0), w.arrive(0, 0)];
         for query in queries {
             let (copy, server) = w.only(query);
@@ -156,7 +156,7 @@ fn a_higher_exponent_leaves_a_fast_server_with_a_queue_sooner() {
 #[test]
 fn a_server_that_fails_fast_is_not_taken_for_a_fast_one() {
     let limits = Limits { eject_after: 0, retries: 0, ..Limits::default() };
-    let mut w = World::replicated(named("c3+unpaced"), 2, limits);
+    let mut w = World::replicated(named("c3"), 2, limits);
     let mut sent = [0; 2];
     for at in 0..200 {
         let now = at * 5 * MS;

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::referee::named;
+use crate::referee::{named, names_pick};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, Fault, GroupId, Limits, Outcome, PickSpec, Policy, Probed,
     QueryId, Rng, Scheduler, ServerId, Timestamp, Topology, rng,
@@ -131,7 +131,7 @@ fn policies() -> Vec<Policy> {
             form.replace("+PICK", "").replace("[:cc]", "").replace('N', "3").replace('D', "20ms");
         let form = form.replace('Q', "0.5").replace("20ms:auto", "auto");
         policies.push(named(&form));
-        if !PickSpec::NAMES.contains(&&*form) {
+        if !names_pick(&form) {
             policies.extend(PickSpec::NAMES.iter().map(|pick| named(&format!("{form}+{pick}"))));
         }
     }
@@ -232,7 +232,7 @@ fn starts(actions: &[Action]) -> Vec<(CopyId, ServerId)> {
 #[test]
 fn a_server_that_returns_gets_one_copy_and_then_twice_as_many_with_every_round() {
     for pick in PickSpec::NAMES {
-        let (mut cell, mut now) = returned(named(&format!("{pick}+unpaced")));
+        let (mut cell, mut now) = returned(named(pick));
         let mut held: Vec<CopyId> = Vec::new();
         let mut query = 60;
         for most in [1, 2, 4, 8] {

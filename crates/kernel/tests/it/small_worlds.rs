@@ -247,7 +247,8 @@ fn stuck_queries_are_rescued() {
 
 #[test]
 fn gates_that_move() {
-    let policies = ["psq", "laedge:cc+pc", "rescue:preempt", "c3", "tied+prequal"];
+    let policies =
+        ["psq", "laedge:cc+pc", "rescue:preempt", "c3+cubic", "c3:literal", "tied+prequal"];
     for policy in policies.map(named) {
         let cancel = policy.needs_cancellation();
         let limits = Limits { cancel, eject_after: 0, queue: 2, ..Limits::default() };

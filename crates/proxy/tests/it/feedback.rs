@@ -19,7 +19,7 @@ async fn asked_of(proxy: &Proxy, times: usize) {
 async fn c3_prefers_the_replica_that_says_that_it_is_idle() {
     let busy = Backend::says(saying("named_metrics.queue=40,named_metrics.service_ms=20")).await;
     let idle = Backend::says(saying("named_metrics.queue=0,named_metrics.service_ms=0.01")).await;
-    let proxy = Proxy::serving("policy = \"c3\"\nclients = 3", &[&busy, &idle]).await;
+    let proxy = Proxy::serving("policy = \"c3+cubic\"\nclients = 3", &[&busy, &idle]).await;
     // Within the burst of its rate.
     asked_of(&proxy, 10).await;
     let (few, many) = (busy.seen().len(), idle.seen().len());
@@ -37,7 +37,7 @@ async fn nonsense_from_a_replica_is_passed_over() {
     let liar =
         Backend::says(saying("named_metrics.queue=-1,named_metrics.service_ms=inf,=,,")).await;
     let mute = Backend::says(crate::harness::HELLO).await;
-    let proxy = Proxy::serving("policy = \"c3+unpaced\"", &[&liar, &mute]).await;
+    let proxy = Proxy::serving("policy = \"c3\"", &[&liar, &mute]).await;
     asked_of(&proxy, 60).await;
     assert_eq!(liar.seen().len() + mute.seen().len(), 60);
     // Ranked by how long their responses took, as if neither had said anything.

@@ -48,7 +48,11 @@ pub fn scenario(seed: u64) -> Script {
 /// The policy, half of the time with another pick than that of its bare name, if it takes one.
 fn composed(rng: &mut Rng, policy: Policy) -> Policy {
     let text = format!("{policy}+{}", pick(rng, PickSpec::NAMES));
-    if one_in(rng, 2) { policy } else { Policy::parse(&text, None).unwrap_or(policy) }
+    let policy =
+        if one_in(rng, 2) { None } else { Policy::parse(&text, None).ok() }.unwrap_or(policy);
+    // Now and then with rates.
+    let paced = Policy::parse(&format!("{policy}+cubic"), None);
+    if one_in(rng, 8) { paced.unwrap_or(policy) } else { policy }
 }
 
 /// What a service may have learned, with a policy that learns.

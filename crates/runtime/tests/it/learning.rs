@@ -67,15 +67,14 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     let pupils = (Arc::clone(&learning), cells.clone());
     let school = tokio::spawn(async move { pupils.0.run(&pupils.1).await });
 
-    let mut slowest = [0, 0];
+    let mut slowest = 0;
     for query in 0..8_000_u64 {
         let cell = &cells[(query % 2) as usize];
         let response = cell.query(Query::new(4 + query * 5 % 8)).await.expect("it responds");
-        let slowest = &mut slowest[usize::from(query >= 4_000)];
-        *slowest = response.took_ns.max(*slowest);
+        slowest = response.took_ns.max(slowest);
     }
-    assert!(slowest[0] > 300 * MS, "at first nobody knows: {slowest:?}");
-    assert!(slowest[1] < 40 * MS, "later they are rescued: {slowest:?}");
+    // The first one that is stuck, after 200 copies, is rescued, too.
+    assert!(slowest < 40 * MS, "all that are stuck are rescued: {slowest}");
     let (suspect_ns, won) = learning.look(|learner| {
         let rescue = learner.rescue().expect("it learns for rescue");
         (rescue.snapshot().suspect_ns, rescue.status().won)

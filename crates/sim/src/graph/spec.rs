@@ -351,11 +351,9 @@ fn route(at: &str, text: &str) -> Result<Route, GraphError> {
         ("key", _) => Ok(Route::Key { blocks: 1 }),
         (_, Some(Ok(blocks))) if blocks > 0 => Ok(Route::Key { blocks }),
         _ => {
-            // Calls do not wait at their callers, so C3 ranks only.
-            let parse =
-                |text: &str| Policy::parse(text, None).ok().filter(|of| of.rate().is_none());
-            let policy = parse(text).or_else(|| parse(&format!("{text}+unpaced")));
-            match policy.filter(|policy| !policy.hedges() && !policy.pulls()) {
+            // Calls do not wait at their callers, so there are no rates.
+            let fits = |of: &Policy| of.rate().is_none() && !of.hedges() && !of.pulls();
+            match Policy::parse(text, None).ok().filter(fits) {
                 Some(policy) => Ok(Route::Pick(policy)),
                 None => {
                     let names = "random, key, key:N, c3, two-choices or least-outstanding";

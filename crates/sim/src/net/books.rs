@@ -1,7 +1,7 @@
 //! What clients know of their queries and copies, and what the actions of their cells change.
 
 use curtail_kernel::stage::Priority;
-use curtail_kernel::{Action, CopyId, Feedback, QueryId, Role, ServerId, ShedReason};
+use curtail_kernel::{Action, CopyId, Feedback, QueryId, Role, ServerId, ShedReason, StartReason};
 
 use super::{Rest, ToServer};
 use crate::agenda::NEVER;
@@ -70,7 +70,11 @@ pub(super) struct Copy {
 impl Rest {
     pub(super) fn act(&mut self, now: u64, client: u32, action: &Action, sink: &mut Sink) {
         match *action {
-            Action::Start { copy, query, server, role, .. } => {
+            Action::Start { copy, query, server, role, why } => {
+                let Query { request, .. } = self.clients[client as usize].queries[query.index()];
+                if role == Role::Primary && request != REPAIR && sink.measures(request) {
+                    self.meter.sent(why == StartReason::Queue);
+                }
                 self.start(now, client, copy, query, server, role);
             }
             Action::Answer { query, .. } => self.answer(now, client, query, sink),

@@ -93,6 +93,31 @@ fn kinds_of_clients_a_surge_and_a_server_that_joins_are_seen() {
 }
 
 #[test]
+fn rates_spare_other_clients_the_bursts_of_one_and_hold_nothing_at_high_fan_in() {
+    let text = "servers = 10, clients = 10, requests = 60_000, replications = 1, utilization = 0.7, \
+                demand = '0.1:0.8', arrivals = 'mmpp:3:0.1:300ms'";
+    let outcomes = run(&shared(text), &["c3", "c3+cubic", "c3:literal"]);
+    let loads = outcomes.iter().map(|outcome| outcome.servers.as_ref().expect("they are shared"));
+    let seen: Vec<(f64, f64, u32)> = loads
+        .map(|load| {
+            let others = load.other_clients.as_ref().and_then(|of| of.percentile(99.0));
+            (load.rate_limited, others.expect("there are some"), load.most_outstanding)
+        })
+        .collect();
+    let (held, others, most) = seen[0];
+    assert_eq!(held, 0.0, "it has no rates");
+    for paced in &seen[1..] {
+        assert!(paced.0 > 0.1 && paced.1 < 0.5 * others && paced.2 < most / 2, "{seen:?}");
+    }
+    let text = "servers = 10, clients = 150, requests = 30_000, replications = 1, utilization = 0.7, \
+                speed = '3:300ms'";
+    for outcome in run(&shared(text), &["c3+cubic", "c3:literal"]) {
+        let held = outcome.servers.expect("they are shared").rate_limited;
+        assert!(held < 0.001, "{}: {held}", outcome.policy);
+    }
+}
+
+#[test]
 fn a_queue_at_a_server_that_overflows_ends_the_run() {
     let text = "servers = 3, clients = 3, requests = 3000, replications = 1, utilization = 0.9, \
                 queue = 5, demand = '0.4:0.9'";

@@ -9,4 +9,4 @@ mod world;
 
 pub(crate) use health::Health;
 pub(crate) use model::{Copy, Model, Query};
-pub(crate) use world::{World, named};
+pub(crate) use world::{World, named, names_pick};

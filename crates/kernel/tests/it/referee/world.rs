@@ -4,8 +4,8 @@ use super::{Health, Model};
 use curtail_kernel::balance::LeastOutstanding;
 use curtail_kernel::hedge::{Cancellation, Laedge, Oracle, Record, Snapshot};
 use curtail_kernel::{
-    Action, Arrive, Cell, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, Policy, QueryId,
-    Scheduler, ServerId, StartReason, StopReason, Timestamp, Topology, rng,
+    Action, Arrive, Cell, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, PickSpec, Policy,
+    QueryId, Scheduler, ServerId, StartReason, StopReason, Timestamp, Topology, rng,
 };
 
 pub(crate) struct World {
@@ -18,6 +18,11 @@ pub(crate) struct World {
 
 pub(crate) fn named(text: &str) -> Policy {
     Policy::parse(text, None).expect(text)
+}
+
+/// Does this form name a pick, so that it takes no other?
+pub(crate) fn names_pick(form: &str) -> bool {
+    PickSpec::NAMES.iter().any(|pick| form.split(':').next() == Some(pick))
 }
 
 impl World {
