@@ -330,3 +330,16 @@ fn how_sure(per_mille: u32, found: Option<f64>) -> String {
         None => format!("the run is too short to tell how well p{name} is known"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_timestamps_of_a_device_name_it() {
+        let [device, clock] = ["eth7", "/dev/ptp0"].map(str::to_owned);
+        let hardware = vec![DeviceClock { device, clock, ahead_ns: 5, within_ns: 1 }];
+        let why = Invalid::StampsMissing { missing: 0.1, hardware, past_stack: None }.to_string();
+        assert!(why.contains("10.0 % of the answers lack one of eth7; use a lower rate"), "{why}");
+    }
+}
