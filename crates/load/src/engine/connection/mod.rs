@@ -9,7 +9,7 @@ use slab::Slab;
 use super::Context;
 use super::flight::{Due, Flight};
 use super::poller::Poller;
-use super::stamp::Departure;
+use super::stamp::{Departure, Layer};
 use super::wire::{Found, Wire};
 use crate::plan::protocol::Batch;
 use crate::results::outcome::Outcome;
@@ -340,6 +340,10 @@ impl Connection {
                 Err(error) => Some(session.cut(Fault::of(error))),
             };
             let reusable = session.reusable();
+            if context.stamps.as_ref().is_some_and(|of| of.layer() == Layer::Hardware) {
+                // A device delivers a send timestamp later than the kernel, often just before the response.
+                self.record_left(context);
+            }
             self.settle(now_ns, context);
             if let Some(fault) = fault {
                 if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.last_good {
