@@ -45,7 +45,7 @@ mod run;
 mod session;
 
 pub use curtail_dist::arrivals::{Arrivals, ArrivalsError};
-pub use engine::stamp::{self, PastStack, StampsBy};
+pub use engine::stamp::{self, DeviceClock, PastStack, StampsBy};
 pub use hdrhistogram::Histogram;
 pub use plan::error::{LoadError, PlanError};
 pub use plan::keys::{KeyDistribution, Keys, RENDERED_MAX};

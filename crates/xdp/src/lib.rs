@@ -13,19 +13,24 @@
 //! is for 16 MiB that are shared with the kernel, for which `ulimit -l 32768` suffices as well. Nothing stays
 //! on the device when the process ends, even if it is killed.
 //!
+//! [`hwstamp`] and [`route`] are for the other method near the wire, timestamps by the device.
+//!
 //! # What is unsafe
 //!
-//! `bpf` calls bpf(2), and `socket` shares memory with the kernel. All else is safe.
+//! `bpf` calls bpf(2), `hwstamp` calls ioctl(2), and `socket` shares memory with the kernel. All else is safe.
 
 #[allow(unsafe_code)]
 pub mod bpf;
 mod bypass;
 mod filter;
 mod frame;
+#[allow(unsafe_code)]
+pub mod hwstamp;
 pub mod namespace;
 mod neighbor;
 mod port;
 pub mod program;
+pub mod route;
 #[allow(unsafe_code)]
 mod socket;
 

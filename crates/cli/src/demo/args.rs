@@ -240,6 +240,19 @@ impl Plan<'_> {
         if parts.is_empty() { "none".to_owned() } else { parts.join(" + ") }
     }
 
+    /// How drawn hiccups depend on each other. Empty where none are drawn, or where each is drawn by itself
+    /// because hiccups are not rare.
+    pub(super) fn strata(&self) -> String {
+        let queries = self.hiccup.map_or(0.0, |hiccup| (1.0 / hiccup.probability).round());
+        if queries < 2.0 {
+            return String::new();
+        }
+        format!(
+            "Hiccups are drawn in strata, not independently: of each {queries} consecutive queries, one has a \
+             hiccup on a given leaf."
+        )
+    }
+
     pub(super) fn honesty(&self) -> String {
         let Args { shards, replicas, service_time, .. } = self.args;
         format!(
@@ -310,6 +323,20 @@ mod tests {
         assert_eq!(overload(&[]), None);
         let told = overload(&["--hiccup", "0.05:200ms"]).expect("0.3 becomes 1.3");
         assert!(told.contains("4.33 times") && told.contains("loads of 0.3 and above"), "{told}");
+    }
+
+    #[test]
+    fn hiccups_that_are_drawn_are_drawn_in_strata_and_real_ones_are_not() {
+        let strata = |flags: &str| {
+            let words = ["demo"].into_iter().chain(flags.split_whitespace());
+            let args = Demo::try_parse_from(words).expect("good").args;
+            args.plan().unwrap_or_else(|_| panic!("good")).strata()
+        };
+        assert!(strata("").contains("in strata, not independently: of each 333 consecutive"));
+        assert!(strata("--hiccup 0.01:5ms --pause 1:5ms").contains("of each 100 consecutive"));
+        for none in ["--pause 1:5ms", "--throttle 0.05", "--hiccup 0.9:1ms"] {
+            assert_eq!(strata(none), "", "{none}");
+        }
     }
 
     #[test]

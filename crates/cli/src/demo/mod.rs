@@ -92,6 +92,7 @@ fn results(plan: &Plan<'_>, built: &Built) -> Results {
             documents: built.documents,
             service_time: args.service_time.to_string(),
             hiccup: plan.hiccups(),
+            strata: plan.strata(),
             service_mean_ms: plan.service_mean_ns / 1e6,
             seed: args.seed.seed,
             requests: plan.requests,

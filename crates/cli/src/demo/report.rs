@@ -97,7 +97,7 @@ fn system(Setup { shards, replicas, slots, .. }: &Setup) -> String {
 /// How it was measured: enough to judge it, and to repeat it.
 fn setup(setup: &Setup) -> [(&'static str, String); 8] {
     let system = system(setup);
-    let Setup { service_time, service_mean_ms, hiccup, .. } = setup;
+    let Setup { service_time, service_mean_ms, hiccup, strata, .. } = setup;
     [
         (
             "System",
@@ -110,7 +110,7 @@ fn setup(setup: &Setup) -> [(&'static str, String); 8] {
             "Service time",
             format!("{service_time} per query, mean P̄ = {} ms", three(*service_mean_ms)),
         ),
-        ("Hiccups", format!("{hiccup}, on one replica: a second copy may be spared")),
+        ("Hiccups", format!("{hiccup}, on one replica: a second copy may be spared. {strata}")),
         ("Real or stretched", setup.honesty.clone()),
         (
             "Requests",

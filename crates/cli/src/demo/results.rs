@@ -100,6 +100,8 @@ pub(crate) struct Setup {
     /// The drawn service time of a query, as on the command line, and where hiccups come from.
     pub(crate) service_time: String,
     pub(crate) hiccup: String,
+    /// How drawn hiccups depend on each other, in a sentence; empty where none are drawn.
+    pub(crate) strata: String,
     /// P̄ in ms.
     pub(crate) service_mean_ms: f64,
     pub(crate) seed: u64,

@@ -118,6 +118,7 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
             needed(0.999)
         ));
     }
+    below.extend(Some(results.setup.strata.clone()).filter(|strata| !strata.is_empty()));
     // What the policies do: their names alone say little to who meets them first.
     let known = results.policies().map(policy).filter(|name| !name.does.is_empty());
     below.extend(known.map(|name| format!("{}: {}.", name.short, name.does)));
@@ -138,7 +139,7 @@ mod tests {
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert!(longest.is_some_and(|longest| longest <= width), "{text}");
             assert_eq!(text.contains("p99.9  "), width == 80, "{text}");
-            for name in ["PSQ: one queue", "LÆDGE: per-shard"] {
+            for name in ["PSQ: one queue", "LÆDGE: per-shard", "Hiccups are drawn in strata."] {
                 assert!(text.contains(name), "{text}");
             }
         }

@@ -112,6 +112,8 @@ enum Stamps {
     User,
     /// The kernel, by SO_TIMESTAMPING
     Kernel,
+    /// The network device, by its own clock (PTP): it must have one, and it takes CAP_NET_ADMIN
+    Hardware,
     /// This program, past the network stack by AF_XDP: UDP to another machine, as root
     Xdp,
 }
@@ -211,6 +213,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     let stamps = match args.stamps {
         Stamps::User => StampsBy::User,
         Stamps::Kernel => StampsBy::Kernel,
+        Stamps::Hardware => StampsBy::Hardware,
         Stamps::Xdp => StampsBy::Xdp,
     };
     let plan = Plan {

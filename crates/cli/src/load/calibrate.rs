@@ -71,6 +71,7 @@ fn name(method: &Method) -> String {
     let stamps = match method.stamps {
         StampsBy::User => "user space",
         StampsBy::Kernel => "kernel",
+        StampsBy::Hardware => "hardware",
         StampsBy::Xdp => "xdp",
     };
     let over = if method.over == "veth" { " on veth" } else { "" };
@@ -112,8 +113,8 @@ fn hardware(found: &Hardware) -> String {
         );
     }
     format!(
-        "stamps by a network device: {} could, having a clock of its own (PTP), and is not asked to: \
-         nothing that goes over loopback passes it",
+        "stamps by a network device: {} could, having a clock of its own (PTP), with \
+         --stamps hardware; nothing that goes over loopback passes it",
         list(&found.clocks)
     )
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::iter;
 
 use curtail_load::{
-    Failures, Invalid, Note, PastStack, Report, SAMPLES_ABOVE_MIN, Stamps, Summary,
+    DeviceClock, Failures, Invalid, Note, PastStack, Report, SAMPLES_ABOVE_MIN, Stamps, Summary,
 };
 
 use crate::say;
@@ -165,7 +165,7 @@ fn agents(report: &Report) -> String {
     text
 }
 
-/// The quality of the kernel timestamps.
+/// The quality of the timestamps by the kernel or a device.
 fn stamped(stamps: &Stamps) -> String {
     let Stamps { sent_coverage, received_coverage, cost_ns, clock_steps, .. } = stamps;
     let [sent, received] = [sent_coverage, received_coverage].map(|share| share * 100.0);
@@ -176,19 +176,33 @@ fn stamped(stamps: &Stamps) -> String {
              the answers"
         );
     }
-    let mut text = format!(
-        "stamps of the kernel: {sent:.1} % of the requests, {received:.1} % of the answers; they cost \
-         {:.1} µs per packet",
-        *cost_ns as f64 / 1e3
-    );
+    let clocks: Vec<String> = stamps.hardware.iter().map(clock).collect();
+    let of = if clocks.is_empty() { "the kernel".to_owned() } else { clocks.join(", ") };
+    let mut text =
+        format!("stamps of {of}: {sent:.1} % of the requests, {received:.1} % of the answers");
+    if clocks.is_empty() {
+        let _ = write!(text, "; they cost {:.1} µs per packet", *cost_ns as f64 / 1e3);
+    }
     if *clock_steps > 0 {
         let _ =
             write!(text, "; the clock was set {clock_steps} times, and stamps of before dropped");
     }
+    if !clocks.is_empty() {
+        return text;
+    }
     match &stamps.hardware_clocks[..] {
         [] => text + "; no network device here stamps packets itself",
-        devices => text + &format!("; {} could, and is not asked to", devices.join(", ")),
+        devices => text + &format!("; {} could (--stamps hardware)", devices.join(", ")),
     }
+}
+
+/// The clock of a device, beside the system's.
+fn clock(of: &DeviceClock) -> String {
+    let DeviceClock { device, clock, ahead_ns, within_ns } = of;
+    let direction = if *ahead_ns < 0 { "behind" } else { "ahead of" };
+    let apart = ahead_ns.unsigned_abs() as f64 / 1e9;
+    let within_us = *within_ns as f64 / 1e3;
+    format!("{device} ({clock}, {apart:.6} s {direction} the system clock, ±{within_us:.1} µs)")
 }
 
 /// When requests failed, and whether the server came back.
@@ -246,6 +260,17 @@ mod tests {
 
     fn latency(p99: Option<u64>, p999: Option<u64>, max: Option<u64>) -> Summary {
         Summary { p50: Some(1), p99, p999, max, ..Summary::default() }
+    }
+
+    #[test]
+    fn a_clock_of_a_device_is_named_with_its_offset() {
+        let at = |ahead_ns| {
+            let [device, path] = ["eth7", "/dev/ptp0"].map(str::to_owned);
+            clock(&DeviceClock { device, clock: path, ahead_ns, within_ns: 1_250 })
+        };
+        let expected = "eth7 (/dev/ptp0, 37.000002 s ahead of the system clock, ±1.2 µs)";
+        assert_eq!(at(37_000_002_000), expected);
+        assert!(at(-3_000).contains("0.000003 s behind the system clock"), "{}", at(-3_000));
     }
 
     #[test]

@@ -111,6 +111,21 @@ fn what_does_not_go_past_the_network_stack_is_told_with_what_does() {
     }
 }
 
+#[test]
+fn a_device_that_takes_no_timestamps_is_named_before_anything_is_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    for scheme in ["http", "udp"] {
+        let output = curtail(&format!("load {scheme}://{address} --stamps hardware --rate 9"), &[]);
+        let (found, said) = (output.status.code(), text(&output.stderr));
+        let why =
+            "--stamps: lo takes no hardware timestamps of all packets; it lacks hardware-transmit";
+        assert!(found == Some(3) && said.contains(why), "{found:?} {said}");
+    }
+    listener.set_nonblocking(true).expect("a socket");
+    assert!(listener.accept().is_err(), "something was sent");
+}
+
 /// The processors that each thread of a process may run on, by the thread's name.
 fn processors(process: u32) -> BTreeMap<String, String> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");

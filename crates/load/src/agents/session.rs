@@ -70,6 +70,13 @@ struct Prepared {
     source: Source,
 }
 
+/// A run whose threads send.
+struct Running {
+    threads: Threads,
+    /// Lives as long as the run.
+    source: Source,
+}
+
 /// A coordinator, and the clock that its pings read.
 struct Session {
     frames: Frames,
@@ -88,7 +95,7 @@ pub(super) async fn run(
     let mut session = Session { frames, out, clock: Instant::now() };
     let done = tokio::select! {
         begun = session.begin(began) => match begun {
-            Ok(Some(threads)) => session.measure(threads, permit, shutdown).await,
+            Ok(Some(running)) => session.measure(running, permit, shutdown).await,
             Ok(None) => Ok(()),
             Err(why) => Err(why),
         },
@@ -106,7 +113,7 @@ pub(super) async fn run(
 
 impl Session {
     /// Starts the threads; none if the order is to stop.
-    async fn begin(&mut self, began: impl Fn(String)) -> Result<Option<Threads>, RunError> {
+    async fn begin(&mut self, began: impl Fn(String)) -> Result<Option<Running>, RunError> {
         let Prepared { plan, part, addresses, sessions, source } = self.prepare().await?;
         // Only short orders follow.
         self.frames.allow(GREETING_BYTES_MAX);
@@ -115,7 +122,8 @@ impl Session {
         began(plan.target.to_string());
         let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
         let threads = Threads::start(&plan, part, epoch, &machine, None);
-        threads.map(Some).map_err(|error| failed(error.to_string()))
+        let threads = threads.map_err(|error| failed(error.to_string()))?;
+        Ok(Some(Running { threads, source }))
     }
 
     async fn prepare(&mut self) -> Result<Prepared, RunError> {
@@ -127,10 +135,9 @@ impl Session {
         let making = tokio::task::spawn_blocking(move || {
             plan.check()?;
             let sessions = Arc::new(Sessions::prepare(&plan, false)?);
-            let source = Source::prepare(&plan, &[])?;
-            Ok::<_, LoadError>((plan, sessions, source))
+            Ok::<_, LoadError>((plan, sessions))
         });
-        let (plan, sessions, source) = match making.await {
+        let (plan, sessions) = match making.await {
             Ok(made) => made?,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -138,7 +145,14 @@ impl Session {
         let addresses = found.map_err(|_| {
             refused(format!("cannot resolve {}: no name server answers", plan.target.host()))
         })??;
-        Ok(Prepared { plan, part, addresses, sessions, source })
+        let preparing = tokio::task::spawn_blocking(move || {
+            let source = Source::prepare(&plan, &addresses)?;
+            Ok::<_, LoadError>(Prepared { plan, part, addresses, sessions, source })
+        });
+        match preparing.await {
+            Ok(prepared) => Ok(prepared?),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
     }
 
     /// Waits for the order to start, and responds to pings. None if the order is to stop.
@@ -169,10 +183,11 @@ impl Session {
     /// Sends what is measured until the run is over, or the agent shuts down.
     async fn measure(
         &mut self,
-        mut threads: Threads,
+        running: Running,
         permit: Permit,
         shutdown: &CancellationToken,
     ) -> Result<(), RunError> {
+        let Running { mut threads, source } = running;
         let (mut last_order, mut ticks) = (Instant::now(), ticks());
         let before = Reading::take(&[]);
         loop {
@@ -205,7 +220,7 @@ impl Session {
         let (rest, last_ns, sender) = threads.join().map_err(|error| failed(error.to_string()))?;
         self.report(&Update::Record(Box::new(rest))).await?;
         // Dropped before the end is sent, because the coordinator may then start its next run at once.
-        drop(permit);
+        drop((source, permit));
         if shutdown.is_cancelled() {
             return Err(shut_down());
         }

@@ -10,6 +10,7 @@
 
 use std::iter::Peekable;
 
+use crate::engine::stamp::Departure;
 use crate::plan::schedule::{Schedule, Slot};
 use crate::plan::share::Share;
 use crate::results::outcome::{Crowd, Outcome};
@@ -32,7 +33,7 @@ pub(super) struct Flight {
     pub(super) crowd: Crowd,
     pub(super) taken_ns: u64,
     pub(super) sent_ns: Option<u64>,
-    pub(super) left_ns: Option<u64>,
+    pub(super) left: Option<Departure>,
     attempts: u32,
 }
 
@@ -47,8 +48,8 @@ impl Due {
     pub(super) fn taken(self, now_ns: u64, opened: bool, crowd: Crowd) -> Flight {
         match self {
             Due::New(slot) => {
-                let (taken_ns, sent_ns, left_ns, attempts) = (now_ns, None, None, 1);
-                Flight { slot, opened, crowd, taken_ns, sent_ns, left_ns, attempts }
+                let (taken_ns, sent_ns, left, attempts) = (now_ns, None, None, 1);
+                Flight { slot, opened, crowd, taken_ns, sent_ns, left, attempts }
             }
             Due::Resend(flight) => {
                 // It waited for a connection, though for another reason.
@@ -88,7 +89,8 @@ impl Flight {
     }
 
     pub(super) fn complete(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
-        let Flight { slot, opened, crowd, taken_ns, sent_ns, left_ns, attempts: _ } = self;
+        let Flight { slot, opened, crowd, taken_ns, sent_ns, left, attempts: _ } = self;
+        let left_ns = left.map(|left| left.at_ns);
         Outcome { slot, opened, crowd, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
     }
 }

@@ -31,7 +31,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use curtail_xdp::Bypass;
 
 use crate::engine::observe::Observer;
-use crate::engine::stamp::Realtime;
+use crate::engine::stamp::{Conversion, Layer, StampClock};
 use crate::results::outcome::{Crowd, Outcome};
 use crate::results::record::Record;
 use crate::results::sender::{Sender, schedstat};
@@ -57,7 +57,8 @@ pub(crate) struct Task {
     pub(crate) backlog_max: usize,
     pub(crate) timeout_ns: u64,
     pub(crate) spin: bool,
-    pub(crate) stamps: bool,
+    /// The clock of the timestamps that sockets deliver, if the plan asks for them.
+    pub(crate) stamps: Option<StampClock>,
     pub(crate) bypass: Option<Arc<Bypass>>,
     /// `Threads` changes these orders, then writes a byte to the other end of `notify`.
     pub(crate) orders: Arc<Orders>,
@@ -118,8 +119,8 @@ struct Context {
     task: Task,
     poller: Poller,
     scratch: Scratch,
-    /// Converts the kernel's timestamps, if the plan asks for them.
-    stamps: Option<Realtime>,
+    /// Converts the timestamps, if the plan asks for them.
+    stamps: Option<Conversion>,
     outcomes: Vec<Outcome>,
     resends: Vec<Flight>,
     /// The connections in use, with the one that takes the next request.
@@ -187,7 +188,7 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
     engine.cut();
     let Context { mut task, mut record, stamps, .. } = engine.context;
     record.unobserved = task.observer.finish();
-    record.clock_steps = stamps.as_ref().map_or(0, Realtime::steps);
+    record.clock_steps = stamps.as_ref().map_or(0, Conversion::steps);
     Ok(Measured { record, last_ns: engine.last_ns, sender })
 }
 
@@ -195,10 +196,11 @@ impl Context {
     fn new(task: Task) -> io::Result<Context> {
         let poller = Poller::new()?;
         poller.add(&task.notify, NOTIFY, false)?;
+        let stamps = task.stamps.clone().map(|clock| Conversion::new(clock, task.clock.moment(0)));
         Ok(Context {
             poller,
-            scratch: Scratch::new(),
-            stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
+            scratch: Scratch::new(stamps.as_ref().map_or(Layer::Software, Conversion::layer)),
+            stamps,
             outcomes: Vec::new(),
             resends: Vec::new(),
             crowd: Crowd::default(),
@@ -499,7 +501,7 @@ mod tests {
             backlog_max: 0,
             timeout_ns: plan.timeout_ns,
             spin: false,
-            stamps: false,
+            stamps: None,
             bypass,
             orders: Arc::default(),
             notify: notified,

@@ -84,7 +84,7 @@ impl Threads {
                 backlog_max: share_of(plan.backlog, plan.threads, number),
                 timeout_ns: plan.timeout_ns,
                 spin: plan.spin,
-                stamps: matches!(machine.source, stamp::Source::Kernel(_)),
+                stamps: machine.source.clock(),
                 bypass: machine.source.bypass().cloned(),
                 orders: Arc::clone(&threads.orders),
                 notify: notified,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 
-use crate::engine::stamp::{self, Room};
+use crate::engine::stamp::{self, Layer, Room};
 use crate::session::LENGTH_BYTES;
 use curtail_xdp::{Bypass, Port};
 
@@ -29,17 +29,17 @@ pub(super) struct Wire {
 pub(super) struct Scratch {
     bytes: Box<[u8]>,
     room: Room,
-    /// When the kernel received what was read last, by the system clock; if known.
+    /// When what was read last was received, by the clock of the timestamps; if known.
     pub(super) received_ns: Option<u64>,
     /// What was read last bypassed the network stack.
     pub(super) bypassed: bool,
 }
 
 impl Scratch {
-    pub(super) fn new() -> Scratch {
+    pub(super) fn new(layer: Layer) -> Scratch {
         Scratch {
             bytes: vec![0; READ_BYTES].into(),
-            room: Room::new(),
+            room: Room::new(layer),
             received_ns: None,
             bypassed: false,
         }
@@ -100,10 +100,10 @@ impl Wire {
         }
     }
 
-    pub(super) fn stamp(&mut self) -> io::Result<()> {
+    pub(super) fn stamp(&mut self, layer: Layer) -> io::Result<()> {
         match &self.socket {
-            Socket::Stream(stream) => stamp::enable(stream, true),
-            Socket::Datagram(socket) => stamp::enable(socket, false),
+            Socket::Stream(stream) => stamp::enable(stream, true, layer),
+            Socket::Datagram(socket) => stamp::enable(socket, false, layer),
             Socket::PastStack(_) => return Ok(()),
         }?;
         self.stamped = true;
@@ -111,7 +111,7 @@ impl Wire {
     }
 
     /// Calls `each` for each request that has left since the last call, with its number (for a datagram the
-    /// count of earlier ones, in a stream the offset of its last byte) and the time by the system clock.
+    /// count of earlier ones, in a stream the offset of its last byte) and its timestamp.
     pub(super) fn left(&self, scratch: &mut Scratch, each: impl FnMut(u32, u64)) -> io::Result<()> {
         if !self.stamped {
             return Ok(());

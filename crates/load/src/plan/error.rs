@@ -30,7 +30,7 @@ pub enum LoadError {
     /// The run was interrupted before it began.
     #[error("interrupted while the host was being resolved")]
     Interrupted,
-    /// The kernel provides no timestamps, or the network stack cannot be bypassed.
+    /// The kernel or the device provides no timestamps, or the network stack cannot be bypassed.
     #[error("--stamps: {0}")]
     Stamps(io::Error),
     /// A thread could not be started, or the system refused to create its poller.

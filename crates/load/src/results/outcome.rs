@@ -27,9 +27,9 @@ pub(crate) struct Outcome {
     pub(crate) taken_ns: u64,
     /// When the system accepted its last byte; none if that never happened.
     pub(crate) sent_ns: Option<u64>,
-    /// The kernel's timestamp of the departure of its last byte.
+    /// The timestamp of the departure of its last byte.
     pub(crate) left_ns: Option<u64>,
-    /// The kernel's timestamp of the arrival of the response's last byte.
+    /// The timestamp of the arrival of the response's last byte.
     pub(crate) came_ns: Option<u64>,
     /// When the response was complete, or the request failed.
     pub(crate) done_ns: u64,

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::agents::AgentReport;
-use crate::engine::stamp::PastStack;
+use crate::engine::stamp::{DeviceClock, PastStack};
 use crate::results::arrival_test::ArrivalTest;
 use crate::results::note::Note;
 use crate::results::record::Errors;
@@ -76,7 +76,7 @@ pub struct Report {
     /// Whether Poisson requests were sent as Poisson arrivals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_test: Option<ArrivalTest>,
-    /// The quality of the kernel timestamps, if the plan asks for them.
+    /// The quality of the timestamps by the kernel or a device, if the plan asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamps: Option<Stamps>,
     /// Connections opened, warm-up included. The first request on each waited for it.
@@ -158,7 +158,7 @@ pub struct Failures {
     pub since_last_good: u64,
 }
 
-/// The quality of the kernel timestamps.
+/// The quality of the timestamps by the kernel or a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stamps {
     /// The share of good responses whose request has a timestamp of its departure, 0 to 1.
@@ -168,14 +168,17 @@ pub struct Stamps {
     /// Packets of the warm-up that arrived before timestamping was on.
     pub unstamped_warmup: u32,
     /// The extra time to send and receive a packet with timestamps, in nanoseconds: the median on
-    /// the loopback device, measured before the run.
+    /// the loopback device, measured before the run. 0 for timestamps by a device.
     pub cost_ns: u64,
-    /// How often the system clock, which the kernel timestamps with, was set during the run.
+    /// How often the clock of the timestamps, the system's or the device's, was set during the run.
     /// Earlier timestamps are dropped.
     pub clock_steps: u32,
     /// Network devices of this machine with a hardware clock, which could timestamp packets. They
     /// are not used.
     pub hardware_clocks: Vec<String>,
+    /// The devices that took the timestamps, one on each machine, if the plan asks for that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hardware: Vec<DeviceClock>,
     /// Requests and responses bypassed the network stack: timestamps are then this program's own,
     /// and the shares above are of the packets that bypassed the stack.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use crate::engine::stamp::PastStack;
+use crate::engine::stamp::{DeviceClock, PastStack};
 use crate::results::limit::{Limit, short};
 use crate::results::record::Errors;
 use crate::results::summary::percentile;
@@ -92,10 +92,10 @@ pub enum Invalid {
         _ => "there is no good answer",
     })]
     NothingMeasured { requests: u64 },
-    /// More than 1 % of the good responses lack a requested kernel timestamp: of the request's
+    /// More than 1 % of the good responses lack a requested timestamp: of the request's
     /// departure, or of the response's arrival.
-    #[error("stamps missing: {:.1} % of the answers {}", missing * 100.0, unstamped(past_stack.as_ref()))]
-    StampsMissing { missing: f64, past_stack: Option<PastStack> },
+    #[error("stamps missing: {:.1} % of the answers {}", missing * 100.0, unstamped(hardware, past_stack.as_ref()))]
+    StampsMissing { missing: f64, hardware: Vec<DeviceClock>, past_stack: Option<PastStack> },
     /// Extraneous data followed more than 3 % of the good responses (and more than 3). Were those complete?
     #[error(
         "unasked: the server sent more behind {count} of {good} good answers, which may not have been whole; \
@@ -302,8 +302,16 @@ fn missing(answered: u64, requests: u64, errors: &Errors, limited_by: Option<&Li
     text
 }
 
-fn unstamped(past_stack: Option<&PastStack>) -> String {
+fn unstamped(hardware: &[DeviceClock], past_stack: Option<&PastStack>) -> String {
     match past_stack {
+        None if !hardware.is_empty() => {
+            let devices: Vec<&str> = hardware.iter().map(|clock| &clock.device[..]).collect();
+            format!(
+                "lack one of {}; use a lower rate, because many devices keep one send timestamp at a time, or \
+                 --stamps kernel",
+                devices.join(", ")
+            )
+        }
         None => "lack one of the kernel's; use a lower rate, or leave out --stamps kernel".to_owned(),
         Some(PastStack { device, queues: 2.., .. }) => format!(
             "came through the network stack; have {device} receive by one queue (ethtool -L {device} \
@@ -320,5 +328,18 @@ fn how_sure(per_mille: u32, found: Option<f64>) -> String {
     match found {
         Some(found) => format!("p{name} is known to ±{:.1} %", found * 100.0),
         None => format!("the run is too short to tell how well p{name} is known"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_timestamps_of_a_device_name_it() {
+        let [device, clock] = ["eth7", "/dev/ptp0"].map(str::to_owned);
+        let hardware = vec![DeviceClock { device, clock, ahead_ns: 5, within_ns: 1 }];
+        let why = Invalid::StampsMissing { missing: 0.1, hardware, past_stack: None }.to_string();
+        assert!(why.contains("10.0 % of the answers lack one of eth7; use a lower rate"), "{why}");
     }
 }

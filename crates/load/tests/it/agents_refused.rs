@@ -5,7 +5,7 @@ use std::future::pending;
 use crate::common::{MS, Server, echo, plan_for};
 use crate::crew::{Agent, agents, hear, measured, nobody, scripted, tell};
 use curtail_load::agents::{Agents, AgentsError, Event, Token};
-use curtail_load::{Extent, Invalid, Plan};
+use curtail_load::{Extent, Invalid, Plan, StampsBy};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
@@ -104,6 +104,12 @@ async fn what_agents_refuse_is_told_with_the_agent() {
     let error = measured(&plan, &agents([&agent.address])).await.unwrap_err();
     assert!(matches!(error, AgentsError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("cannot resolve no-such-host.invalid"), "{error}");
+    // The device is that of the agent's route.
+    plan = self::plan();
+    plan.stamps = StampsBy::Hardware;
+    let error = measured(&plan, &agents([&agent.address])).await.unwrap_err();
+    assert!(matches!(error, AgentsError::Lacking { .. }), "{error}");
+    assert!(error.to_string().contains("lo takes no hardware timestamps"), "{error}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 
-use curtail_load::stamp::{Room, drain, enable, read};
+use curtail_load::stamp::{Layer, Room, drain, enable, read};
 
 use super::{open, or_lost, sockets};
 use crate::frame::{PAYLOAD_BYTES, Payload};
@@ -21,9 +21,9 @@ impl Port {
     pub(super) fn open() -> io::Result<Self> {
         let (out, back) = sockets()?;
         back.set_nonblocking(true)?;
-        enable(&out, false)?;
-        enable(&back, false)?;
-        Ok(Self { out, back, room: Room::new(), numbers: Vec::new() })
+        enable(&out, false, Layer::Software)?;
+        enable(&back, false, Layer::Software)?;
+        Ok(Self { out, back, room: Room::new(Layer::Software), numbers: Vec::new() })
     }
 }
 

@@ -78,6 +78,7 @@ fn setup() -> Setup {
         corpus: "generated English-like text".to_owned(),
         documents: 100_000,
         service_time: "exp:5ms".to_owned(),
+        strata: "Hiccups are drawn in strata.".to_owned(),
         hiccup: "bimodal:0.003:75ms".to_owned(),
         service_mean_ms: 5.0,
         seed: 42,

@@ -9,6 +9,7 @@ use slab::Slab;
 use super::Context;
 use super::flight::{Due, Flight};
 use super::poller::Poller;
+use super::stamp::{Departure, Layer};
 use super::wire::{Found, Wire};
 use crate::plan::protocol::Batch;
 use crate::results::outcome::Outcome;
@@ -19,6 +20,8 @@ use crate::session::{Out, Session, Token};
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Most requests that wait for a send timestamp. A device without timestamps never delivers any.
 const TX_PENDING_MAX: usize = 1 << 16;
+/// Earlier requests that may still get a send timestamp after that of a later one.
+const TX_REORDERED_MAX: usize = 16;
 /// Reads of one connection in one turn, so that others are read and due requests are sent.
 const READS_MAX: usize = 4;
 
@@ -37,7 +40,7 @@ pub(super) struct Connection {
     batch_until_ns: u64,
     /// Requests not yet written as a whole, with the offsets of their ends.
     unsent: VecDeque<(Token, u64)>,
-    /// Written requests, by the number that the kernel's send timestamp will have.
+    /// Written requests, by the number that the send timestamp will have.
     tx_pending: VecDeque<(u32, Token)>,
     datagrams: u32,
     watched: bool,
@@ -181,8 +184,8 @@ impl Connection {
             };
             let connecting = wire.and_then(|mut wire| {
                 // Datagrams now; a stream must be connected first.
-                if context.stamps.is_some() && datagrams {
-                    wire.stamp()?;
+                if let Some(stamps) = context.stamps.as_ref().filter(|_| datagrams) {
+                    wire.stamp(stamps.layer())?;
                 }
                 let id = self.id as u64;
                 if watched {
@@ -235,9 +238,11 @@ impl Connection {
         if let Link::Connecting { mut wire, session, .. } =
             std::mem::replace(&mut self.link, Link::Closed)
         {
-            if context.stamps.is_some() && !context.task.sessions.datagrams() {
+            if let Some(stamps) = &context.stamps
+                && !context.task.sessions.datagrams()
+            {
                 // Missing timestamps show in the coverage.
-                let _ = wire.stamp();
+                let _ = wire.stamp(stamps.layer());
             }
             context.record.connects += 1;
             self.link = Link::Open { wire, session };
@@ -287,31 +292,27 @@ impl Connection {
                 context.record.sent_again += u64::from(!flight.is_first());
                 flight.sent_ns.get_or_insert(now_ns);
                 if context.task.bypass.is_some() {
-                    flight.left_ns.get_or_insert(now_ns);
+                    flight.left.get_or_insert(Departure { stamp_ns: now_ns, at_ns: now_ns });
                 }
             }
         }
     }
 
     fn record_left(&mut self, context: &mut Context) {
-        let (Link::Open { wire, .. }, Some(realtime)) = (&self.link, context.stamps.as_mut())
-        else {
+        let (Link::Open { wire, .. }, Some(stamps)) = (&self.link, context.stamps.as_mut()) else {
             return;
         };
-        realtime.keep_up();
+        stamps.keep_up();
         let now_ns = context.task.clock.elapsed_ns();
         let (tx_pending, flights) = (&mut self.tx_pending, &mut self.flights);
         // An empty queue is not an error, and any error shows in the coverage.
-        let _ = wire.left(&mut context.scratch, |number, realtime_ns| {
-            let Some(at) = tx_pending.iter().position(|(pending, _)| *pending == number) else {
-                return;
-            };
-            // Earlier requests have left without a timestamp.
-            let token = tx_pending.drain(..=at).next_back().map(|(_, token)| token);
+        let _ = wire.left(&mut context.scratch, |number, stamp_ns| {
+            let token = take_tx_pending(tx_pending, number);
             if let Some(flight) = token.and_then(|token| flights.get_mut(token as usize))
-                && flight.left_ns.is_none()
+                && flight.left.is_none()
             {
-                flight.left_ns = realtime.since_epoch_ns(realtime_ns, flight.taken_ns, now_ns);
+                let at_ns = stamps.since_epoch_ns(stamp_ns, flight.taken_ns, now_ns);
+                flight.left = at_ns.map(|at_ns| Departure { stamp_ns, at_ns });
             }
         });
     }
@@ -339,6 +340,10 @@ impl Connection {
                 Err(error) => Some(session.cut(Fault::of(error))),
             };
             let reusable = session.reusable();
+            if context.stamps.as_ref().is_some_and(|of| of.layer() == Layer::Hardware) {
+                // A device delivers a send timestamp later than the kernel, often just before the response.
+                self.record_left(context);
+            }
             self.settle(now_ns, context);
             if let Some(fault) = fault {
                 if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.last_good {
@@ -367,11 +372,12 @@ impl Connection {
             if reply.result.is_ok() {
                 (self.responded, self.failures) = (true, 0);
             }
+            let left = flight.left;
             let outcome = flight.complete(done_ns, reply.result);
             self.last_good = outcome.good();
             let came_ns = match came {
-                Some((stamp, realtime)) => {
-                    realtime.since_epoch_ns(stamp, outcome.taken_ns, done_ns)
+                Some((stamp_ns, stamps)) => {
+                    stamps.came_ns(stamp_ns, left, outcome.taken_ns, done_ns)
                 }
                 // With the bypass, nothing is between the wire and this program.
                 None => context.scratch.bypassed.then_some(done_ns),
@@ -482,6 +488,15 @@ fn push_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32, token: 
         tx_pending.pop_front();
     }
     tx_pending.push_back((number, token));
+}
+
+/// Takes the request with this number. Devices deliver timestamps a little out of order; requests from before
+/// have left without one.
+fn take_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32) -> Option<Token> {
+    let at = tx_pending.iter().position(|(pending, _)| *pending == number)?;
+    let token = tx_pending.remove(at).map(|(_, token)| token);
+    tx_pending.drain(..at.saturating_sub(TX_REORDERED_MAX));
+    token
 }
 
 #[cfg(test)]

@@ -95,3 +95,16 @@ fn without_stamps_the_latest_requests_are_waited_for_and_no_more() {
     (0..all).for_each(|number| push_tx_pending(&mut pending, number, number % 5));
     assert!(pending.into_iter().eq((7..all).map(|number| (number, number % 5))));
 }
+
+#[test]
+fn stamps_out_of_order_find_their_requests_and_old_requests_are_given_up() {
+    let mut pending: VecDeque<(u32, Token)> =
+        (0..100).map(|number| (number, number + 500)).collect();
+    for number in [1, 3, 2, 0] {
+        assert_eq!(take_tx_pending(&mut pending, number), Some(number + 500));
+    }
+    assert_eq!(take_tx_pending(&mut pending, 2), None, "a second time");
+    assert_eq!(take_tx_pending(&mut pending, 50), Some(550));
+    assert_eq!(pending.front(), Some(&(34, 534)));
+    assert_eq!(take_tx_pending(&mut pending, 33), None);
+}

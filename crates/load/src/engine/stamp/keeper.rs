@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PastStack, Room, drain, enable, read};
+use super::{DeviceClock, Layer, PastStack, Room, drain, enable, read};
 
 /// For how long to send packets until one has a timestamp. Linux enables timestamping in a task of its own,
 /// which takes some tens of microseconds, and longer where all processors are busy.
@@ -31,6 +31,9 @@ pub(crate) struct Stamping {
     /// What a packet with timestamps costs more to send and receive, in nanoseconds.
     pub(crate) cost_ns: u64,
     pub(crate) hardware_clocks: Vec<String>,
+    /// Instead of all that: devices timestamp the packets, one on each machine.
+    #[serde(default)]
+    pub(crate) hardware: Vec<DeviceClock>,
     /// Instead of all that: packets bypass the stack.
     pub(crate) past_stack: Option<PastStack>,
 }
@@ -42,6 +45,7 @@ impl Stamping {
         self.hardware_clocks.extend(other.hardware_clocks);
         self.hardware_clocks.sort();
         self.hardware_clocks.dedup();
+        self.hardware.extend(other.hardware);
     }
 }
 
@@ -55,8 +59,8 @@ impl Keeper {
             socket.send(&[0; 8])?;
             socket.recv(&mut [0; 8]).map(drop)
         })?;
-        enable(&socket, false)?;
-        let mut room = Room::new();
+        enable(&socket, false, Layer::Software)?;
+        let mut room = Room::new(Layer::Software);
         let (mut unstamped, start) = (0, Instant::now());
         while !stamped(&socket, &mut room)? {
             unstamped += 1;
@@ -68,7 +72,8 @@ impl Keeper {
         }
         let stamped_ns = round_trips(&socket, |socket| stamped(socket, &mut room).map(drop))?;
         let cost_ns = stamped_ns.saturating_sub(plain_ns);
-        let stamping = Stamping { unstamped, cost_ns, hardware_clocks: clocks(), past_stack: None };
+        let hardware_clocks = clocks();
+        let stamping = Stamping { unstamped, cost_ns, hardware_clocks, ..Stamping::default() };
         Ok(Keeper { _socket: socket, stamping })
     }
 }

@@ -1,7 +1,8 @@
-//! When the kernel sent and received a packet: software timestamps of `SO_TIMESTAMPING`.
+//! When a packet was sent and received: timestamps of `SO_TIMESTAMPING`, by software or hardware.
 //!
 //! A program sees a packet late by its own wake-up, which takes longer than many responses. The kernel
-//! records when it handed a packet to the device, and when it received one from it.
+//! records when it handed a packet to the device, and when it received one from it. A device with a clock of
+//! its own records when the packet was on the wire.
 //!
 //! | timestamp | of | delivered by |
 //! |---|---|---|
@@ -11,13 +12,16 @@
 //! A sent timestamp names its request by a number: on UDP that of the datagram, on TCP that of the request's
 //! last byte (`OPT_ID`, `OPT_ID_TCP`). It comes without a copy of the packet (`OPT_TSONLY`).
 //!
-//! Timestamping of received packets applies to the whole machine, and starts a little after a socket asks for
-//! it: [`Keeper`] asks, waits for the first timestamp, and keeps timestamping enabled.
+//! Software timestamping of received packets applies to the whole machine, and starts a little after a socket
+//! asks for it: [`Keeper`] asks, waits for the first timestamp, and keeps timestamping enabled. For hardware,
+//! the module `nic` configures the device. Sockets, control messages and the conversion are the same for both.
 //!
 //! Source: document 000, §2.6 and §3.1; Linux, Documentation/networking/timestamping.rst.
 
+mod control;
+mod conversion;
 mod keeper;
-mod realtime;
+mod nic;
 mod source;
 
 use std::io::{self, IoSliceMut};
@@ -25,39 +29,60 @@ use std::os::fd::{AsFd, AsRawFd as _};
 
 use nix::cmsg_space;
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, Timestamps, recvmsg,
-    setsockopt, sockopt,
+    MsgFlags, SockaddrStorage, TimestampingFlag, Timestamps, recvmsg, setsockopt, sockopt,
 };
 
+pub(crate) use conversion::{Conversion, Departure, StampClock};
 pub use keeper::Keeper;
 pub(crate) use keeper::Stamping;
 pub(crate) use keeper::{clocks, devices};
-pub(crate) use realtime::Realtime;
+pub use nic::DeviceClock;
 pub use source::{PastStack, StampsBy};
 pub(crate) use source::{Source, fits};
 
+use control::{Found, parse};
+
 /// Linux, include/uapi/linux/net_tstamp.h.
 const OPT_ID_TCP: u32 = 1 << 16;
-/// Linux, include/uapi/linux/errqueue.h.
-const ORIGIN_TIMESTAMPING: u8 = 4;
-const STAGE_SENT: u32 = 0;
+
+/// What takes the timestamps of a socket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layer {
+    /// The kernel, by the system clock.
+    #[default]
+    Software,
+    /// The network device, by its own clock.
+    Hardware,
+}
 
 /// A buffer for ancillary data. Reused for every call.
 #[derive(Debug)]
 pub struct Room {
     control: Vec<u8>,
+    layer: Layer,
 }
 
 impl Room {
-    /// Enough for a timestamp and the error that carries it, with an address, and some to spare.
-    pub fn new() -> Room {
-        Room { control: cmsg_space!(Timestamps, [u8; 64], [u8; 64]) }
+    /// Enough for the timestamp of a layer and the error that carries it, with an address, and some to spare.
+    pub fn new(layer: Layer) -> Room {
+        Room { control: cmsg_space!(Timestamps, [u8; 64], [u8; 64]), layer }
     }
-}
 
-impl Default for Room {
-    fn default() -> Room {
-        Room::new()
+    /// Calls `recvmsg`: the number of bytes, and what the control messages contain.
+    fn receive(
+        &mut self,
+        socket: &impl AsFd,
+        bytes: &mut [u8],
+        flags: MsgFlags,
+    ) -> io::Result<(usize, Found)> {
+        let mut parts = [IoSliceMut::new(bytes)];
+        // The parser ends at the zeros behind what this call writes.
+        self.control.fill(0);
+        let control = Some(&mut self.control[..]);
+        let descriptor = socket.as_fd().as_raw_fd();
+        let message = recvmsg::<SockaddrStorage>(descriptor, &mut parts, control, flags)?;
+        let count = message.bytes;
+        Ok((count, parse(&self.control, self.layer)))
     }
 }
 
@@ -65,13 +90,21 @@ impl Default for Room {
 ///
 /// The system's error. Kernels before 6.2 ignore `OPT_ID_TCP` without an error; then timestamps may miss
 /// their requests.
-pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
+pub fn enable(socket: &impl AsFd, stream: bool, layer: Layer) -> io::Result<()> {
     use TimestampingFlag as Flag;
-    let mut flags = Flag::SOF_TIMESTAMPING_SOFTWARE
-        | Flag::SOF_TIMESTAMPING_TX_SOFTWARE
-        | Flag::SOF_TIMESTAMPING_RX_SOFTWARE
-        | Flag::SOF_TIMESTAMPING_OPT_ID
-        | Flag::SOF_TIMESTAMPING_OPT_TSONLY;
+    let mut flags = Flag::SOF_TIMESTAMPING_OPT_ID | Flag::SOF_TIMESTAMPING_OPT_TSONLY;
+    flags |= match layer {
+        Layer::Software => {
+            Flag::SOF_TIMESTAMPING_SOFTWARE
+                | Flag::SOF_TIMESTAMPING_TX_SOFTWARE
+                | Flag::SOF_TIMESTAMPING_RX_SOFTWARE
+        }
+        Layer::Hardware => {
+            Flag::SOF_TIMESTAMPING_RAW_HARDWARE
+                | Flag::SOF_TIMESTAMPING_TX_HARDWARE
+                | Flag::SOF_TIMESTAMPING_RX_HARDWARE
+        }
+    };
     if stream {
         flags |= Flag::from_bits_retain(OPT_ID_TCP);
     }
@@ -84,60 +117,28 @@ pub fn read(
     bytes: &mut [u8],
     room: &mut Room,
 ) -> io::Result<(usize, Option<u64>)> {
-    let mut parts = [IoSliceMut::new(bytes)];
-    let descriptor = socket.as_fd().as_raw_fd();
-    let control = Some(&mut room.control[..]);
-    let message = recvmsg::<SockaddrStorage>(descriptor, &mut parts, control, MsgFlags::empty())?;
-    let stamp = message.cmsgs()?.find_map(|control| match control {
-        ControlMessageOwned::ScmTimestampsns(stamps) => nanoseconds(&stamps),
-        _ => None,
-    });
-    Ok((message.bytes, stamp))
+    let (count, found) = room.receive(socket, bytes, MsgFlags::empty())?;
+    Ok((count, found.stamp_ns))
 }
 
 /// Takes the timestamps of sent requests from the error queue, oldest first, until it is empty. `each` gets
 /// the number of the datagram, or of the last byte in the stream, counted from 0 since timestamps were asked
-/// for, and the time in nanoseconds since 1970.
+/// for, and the time in nanoseconds of the layer's clock: for software since 1970.
 pub fn drain(
     socket: &impl AsFd,
     room: &mut Room,
     mut each: impl FnMut(u32, u64),
 ) -> io::Result<()> {
-    let descriptor = socket.as_fd().as_raw_fd();
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     loop {
-        let mut none = [0; 1];
-        let mut parts = [IoSliceMut::new(&mut none)];
-        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        let control = Some(&mut room.control[..]);
-        let message = match recvmsg::<SockaddrStorage>(descriptor, &mut parts, control, flags) {
-            Err(nix::errno::Errno::EAGAIN) => return Ok(()),
-            message => message?,
+        let found = match room.receive(socket, &mut [0; 1], flags) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            received => received?.1,
         };
-        let (mut stamp, mut number) = (None, None);
-        for control in message.cmsgs()? {
-            match control {
-                ControlMessageOwned::ScmTimestampsns(stamps) => stamp = nanoseconds(&stamps),
-                ControlMessageOwned::Ipv4RecvErr(error, _)
-                | ControlMessageOwned::Ipv6RecvErr(error, _)
-                    if error.ee_origin == ORIGIN_TIMESTAMPING && error.ee_info == STAGE_SENT =>
-                {
-                    number = Some(error.ee_data);
-                }
-                _ => {}
-            }
-        }
-        if let (Some(number), Some(realtime_ns)) = (number, stamp) {
-            each(number, realtime_ns);
+        if let (Some(number), Some(stamp_ns)) = (found.number, found.stamp_ns) {
+            each(number, stamp_ns);
         }
     }
-}
-
-/// The software timestamp; none if it is zero, which means no timestamp.
-fn nanoseconds(stamps: &Timestamps) -> Option<u64> {
-    let seconds = u64::try_from(stamps.system.tv_sec()).ok()?;
-    let rest = u64::try_from(stamps.system.tv_nsec()).ok()?;
-    let ns = seconds.checked_mul(1_000_000_000)?.checked_add(rest)?;
-    (ns > 0).then_some(ns)
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::conversion::StampClock;
 use super::keeper::{Keeper, Stamping};
+use super::nic::Nic;
 use crate::plan::Plan;
 use crate::plan::error::{LoadError, PlanError};
 use curtail_xdp::{Bypass, bpf::Mode};
@@ -20,6 +22,9 @@ pub enum StampsBy {
     User,
     /// The kernel, by software timestamps (`SO_TIMESTAMPING`): time in the stack is reported separately.
     Kernel,
+    /// The network device, by its own clock (PHC): its timestamps are the nearest to the wire. It must be able
+    /// to timestamp all packets; to configure it takes `CAP_NET_ADMIN`.
+    Hardware,
     /// This program, which bypasses the stack (AF_XDP). UDP over IPv4 only, by one connection, to a server
     /// that is not on this machine, and with the privileges for it.
     Xdp,
@@ -40,6 +45,7 @@ pub struct PastStack {
 pub(crate) enum Source {
     User,
     Kernel(Keeper),
+    Hardware(Nic),
     Xdp(Arc<Bypass>),
 }
 
@@ -48,6 +54,9 @@ impl Source {
         match plan.stamps {
             StampsBy::User => Ok(Source::User),
             StampsBy::Kernel => Ok(Source::Kernel(Keeper::new().map_err(LoadError::Stamps)?)),
+            StampsBy::Hardware => {
+                Ok(Source::Hardware(Nic::prepare(addresses).map_err(LoadError::Stamps)?))
+            }
             StampsBy::Xdp => {
                 let first = addresses.iter().find(|address| address.is_ipv4());
                 let Some(address) = first.or(addresses.first()) else {
@@ -65,6 +74,9 @@ impl Source {
         match self {
             Source::User => None,
             Source::Kernel(keeper) => Some(keeper.stamping.clone()),
+            Source::Hardware(nic) => {
+                Some(Stamping { hardware: vec![nic.device.clone()], ..Stamping::default() })
+            }
             Source::Xdp(bypass) => {
                 let past_stack = Some(PastStack {
                     device: bypass.device().to_owned(),
@@ -73,6 +85,15 @@ impl Source {
                 });
                 Some(Stamping { past_stack, ..Stamping::default() })
             }
+        }
+    }
+
+    /// The clock of the timestamps that sockets deliver.
+    pub(crate) fn clock(&self) -> Option<StampClock> {
+        match self {
+            Source::Kernel(_) => Some(StampClock::System),
+            Source::Hardware(nic) => Some(StampClock::Device(Arc::clone(&nic.phc))),
+            Source::User | Source::Xdp(_) => None,
         }
     }
 

@@ -16,9 +16,9 @@ fn datagrams_are_stamped_by_number_when_sent_and_when_received() {
     let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     near.connect(far.local_addr().unwrap()).unwrap();
     far.connect(near.local_addr().unwrap()).unwrap();
-    enable(&near, false).unwrap();
-    let (mut room, epoch) = (Room::new(), Instant::now());
-    let realtime = Realtime::new(epoch);
+    enable(&near, false, Layer::Software).unwrap();
+    let (mut room, epoch) = (Room::new(Layer::Software), Instant::now());
+    let conversion = Conversion::new(StampClock::System, epoch);
     for number in 0..3 {
         near.send(b"request").unwrap();
         far.recv(&mut [0; 8]).unwrap();
@@ -31,7 +31,7 @@ fn datagrams_are_stamped_by_number_when_sent_and_when_received() {
         assert_eq!(bytes, 6);
         assert!(left <= received);
         let seen = epoch.elapsed().as_nanos() as u64;
-        assert!(realtime.since_epoch_ns(received, 0, u64::MAX).unwrap() <= seen + 20_000);
+        assert!(conversion.since_epoch_ns(received, 0, u64::MAX).unwrap() <= seen + 20_000);
     }
     assert_eq!(sent(&near, &mut room), []);
 }
@@ -42,8 +42,8 @@ fn requests_in_a_stream_are_stamped_by_their_last_byte() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut far, _) = listener.accept().unwrap();
-    enable(&near, true).unwrap();
-    let mut room = Room::new();
+    enable(&near, true, Layer::Software).unwrap();
+    let mut room = Room::new(Layer::Software);
     let mut offset = 0;
     for length in [5, 1, 900] {
         near.write_all(&vec![b'x'; length]).unwrap();

@@ -121,7 +121,8 @@ fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Opt
 }
 
 fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
-    let Stamping { unstamped, cost_ns, hardware_clocks, past_stack } = facts.stamps.clone()?;
+    let Stamping { unstamped, cost_ns, hardware_clocks, hardware, past_stack } =
+        facts.stamps.clone()?;
     // The record keeps no timestamps of responses that do not count.
     if record.latency.is_empty() {
         return None;
@@ -134,6 +135,7 @@ fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
         cost_ns,
         clock_steps: record.clock_steps,
         hardware_clocks,
+        hardware,
         past_stack,
     })
 }
@@ -225,11 +227,12 @@ fn reasons(
     if let Some(ArrivalTest { failed: true, d, gaps, .. }) = arrivals {
         reasons.push(Invalid::NotPoisson { d: *d, gaps: *gaps });
     }
-    if let Some(Stamps { sent_coverage, received_coverage, past_stack, .. }) = stamps(record, facts)
+    if let Some(Stamps { sent_coverage, received_coverage, hardware, past_stack, .. }) =
+        stamps(record, facts)
         && sent_coverage.min(received_coverage) < STAMPED_SHARE_FINE
     {
         let missing = 1.0 - sent_coverage.min(received_coverage);
-        reasons.push(Invalid::StampsMissing { missing, past_stack });
+        reasons.push(Invalid::StampsMissing { missing, hardware, past_stack });
     }
     if let Some(Precision { relative, per_mille }) = &facts.until {
         if let Some((per_mille, found)) = unsure(record, *relative, per_mille) {

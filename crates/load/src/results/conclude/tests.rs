@@ -444,7 +444,7 @@ fn missing_stamps_make_a_run_invalid_if_requested() {
     assert!(enough.valid, "{:?}", enough.invalid_because);
     assert_eq!(enough.stamps.unwrap().received_coverage, 0.99);
     let few = conclude(record(900), &stamped);
-    let [Invalid::StampsMissing { missing, past_stack: None }] = &few.invalid_because[..] else {
+    let [Invalid::StampsMissing { missing, .. }] = &few.invalid_because[..] else {
         panic!("{:?}", few.invalid_because)
     };
     assert!((missing - 0.1).abs() < 1e-9);

@@ -1,0 +1,254 @@
+//! Converts the clock of timestamps to the clock of the run.
+//!
+//! On Linux the system clock and the run's run at the same speed, corrections included, but the system clock
+//! can be set at any time. A device's clock can be set, too, and nothing need correct its speed. So this module
+//! measures the offset repeatedly. If two measurements differ by more than the measurement error and the
+//! drift, the clock was set, and timestamps from between them mean nothing.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::Layer;
+use super::nic::Phc;
+
+const EVERY_NS: u64 = 50_000_000;
+/// A measurement is off by some tens of microseconds if every try is interrupted, and smaller steps do no
+/// more harm than that.
+const STEP_NS: u64 = 100_000;
+/// Oscillators of network devices are off by at most 100 parts per million (IEEE 802.3), and so is ours.
+const DEVICE_DRIFT: u64 = 5_000;
+
+/// The clock of timestamps.
+#[derive(Debug, Clone)]
+pub(crate) enum StampClock {
+    System,
+    Device(Arc<Phc>),
+}
+
+impl StampClock {
+    pub(crate) fn layer(&self) -> Layer {
+        match self {
+            StampClock::System => Layer::Software,
+            StampClock::Device(_) => Layer::Hardware,
+        }
+    }
+
+    /// The time in nanoseconds. None if the device is gone.
+    fn now_ns(&self) -> Option<u64> {
+        match self {
+            StampClock::System => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Some(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+            }
+            StampClock::Device(clock) => clock.now_ns().ok(),
+        }
+    }
+
+    /// Tries per measurement: the fastest one counts. A read of a device's clock takes microseconds, in which
+    /// the thread sends nothing.
+    fn tries(&self) -> usize {
+        match self {
+            StampClock::System => 5,
+            StampClock::Device(_) => 2,
+        }
+    }
+
+    /// The most that it deviates from the run's clock in a span, in nanoseconds.
+    fn drift_ns(&self, span_ns: u64) -> u64 {
+        match self {
+            StampClock::System => 0,
+            StampClock::Device(_) => span_ns / DEVICE_DRIFT,
+        }
+    }
+}
+
+/// When a request left: by its timestamp, and in nanoseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Departure {
+    pub(crate) stamp_ns: u64,
+    pub(crate) at_ns: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Conversion {
+    clock: StampClock,
+    epoch: Instant,
+    /// The clock at the epoch, in its nanoseconds.
+    at_epoch_ns: u64,
+    measured: Instant,
+    steps: u32,
+    /// Timestamps before this time, in nanoseconds since the epoch, predate the last step.
+    valid_from_ns: u64,
+}
+
+impl Conversion {
+    pub(crate) fn new(clock: StampClock, epoch: Instant) -> Conversion {
+        // Without a measurement every timestamp is out of its bounds.
+        let (measured, at_epoch_ns) = measure(&clock, epoch).unwrap_or((epoch, u64::MAX));
+        Conversion { clock, epoch, at_epoch_ns, measured, steps: 0, valid_from_ns: 0 }
+    }
+
+    pub(crate) fn layer(&self) -> Layer {
+        self.clock.layer()
+    }
+
+    pub(crate) fn keep_up(&mut self) {
+        if self.measured.elapsed().as_nanos() < u128::from(EVERY_NS) {
+            return;
+        }
+        if let Some((measured, at_epoch_ns)) = measure(&self.clock, self.epoch) {
+            self.take(measured, at_epoch_ns);
+        }
+    }
+
+    fn take(&mut self, measured: Instant, at_epoch_ns: u64) {
+        let span = measured.saturating_duration_since(self.measured);
+        let drift_ns = self.clock.drift_ns(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        if at_epoch_ns.abs_diff(self.at_epoch_ns) > STEP_NS.saturating_add(drift_ns) {
+            self.steps += 1;
+            let since = measured.saturating_duration_since(self.epoch);
+            self.valid_from_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        }
+        (self.measured, self.at_epoch_ns) = (measured, at_epoch_ns);
+    }
+
+    pub(crate) fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// A timestamp in nanoseconds since the epoch, of an event between two known times. None if it predates
+    /// the epoch or the last step of the clock. None also if it is outside of these times, because then the
+    /// clock has just been set, and no measurement has noticed yet.
+    pub(crate) fn since_epoch_ns(&self, stamp_ns: u64, from_ns: u64, until_ns: u64) -> Option<u64> {
+        let since = stamp_ns.checked_sub(self.at_epoch_ns)?;
+        let between = from_ns.saturating_sub(STEP_NS)..=until_ns.saturating_add(STEP_NS);
+        (since >= self.valid_from_ns && between.contains(&since)).then_some(since)
+    }
+
+    /// When a response arrived, in nanoseconds since the epoch, with the bounds of [`Self::since_epoch_ns`].
+    /// Counts from its request's timestamp: the difference between two timestamps of one clock needs no
+    /// conversion, so it does not depend on how exactly the offset is known.
+    pub(crate) fn came_ns(
+        &self,
+        stamp_ns: u64,
+        left: Option<Departure>,
+        from_ns: u64,
+        until_ns: u64,
+    ) -> Option<u64> {
+        let converted_ns = self.since_epoch_ns(stamp_ns, from_ns, until_ns)?;
+        let exact_ns =
+            left.and_then(|left| stamp_ns.checked_sub(left.stamp_ns)?.checked_add(left.at_ns));
+        // The clock may have been set between the two timestamps.
+        let same = |exact_ns: &u64| exact_ns.abs_diff(converted_ns) <= STEP_NS;
+        exact_ns.filter(same).or(Some(converted_ns))
+    }
+}
+
+/// When it was measured, and the clock at the epoch.
+fn measure(clock: &StampClock, epoch: Instant) -> Option<(Instant, u64)> {
+    let one = || {
+        let before = Instant::now();
+        let stamp_ns = clock.now_ns()?;
+        Some((before.elapsed(), before, stamp_ns))
+    };
+    let tries = (0..clock.tries()).filter_map(|_| one());
+    let (took, before, stamp_ns) = tries.min_by_key(|(took, ..)| *took)?;
+    let middle = before + took / 2;
+    let nanoseconds = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(0);
+    let since = nanoseconds(middle.saturating_duration_since(epoch));
+    let until = nanoseconds(epoch.saturating_duration_since(middle));
+    Some((middle, stamp_ns.saturating_sub(since).saturating_add(until)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn now_ns() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+    }
+
+    #[test]
+    fn a_stamp_of_now_is_now() {
+        for epoch in [Instant::now(), Instant::now() + Duration::from_secs(3)] {
+            let conversion = Conversion::new(StampClock::System, epoch - Duration::from_secs(5));
+            let before = Instant::now();
+            let since = conversion.since_epoch_ns(now_ns(), 0, u64::MAX).unwrap();
+            let expected = (before - (epoch - Duration::from_secs(5))).as_nanos() as u64;
+            // The scheduler may have preempted this thread between the two reads.
+            assert!(since + 20_000 >= expected, "{since} {expected}");
+            assert!(since < expected + 1_000_000_000, "{since} {expected}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_noticed_and_stamps_of_before_are_dropped() {
+        let epoch = Instant::now();
+        let mut conversion = Conversion::new(StampClock::System, epoch);
+        let (second, at) = (1_000_000_000, conversion.at_epoch_ns);
+        let since = |conversion: &Conversion, ns| conversion.since_epoch_ns(ns, 0, u64::MAX);
+        let after = |ns| epoch + Duration::from_nanos(ns);
+        conversion.take(after(second), at + STEP_NS);
+        assert_eq!((conversion.steps(), since(&conversion, at + STEP_NS + 5)), (0, Some(5)));
+        // An hour ahead.
+        let ahead = at + 3_600 * second;
+        conversion.take(after(2 * second), ahead);
+        assert_eq!(conversion.steps(), 1);
+        assert_eq!(since(&conversion, at + second), None, "by the old clock");
+        assert_eq!(since(&conversion, ahead + second), None, "before it was noticed");
+        assert_eq!(since(&conversion, ahead + 2 * second + 7), Some(2 * second + 7));
+    }
+
+    #[test]
+    fn stamps_between_a_step_and_its_notice_are_dropped_whichever_way_it_went() {
+        let conversion = Conversion::new(StampClock::System, Instant::now());
+        let (second, at) = (1_000_000_000, conversion.at_epoch_ns);
+        // A request that was taken up after 5 s, whose response came within 2 ms.
+        let (from, until) = (5 * second, 5 * second + 2_000_000);
+        let stamp = at + 5 * second + 1_000_000;
+        assert_eq!(conversion.since_epoch_ns(stamp, from, until), Some(from + 1_000_000));
+        for stepped in [stamp + 3_600 * second, stamp + 50_000_000, stamp - 50_000_000, stamp - at]
+        {
+            assert_eq!(conversion.since_epoch_ns(stepped, from, until), None, "{stepped}");
+        }
+        // The two clocks are read one after the other.
+        assert!(conversion.since_epoch_ns(at + from - 5_000, from, until).is_some());
+    }
+
+    #[test]
+    fn a_response_is_as_far_from_its_request_as_their_stamps_are_unless_the_clock_was_set() {
+        let mut conversion = Conversion::new(StampClock::System, Instant::now());
+        let (second, at) = (1_000_000_000, conversion.at_epoch_ns);
+        let left = Some(Departure { stamp_ns: at + second, at_ns: second });
+        let came = |conversion: &Conversion, stamp| conversion.came_ns(stamp, left, 0, 9 * second);
+        // The offset was measured once more meanwhile, and was less exact.
+        conversion.take(conversion.epoch, at + 3_000);
+        assert_eq!(came(&conversion, at + second + 20_000), Some(second + 20_000));
+        assert_eq!(
+            conversion.came_ns(at + 2 * second, None, 0, u64::MAX),
+            Some(2 * second - 3_000)
+        );
+        conversion.take(conversion.epoch, at + 3 * second);
+        assert_eq!(came(&conversion, at + 5 * second), Some(2 * second), "not 5 s");
+        assert_eq!(came(&conversion, at + 13 * second), None, "after it was read");
+    }
+
+    #[test]
+    fn the_clock_of_a_device_may_drift_and_that_is_no_step() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let clock = StampClock::Device(Arc::new(Phc::of(file)));
+        let epoch = Instant::now();
+        let mut conversion = Conversion::new(clock, epoch);
+        assert_eq!(conversion.since_epoch_ns(7, 0, u64::MAX), None, "it cannot be read");
+        let second = 1_000_000_000;
+        conversion.take(epoch, 40 * second);
+        assert_eq!(conversion.since_epoch_ns(41 * second, 0, u64::MAX), Some(second));
+        let steps = conversion.steps();
+        // 90 parts per million in ten seconds.
+        conversion.take(epoch + Duration::from_secs(10), 40 * second + 900_000);
+        assert_eq!(conversion.steps(), steps);
+        conversion.take(epoch + Duration::from_secs(11), 41 * second);
+        assert_eq!(conversion.steps(), steps + 1);
+    }
+}

@@ -1,0 +1,146 @@
+//! Hardware timestamps of a network device: its capabilities and its configuration.
+//!
+//! Source: Linux, Documentation/networking/timestamping.rst; include/uapi/linux/net_tstamp.h and ethtool.h.
+
+use std::os::fd::AsRawFd as _;
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+const GET_TS_INFO: u32 = 0x41;
+const TX_ON: i32 = libc::HWTSTAMP_TX_ON as i32;
+const FILTER_ALL: i32 = libc::HWTSTAMP_FILTER_ALL as i32;
+
+/// The capabilities of a device, by `ETHTOOL_GET_TS_INFO`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Capabilities {
+    command: u32,
+    /// The flags of `SO_TIMESTAMPING` that have an effect.
+    pub stamping: u32,
+    /// N of the device's clock /dev/ptpN; negative without one.
+    pub clock: i32,
+    /// A bit for each supported `tx_type`.
+    pub tx_types: u32,
+    tx_reserved: [u32; 3],
+    /// A bit for each supported `rx_filter`.
+    pub rx_filters: u32,
+    rx_reserved: [u32; 3],
+}
+
+impl Capabilities {
+    /// What the device lacks for timestamps of all packets, in the words of `ethtool -T`.
+    pub fn lacking(&self) -> Vec<&'static str> {
+        let parts = [
+            (self.stamping & libc::SOF_TIMESTAMPING_TX_HARDWARE != 0, "hardware-transmit"),
+            (self.stamping & libc::SOF_TIMESTAMPING_RX_HARDWARE != 0, "hardware-receive"),
+            (self.stamping & libc::SOF_TIMESTAMPING_RAW_HARDWARE != 0, "hardware-raw-clock"),
+            (self.clock >= 0, "a PTP hardware clock"),
+            (self.tx_types & (1 << TX_ON) != 0, "transmit mode on"),
+            (self.rx_filters & (1 << FILTER_ALL) != 0, "receive filter all"),
+        ];
+        parts.into_iter().filter(|(present, _)| !present).map(|(_, name)| name).collect()
+    }
+}
+
+/// The configuration of a device's timestamps: `struct hwtstamp_config`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Config {
+    flags: i32,
+    tx_type: i32,
+    rx_filter: i32,
+}
+
+impl Config {
+    /// Timestamps of all packets, sent and received.
+    pub const ALL: Config = Config { flags: 0, tx_type: TX_ON, rx_filter: FILTER_ALL };
+
+    /// True if the device takes timestamps of all packets.
+    pub fn stamps_all(&self) -> bool {
+        (self.tx_type, self.rx_filter) == (TX_ON, FILTER_ALL)
+    }
+}
+
+/// Returns the capabilities of a device of this thread's network namespace.
+///
+/// `EOPNOTSUPP` if its driver has none; `ENODEV` if there is no such device.
+pub fn capabilities(device: &str) -> Result<Capabilities, Errno> {
+    let mut info = Capabilities { command: GET_TS_INFO, ..Capabilities::default() };
+    // SAFETY: this command writes a `struct ethtool_ts_info`, whose layout is that of `Capabilities`.
+    unsafe { ioctl(device, libc::SIOCETHTOOL, &mut info) }?;
+    Ok(info)
+}
+
+/// Returns the configuration of a device.
+///
+/// `EOPNOTSUPP` if its driver reports none.
+pub fn config(device: &str) -> Result<Config, Errno> {
+    let mut config = Config::default();
+    // SAFETY: this request writes a `struct hwtstamp_config`, whose layout is that of `Config`.
+    unsafe { ioctl(device, libc::SIOCGHWTSTAMP, &mut config) }?;
+    Ok(config)
+}
+
+/// Configures a device, and returns the configuration that the driver chose, which may cover more packets.
+///
+/// `EPERM` without `CAP_NET_ADMIN`; `ERANGE` if the device cannot; `EOPNOTSUPP` if its driver has none.
+pub fn set_config(device: &str, mut config: Config) -> Result<Config, Errno> {
+    // SAFETY: this request reads and writes a `struct hwtstamp_config`, whose layout is that of `Config`.
+    unsafe { ioctl(device, libc::SIOCSHWTSTAMP, &mut config) }?;
+    Ok(config)
+}
+
+/// # Safety
+///
+/// `data` is what the request reads and writes.
+unsafe fn ioctl<T>(device: &str, request: libc::c_ulong, data: &mut T) -> Result<(), Errno> {
+    let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    let mut name = [0; libc::IFNAMSIZ];
+    // The last byte ends the name.
+    if device.len() >= name.len() {
+        return Err(Errno::ENODEV);
+    }
+    for (to, from) in name.iter_mut().zip(device.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: std::ptr::from_mut(data).cast() };
+    let mut parameters = libc::ifreq { ifr_name: name, ifr_ifru };
+    // SAFETY: the name ends with a zero byte, and `data` lives until the call returns.
+    let result = unsafe { libc::ioctl(any.as_raw_fd(), request as _, &raw mut parameters) };
+    Errno::result(result).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_lacks_what_ethtool_does_not_list() {
+        let all = Capabilities {
+            stamping: 0x7f,
+            clock: 0,
+            tx_types: 1 << TX_ON,
+            rx_filters: 1 << FILTER_ALL,
+            ..Capabilities::default()
+        };
+        assert!(all.lacking().is_empty());
+        let software = Capabilities { stamping: 0x1a, clock: -1, ..Capabilities::default() };
+        assert_eq!(software.lacking().len(), 6);
+        // Many devices timestamp received packets of PTP alone.
+        let ptp = Capabilities { rx_filters: 1 | 1 << 12, ..all };
+        assert_eq!(ptp.lacking(), ["receive filter all"]);
+    }
+
+    #[test]
+    fn loopback_has_capabilities_but_no_hardware_and_a_device_that_is_gone_is_named() {
+        let found = capabilities("lo").expect("Linux 3.4 and later");
+        assert!(found.lacking().contains(&"hardware-transmit"), "{found:?}");
+        assert_eq!(config("lo"), Err(Errno::EOPNOTSUPP));
+        let refused = set_config("lo", Config::ALL);
+        assert!(matches!(refused, Err(Errno::EOPNOTSUPP | Errno::EPERM)), "{refused:?}");
+        for gone in ["none7", "a-name-that-no-device-has"] {
+            assert_eq!(capabilities(gone), Err(Errno::ENODEV));
+        }
+    }
+}
