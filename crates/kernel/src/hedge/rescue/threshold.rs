@@ -12,7 +12,7 @@
 //!   only, and every second copy runs to its end.
 //!
 //! κ is what time that is spent is worth more than time that is saved, as it is spent where a server
-//! is blocked already. For cleanup κ is 12 w from 1 to 3, if a share w of queries ends while others wait: where none
+//! is blocked already. For cleanup κ is 24 w from 1 to 3, if a share w of queries ends while others wait: where none
 //! waits, time that is spent delays nobody, and at 3 even the median gains. It is 2 w for pre-empt, whose second
 //! copies run in slots that no query wants; 3 / 2 (1 − w)²
 //! for no cancel, where few may wait besides. Besides, the queries that are rescued in vain stay within the budget.
@@ -24,7 +24,7 @@ use crate::hedge::histogram::{BINS, PerBin, bin, edge};
 /// κ of cleanup, at least, per share of the queries that end while others wait, and at most. The last one is κ of no
 /// cancel, too, before it is weighed by how many wait.
 const ALONE: f32 = 1.0;
-const CROWDED: f32 = 12.0;
+const CROWDED: f32 = 24.0;
 const CAUTION: f32 = 3.0;
 
 /// How many times the expected number of rescues in vain the budget must cover. Chance is to leave some of it, or the
