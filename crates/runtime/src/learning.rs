@@ -45,6 +45,9 @@ pub struct LearnedRescue {
     version: &'static str,
     /// The age from which on a query is a suspect; null as long as rescues are not known to pay.
     suspect_ns: Option<u64>,
+    /// How many queries a replica serves at once, as far as the service has learned it; null where `slots` say it, as long
+    /// as it is unknown, and above 63.
+    slots: Option<u32>,
     /// The share of queries that are stuck at that age.
     stuck: f32,
     rescues_won: u64,
@@ -66,6 +69,7 @@ impl Learned {
         Self::Rescue(LearnedRescue {
             version: learner.version().name(),
             suspect_ns: known(snapshot.suspect_ns),
+            slots: (snapshot.slots != u32::MAX).then_some(snapshot.slots),
             stuck: status.stuck,
             rescues_won: status.won,
             rescues_lost: status.lost,

@@ -13,7 +13,7 @@ use core::fmt;
 
 use crate::action::Role;
 use crate::config::{Limits, Topology};
-use crate::hedge::{Hedge, Learner, Version};
+use crate::hedge::{Hedge, Learner, Slotless, Version};
 use crate::rate::RateSpec;
 use crate::stage::Priority;
 
@@ -111,6 +111,10 @@ impl Policy {
 
     /// `rescue`
     pub const RESCUE: Self = Self { hedge: Some(HedgeSpec::Rescue(Version::Cleanup)), ..Self::PSQ };
+
+    /// `rescue+least-outstanding`: behind a push gate, for servers whose slots are unknown.
+    pub const RESCUE_WITHOUT_SLOTS: Self =
+        Self { hedge: Some(HedgeSpec::Slotless(Slotless::CLEANUP)), ..Self::LEAST_OUTSTANDING };
 
     /// Plain load balancing by push.
     #[must_use]

@@ -21,15 +21,17 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 /// seem silent in between.
 const CANCEL_MIN: Duration = Duration::from_millis(100);
 
-/// The policy of a service that names none. It needs no tuning, and picks its version by itself.
+/// The policies of a service that names none: with `slots`, and without. They need no tuning, and pick their versions by
+/// themselves.
 const POLICY: Policy = Policy::RESCUE;
+const POLICY_WITHOUT_SLOTS: Policy = Policy::RESCUE_WITHOUT_SLOTS;
 
 /// Resolves one service; `at` is where its table begins.
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
     let name = check::name(report, "service", raw.name.as_ref(), at);
     let slots = key!(count, report, raw.slots, 1..=Topology::MAX_GATE, 1);
     let cancel = raw.cancel.as_ref().map_or(Cancel::None, |given| *given.get());
-    let policy = policy(raw, at, (slots, cancel), report);
+    let policy = policy(raw, (slots, cancel), report);
     let limits = limits(raw, cancel, policy, report);
     let (timeout, cancel_timeout) = timeouts(raw, (policy, &limits), at, report);
     let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
@@ -150,22 +152,10 @@ fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn policy(
-    raw: &raw::Service,
-    at: &Range<usize>,
-    (slots, cancel): (u32, Cancel),
-    report: &mut Report<'_>,
-) -> Policy {
+fn policy(raw: &raw::Service, (slots, cancel): (u32, Cancel), report: &mut Report<'_>) -> Policy {
     let fallback = Policy::LEAST_OUTSTANDING;
     let Some(given) = &raw.policy else {
-        // A guess would be a bound on what the service can do.
-        if raw.slots.is_none() {
-            let wrong = format!("this service has no policy, and {POLICY} must know the slots");
-            let fix = "add slots = N, the queries that a replica serves at once, or where nobody \
-                        knows that, policy = \"least-outstanding\"";
-            report.missing(at, &wrong, fix);
-        }
-        return POLICY;
+        return if raw.slots.is_some() { POLICY } else { POLICY_WITHOUT_SLOTS };
     };
     let at = given.span();
     let policy = match Policy::parse(given.get(), None) {

@@ -291,6 +291,15 @@ fn limits_and_gates_are_those_of_the_file() {
 }
 
 #[test]
+fn a_service_with_nothing_but_addresses_is_rescued_without_slots() {
+    let text = MINIMAL.replace("policy = \"laedge\"", "").replace("slots = 1", "");
+    let service = &parse(&text).services[0];
+    assert_eq!(service.policy.to_string(), "rescue+least-outstanding");
+    assert_eq!(service.gate(), service.limits.max_outstanding);
+    assert!(!service.policy.pulls());
+}
+
+#[test]
 fn health_and_admin_can_be_switched_off() {
     let text =
         format!("[listen]\nadmin = false\n{}", MINIMAL.replace("slots", "health = false\nslots"));

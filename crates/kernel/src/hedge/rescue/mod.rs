@@ -28,7 +28,7 @@
 //! before whatever comes later, and waits there as others do; where servers cannot stop, it goes to idle
 //! ones only, as all other second copies do. One that explores makes room for the queries that wait at its server.
 //!
-//! *Without slots* (`rescue+PICK`): behind a push gate of servers whose slots nobody knows (`places.rs`). The pick takes a
+//! *Without slots* (`rescue+PICK`): behind a push gate, for servers whose slots are unknown (`places.rs`). The pick takes a
 //! server for the second copy of a suspect at once. What else is said of slots is about those that the service learned.
 //!
 //! Bounds: two copies per query. Rescues in vain are at most the budget's share of queries, and some

@@ -1,4 +1,4 @@
-//! Rescue without slots: which copies of a server are at work, where nobody knows how many it serves at once.
+//! Rescue without slots: which copies of a server are at work, if the number that it serves at once is unknown.
 //!
 //! A push gate lets copies wait at their servers, and the age of one that waits says nothing about it. If a server
 //! begins with its copies in the order in which they were sent, those at work are the ŝ oldest, and responses come from
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use crate::id::{CopyId, ServerId};
 
-/// Places that are told apart.
+/// The number of places that are counted separately; the last one includes all behind it.
 const PLACES: usize = 64;
 
 /// For how many responses a place is remembered, and how many it takes to know ŝ.
@@ -52,7 +52,7 @@ impl Places {
         self.total >= FEW
     }
 
-    /// ŝ, 1 or more; the greatest number as long as it is unknown, or beyond the places that are told apart.
+    /// ŝ, 1 or more; the greatest number as long as it is unknown, or at least [`PLACES`].
     pub(super) fn slots(&self) -> u32 {
         let mut beyond = 0.0;
         let last = self.weights.iter().rposition(|weight| {
@@ -144,7 +144,7 @@ mod tests {
         (0..3_000).for_each(|i| places.add(if i % 400 == 0 { 9 } else { i % 4 }));
         assert_eq!(places.slots(), 4);
         (0..8_000).for_each(|i| places.add(i % 64));
-        assert_eq!(places.slots(), u32::MAX, "more than are told apart");
+        assert_eq!(places.slots(), u32::MAX, "more than are counted");
         (0..20_000).for_each(|_| places.add(0));
         assert_eq!(places.slots(), 1, "what came before fades");
     }

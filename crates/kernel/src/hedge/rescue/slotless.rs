@@ -20,6 +20,9 @@ const RECORDED: u32 = 8;
 pub struct Slotless(Version);
 
 impl Slotless {
+    /// Losers are stopped where servers can stop copies.
+    pub const CLEANUP: Self = Self(Version::Cleanup);
+
     /// The form of a version. Pre-emption needs slots.
     pub(crate) const fn of(version: Version) -> Option<Self> {
         match version {

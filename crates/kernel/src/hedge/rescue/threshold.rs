@@ -13,7 +13,7 @@
 //!
 //! κ is what time that is spent is worth more than time that is saved, as it is spent where a server
 //! is blocked already. For cleanup κ is 24 w from 1 to 3, if a share w of queries ends while others wait: where none
-//! waits, time that is spent delays nobody, and at 3 even the median gains. It is 2 w for pre-empt, whose second
+//! waits, time that is spent delays no query, and at 3 even the median gains. It is 2 w for pre-empt, whose second
 //! copies run in slots that no query wants; 3 / 2 (1 − w)²
 //! for no cancel, where few may wait besides. Besides, the queries that are rescued in vain stay within the budget.
 
