@@ -139,13 +139,7 @@ pub fn policy(name: &str) -> PolicyName {
     if let Some((hedge, pick)) = name.split_once('+')
         && PICKS.contains(&pick)
     {
-        let (hedge, pick) = (policy(hedge), policy(pick));
-        let does = pick.does.trim_end_matches("; no hedging");
-        return PolicyName {
-            short: format!("{}{OVER}{}", hedge.short, pick.noun),
-            noun: format!("{} over {}", hedge.noun, pick.noun),
-            does: [&hedge.does, does].join("; copies go to "),
-        };
+        return over(&policy(hedge), &policy(pick));
     }
     let (kind, rest) = name.split_once(':').unwrap_or((name, ""));
     match (kind, rest) {
@@ -193,23 +187,7 @@ pub fn policy(name: &str) -> PolicyName {
             let does = format!("a query without an answer after {delay} is begun anew elsewhere");
             of(&format!("App time-out {delay}"), "application time-outs", &does)
         }
-        ("delayed", args) if !args.is_empty() => {
-            let (delay, cancels) = args.split_once(':').map_or((args, false), |(d, _)| (d, true));
-            let (delay, after, noun) = match delay.strip_prefix('p') {
-                Some(nth) => {
-                    let after = format!("percentile {nth} of recent ages, which it learns");
-                    (delay.to_owned(), after, "the learned delay")
-                }
-                None => (spaced(delay), spaced(delay), "delayed hedging"),
-            };
-            let (short, stops) = match cancels {
-                true => (", cancelling", "; the first answer stops the other copy"),
-                false => ("", ""),
-            };
-            let does =
-                format!("a second copy of every query without an answer after {after}{stops}");
-            of(&format!("Delayed {delay}{short}"), noun, &does)
-        }
+        ("delayed", args) if !args.is_empty() => delayed(args),
         ("laedge", variant) => of(
             format!("LÆDGE {}", variant.to_uppercase()).trim_end(),
             "LÆDGE",
@@ -232,6 +210,37 @@ const OVER: &str = ", over ";
 /// The short name of a policy where there is room for two short lines; the second one may be empty.
 pub fn two_lines(short: &str) -> (&str, &str) {
     short.find(OVER).map_or((short, ""), |at| (&short[..=at], &short[at + 2..]))
+}
+
+/// A hedge whose copies go where a pick decides.
+fn over(hedge: &PolicyName, pick: &PolicyName) -> PolicyName {
+    let where_to = pick.does.trim_end_matches("; no hedging");
+    PolicyName {
+        short: format!("{}{OVER}{}", hedge.short, pick.noun),
+        noun: format!("{} over {}", hedge.noun, pick.noun),
+        does: format!("{}; copies go to {where_to}", hedge.does),
+    }
+}
+
+/// `delayed`: after a time, or a percentile that it learns.
+fn delayed(args: &str) -> PolicyName {
+    let (delay, cancels) = args.split_once(':').map_or((args, false), |(delay, _)| (delay, true));
+    let (delay, after, noun) = match delay.strip_prefix('p') {
+        Some(nth) => {
+            let after = format!("percentile {nth} of recent ages, which it learns");
+            (delay.to_owned(), after, "the learned delay")
+        }
+        None => (spaced(delay), spaced(delay), "delayed hedging"),
+    };
+    let (cancelling, stops) = match cancels {
+        true => (", cancelling", "; the first answer stops the other copy"),
+        false => ("", ""),
+    };
+    PolicyName {
+        short: format!("Delayed {delay}{cancelling}"),
+        noun: noun.to_owned(),
+        does: format!("a second copy of every query without an answer after {after}{stops}"),
+    }
 }
 
 /// What a version of rescue does.

@@ -169,7 +169,7 @@ fn note(advice: &Advice, policy: &str, stable: bool) -> &'static str {
         "idealized" => "   knows the future",
         "o1" => "   a world whose hiccups cost nothing",
         _ if policy != advice.rival.policy => "",
-        _ if advice.rival.as_good && advice.hedge => "   as good",
+        _ if advice.rival.as_good && advice.hedge => "   as good or better",
         _ if advice.rival.as_good => "   pays all the same",
         _ => "   the best delayed hedge",
     }

@@ -35,7 +35,7 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
     assert!(because.contains(few), "{because}");
     let rival = &advice["rival"];
     assert!(rival["policy"].as_str().is_some_and(|name| name.starts_with("delayed:")), "{rival}");
-    // Without cancellation it floods replicas, or hedges too late to be as good.
+    // Where replicas stop nothing, its copies delay queries, or come too late to be as good.
     assert_eq!(rival["as_good"], false, "{rival}");
     assert!(number(&rival["p99"]) > 1.1 * (1.0 - gain) * 77.4, "{rival}");
     assert!(number(&rival["copies_per_query"]) > 1.0 && rival["text"].is_string(), "{rival}");

@@ -74,27 +74,21 @@ pub(super) fn rival(of: &[Latency], with: &Latency, pays: bool) -> Rival {
         Some(copies) => format!("p99 {}, {copies:.2} copies per query", latency(row.p99)),
         None => latency(row.p99),
     };
-    let (name, ours, theirs) = (&best.policy, figures(with), figures(best));
-    let than = &with.policy;
-    let text = match (pays, found.is_some()) {
-        _ if best.p99.is_none() => "no delayed hedge has a steady state here".to_owned(),
-        (true, true) if p99(best) < p99(with) - half => {
-            format!("{name} is better here ({theirs}) than {than} ({ours})")
-        }
-        (true, true) => format!("{name} is as good here ({theirs}) as {than} ({ours})"),
+    let verdict = match (pays, found.is_some()) {
+        _ if best.p99.is_none() => "no delayed hedge has a steady state here",
+        (true, true) if p99(best) < p99(with) - half => "a delayed hedge is better here",
+        (true, true) => "a delayed hedge is as good here",
         (true, false) if p99(best) <= p99(with) + half => {
-            format!("{name} gets as low, with more copies ({theirs}), as {than} ({ours})")
+            "a delayed hedge gets as low, with more copies"
         }
-        (true, false) => {
-            format!("no delayed hedge is as good: {name}, the best one ({theirs}); {than} ({ours})")
-        }
-        (false, true) => format!("{name} pays all the same ({theirs}); {than} ({ours})"),
-        (false, false) => {
-            format!("nor does a delayed hedge pay: {name} ({theirs}); {than} ({ours})")
-        }
+        (true, false) => "no delayed hedge is as good here",
+        (false, true) => "a delayed hedge pays all the same",
+        (false, false) => "nor does a delayed hedge pay",
     };
+    let [theirs, ours] = [best, with].map(|row| format!("{} ({})", row.policy, figures(row)));
+    let text = format!("{verdict}: {theirs}, {ours}");
     let Latency { p99, copies_per_query, .. } = *best;
-    Rival { policy: name.clone(), p99, copies_per_query, as_good: found.is_some(), text }
+    Rival { policy: best.policy.clone(), p99, copies_per_query, as_good: found.is_some(), text }
 }
 
 #[cfg(test)]
@@ -138,18 +132,17 @@ mod tests {
         let asked = |rows: &[Latency]| rival(rows, &ours, true);
         let alike = asked(&[row("a", Some(10.4), 1.05), row("b", Some(12.0), 1.01)]);
         assert_eq!((&*alike.policy, alike.as_good), ("a", true));
-        let words =
-            "a is as good here (p99 10.400, 1.05 copies per query) as rescue (p99 10.000, 1.01";
+        let words = "a delayed hedge is as good here: a (p99 10.400, 1.05 copies per query), rescue (p99 10.000, 1.01";
         assert!(alike.text.starts_with(words), "{}", alike.text);
         let better = asked(&[row("a", Some(9.0), 1.0), row("b", Some(9.4), 1.01)]);
-        assert!(better.as_good && better.text.starts_with("a is better here"), "{}", better.text);
+        assert!(better.as_good && better.text.contains("is better here: a ("), "{}", better.text);
         // The lowest one sends more; the next is as good.
         let frugal = asked(&[row("a", Some(9.0), 1.6), row("b", Some(10.3), 1.02)]);
         assert_eq!((&*frugal.policy, frugal.as_good), ("b", true));
         let dear = asked(&[row("a", Some(9.0), 1.6)]);
-        assert!(!dear.as_good && dear.text.starts_with("a gets as low, with more copies"));
+        assert!(!dear.as_good && dear.text.contains("gets as low, with more copies: a ("));
         let worse = asked(&[row("a", Some(11.0), 1.0), row("b", None, 1.0)]);
-        assert!(!worse.as_good && worse.text.starts_with("no delayed hedge is as good: a"));
+        assert!(!worse.as_good && worse.text.starts_with("no delayed hedge is as good here: a ("));
         let none = asked(&[row("a", None, 1.0)]);
         assert!(!none.as_good && none.p99.is_none() && none.text.contains("steady state"));
     }
@@ -158,8 +151,8 @@ mod tests {
     fn where_hedging_does_not_pay_a_delayed_hedge_has_to_gain_something() {
         let psq = row("psq", Some(10.0), 1.0);
         let near = rival(&[row("a", Some(9.8), 1.05)], &psq, false);
-        assert!(!near.as_good && near.text.starts_with("nor does a delayed hedge pay: a"));
+        assert!(!near.as_good && near.text.starts_with("nor does a delayed hedge pay: a ("));
         let pays = rival(&[row("a", Some(9.0), 1.05)], &psq, false);
-        assert!(pays.as_good && pays.text.starts_with("a pays all the same"), "{}", pays.text);
+        assert!(pays.as_good && pays.text.contains("pays all the same: a ("), "{}", pays.text);
     }
 }
