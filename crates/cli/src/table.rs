@@ -68,7 +68,7 @@ impl Table {
         Self { head: head.to_vec(), groups }
     }
 
-    /// For a terminal: the first column to the left, the others to the right.
+    /// For a terminal: the first column to the left, the others to the right. A name may have several lines.
     pub(crate) fn text(&self, color: bool) -> String {
         let line_of = |of: fn(&(String, String)) -> &String, tone| -> Vec<Cell> {
             self.head.iter().map(|head| (of(head).clone(), tone)).collect()
@@ -78,19 +78,22 @@ impl Table {
             head.push(line_of(|head| &head.1, Tone::Faint));
         }
         let rows = || head.iter().chain(self.groups.iter().flat_map(|group| &group.rows));
-        let width = |at: usize| rows().map(|row| row[at].0.chars().count()).max().unwrap_or(0);
+        let longest = |cell: &Cell| cell.0.lines().map(|line| line.chars().count()).max();
+        let width = |at: usize| rows().filter_map(|row| longest(&row[at])).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
         let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
         let line = |row: &Vec<Cell>| {
-            let mut line = String::new();
+            let (mut line, mut below) = (String::new(), String::new());
             for (at, ((text, tone), width)) in row.iter().zip(&widths).enumerate() {
+                let (text, more) = text.split_once('\n').unwrap_or((text, ""));
+                below.extend(more.lines().map(|more| format!("{more}\n")));
                 let (style, pad) = (tone.style(color), " ".repeat(width - text.chars().count()));
                 let _ = match at {
                     0 => write!(line, "{style}{text}{style:#}{pad}"),
                     _ => write!(line, "  {pad}{style}{text}{style:#}"),
                 };
             }
-            line.trim_end().to_owned() + "\n"
+            line.trim_end().to_owned() + "\n" + &below
         };
         let faint = Tone::Faint.style(color);
         let mut text: String = head.iter().map(line).collect();

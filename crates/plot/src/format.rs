@@ -136,6 +136,11 @@ pub fn policy(name: &str) -> PolicyName {
         noun: noun.to_owned(),
         does: does.to_owned(),
     };
+    if let Some((hedge, pick)) = name.split_once('+')
+        && PICKS.contains(&pick)
+    {
+        return over(&policy(hedge), &policy(pick));
+    }
     let (kind, rest) = name.split_once(':').unwrap_or((name, ""));
     match (kind, rest) {
         ("random", "") => of("Random", "random choice", "a replica at random; no hedging"),
@@ -182,12 +187,7 @@ pub fn policy(name: &str) -> PolicyName {
             let does = format!("a query without an answer after {delay} is begun anew elsewhere");
             of(&format!("App time-out {delay}"), "application time-outs", &does)
         }
-        ("delayed", delay) if !delay.is_empty() => {
-            let (delay, cancels) = delay.split_once(':').map_or((delay, ""), |(d, _)| (d, " CC"));
-            let delay = spaced(delay);
-            let does = format!("a second copy of every query without an answer after {delay}");
-            of(&format!("Delayed {delay}{cancels}"), "delayed hedging", &does)
-        }
+        ("delayed", args) if !args.is_empty() => delayed(args),
         ("laedge", variant) => of(
             format!("LÆDGE {}", variant.to_uppercase()).trim_end(),
             "LÆDGE",
@@ -198,6 +198,48 @@ pub fn policy(name: &str) -> PolicyName {
             of(name.trim_end(), "Rescue", &rescue(variant))
         }
         _ => of(name, name, ""),
+    }
+}
+
+/// Picks whose names are words; what follows a hedge else is part of its name.
+const PICKS: [&str; 4] = ["random", "round-robin", "least-outstanding", "two-choices"];
+
+/// Between a hedge and its pick.
+const OVER: &str = ", over ";
+
+/// The short name of a policy where there is room for two short lines; the second one may be empty.
+pub fn two_lines(short: &str) -> (&str, &str) {
+    short.find(OVER).map_or((short, ""), |at| (&short[..=at], &short[at + 2..]))
+}
+
+/// A hedge whose copies go where a pick decides.
+fn over(hedge: &PolicyName, pick: &PolicyName) -> PolicyName {
+    let where_to = pick.does.trim_end_matches("; no hedging");
+    PolicyName {
+        short: format!("{}{OVER}{}", hedge.short, pick.noun),
+        noun: format!("{} over {}", hedge.noun, pick.noun),
+        does: format!("{}; copies go to {where_to}", hedge.does),
+    }
+}
+
+/// `delayed`: after a time, or a percentile that it learns.
+fn delayed(args: &str) -> PolicyName {
+    let (delay, cancels) = args.split_once(':').map_or((args, false), |(delay, _)| (delay, true));
+    let (delay, after, noun) = match delay.strip_prefix('p') {
+        Some(nth) => {
+            let after = format!("percentile {nth} of recent ages, which it learns");
+            (delay.to_owned(), after, "the learned delay")
+        }
+        None => (spaced(delay), spaced(delay), "delayed hedging"),
+    };
+    let (cancelling, stops) = match cancels {
+        true => (", cancelling", "; the first answer stops the other copy"),
+        false => ("", ""),
+    };
+    PolicyName {
+        short: format!("Delayed {delay}{cancelling}"),
+        noun: noun.to_owned(),
+        does: format!("a second copy of every query without an answer after {after}{stops}"),
     }
 }
 
@@ -263,6 +305,17 @@ mod tests {
     fn policies_have_names_and_strangers_keep_theirs() {
         assert_eq!(policy("laedge:cc").short, "LÆDGE CC");
         assert_eq!(policy("delayed:15ms").short, "Delayed 15\u{a0}ms");
+        let fair = policy("delayed:15ms:cc+least-outstanding");
+        assert_eq!(fair.short, "Delayed 15\u{a0}ms, cancelling, over least outstanding");
+        assert_eq!(fair.noun, "delayed hedging over least outstanding");
+        let lines = ("Delayed 15\u{a0}ms, cancelling,", "over least outstanding");
+        assert_eq!(two_lines(&fair.short), lines);
+        assert_eq!(two_lines("PSQ"), ("PSQ", ""));
+        let learned = policy("delayed:p95:cc+least-outstanding");
+        assert_eq!(learned.short, "Delayed p95, cancelling, over least outstanding");
+        assert!(learned.does.contains("percentile 95 of recent ages"), "{}", learned.does);
+        assert!(learned.does.ends_with("copies go to the replica with the fewest queries"));
+        assert_eq!(policy("laedge+bounded:2").short, "laedge+bounded:2");
         assert_eq!(policy("probabilistic:5ms:0.1").short, "Probabilistic 5\u{a0}ms, 0.1");
         assert_eq!(policy("app-timeout:5ms").noun, "application time-outs");
         assert_eq!(policy("rescue").short, "Rescue");

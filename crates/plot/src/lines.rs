@@ -3,11 +3,15 @@
 use std::fmt::Write as _;
 
 use super::axes::{Caption, Frame, ROW_HEIGHT, Scale, axes, open, spread, text, ticks};
-use super::format::{escape, policy, three, tick};
+use super::format::{escape, policy, three, tick, two_lines};
 use super::palette::Look;
 
 /// A digit in the size of the text of a plot is no wider, whatever the font.
 const DIGIT_WIDTH: f64 = 8.0;
+
+/// A letter of a name is seldom wider on average, nor is a line of one higher.
+const LETTER_WIDTH: f64 = 7.0;
+const NAME_HEIGHT: f64 = 18.0;
 
 /// A measured figure.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +88,7 @@ pub fn draw(chart: &Chart<'_>, class: &str) -> String {
     let values: Vec<f64> = points(chart.lines).map(|point| point.value).collect();
     let y_ticks = ticks(chart.floor, top(&values, chart.floor, chart.most), 5.0);
     let highest = y_ticks.last().copied().unwrap_or(1.0);
-    let frame = frame(chart.size);
+    let frame = frame(chart.size, longest_name(chart.lines));
     let (first, last) = bounds(chart.xs);
     let x = Scale { values: (first, last), positions: (frame.left, frame.plot_right()) };
     let notes = off_chart(chart, highest, x, frame.width);
@@ -136,9 +140,20 @@ fn bounds(xs: &[f64]) -> (f64, f64) {
     }
 }
 
-fn frame(size: Size) -> Frame {
+/// The longest line of a name beside the lines.
+fn longest_name(lines: &[Line<'_>]) -> usize {
+    let lengths = lines.iter().map(|line| {
+        let name = policy(line.policy).short;
+        let (first, second) = two_lines(&name);
+        first.chars().count().max(second.chars().count())
+    });
+    lengths.max().unwrap_or(0)
+}
+
+fn frame(size: Size, longest_name: usize) -> Frame {
+    let names = (22.0 + LETTER_WIDTH * longest_name as f64).clamp(136.0, 320.0);
     let (width, height, left, right) = match size {
-        Size::Wide => (960.0, 440.0, 46.0, 136.0),
+        Size::Wide => (960.0, 440.0, 46.0, names),
         Size::Narrow => (344.0, 360.0, 36.0, 12.0),
         Size::Small => (312.0, 250.0, 38.0, 12.0),
     };
@@ -286,10 +301,13 @@ impl Plot<'_> {
             self.chart.lines.iter().filter_map(|line| Some((end(line)?, line))).collect();
         ends.sort_by(|a, b| a.0.1.total_cmp(&b.0.1));
         let mut places: Vec<f64> = ends.iter().map(|((_, y), _)| *y).collect();
-        spread(&mut places, 18.0, (self.frame.top, self.frame.plot_bottom()));
+        let names: Vec<String> = ends.iter().map(|(_, line)| policy(line.policy).short).collect();
+        let two = names.iter().any(|name| !two_lines(name).1.is_empty());
+        let apart = if two { 2.0 * NAME_HEIGHT } else { NAME_HEIGHT };
+        spread(&mut places, apart, (self.frame.top, self.frame.plot_bottom()));
         let x = self.frame.plot_right() + 14.0;
         let mut svg = String::new();
-        for ((end, line), place) in ends.iter().zip(places) {
+        for (((end, line), place), name) in ends.iter().zip(places).zip(&names) {
             let color = line.look.color;
             let _ = write!(svg, r#"<g class="k{color}">"#);
             if end.1 > self.frame.top {
@@ -301,7 +319,11 @@ impl Plot<'_> {
                 );
             }
             let class = if color < 2 { "line-name strong" } else { "line-name" };
-            svg += &text(x, place + 4.5, "start", class, &policy(line.policy).short);
+            let (first, second) = two_lines(name);
+            svg += &text(x, place + 4.5, "start", class, first);
+            if !second.is_empty() {
+                svg += &text(x, place + 4.5 + 0.9 * NAME_HEIGHT, "start", class, second);
+            }
             svg += "</g>";
         }
         svg

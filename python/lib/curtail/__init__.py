@@ -14,7 +14,7 @@ Times have a unit (``"exp:5ms"``), and results are in milliseconds then; or none
 multiples of a unit of your choice.
 """
 
-from ._advise import Advice, Gain, GainIntervals, Hiccups, Samples, advise
+from ._advise import Advice, Gain, GainIntervals, Hiccups, Rival, Samples, advise
 from ._curtail import VERSION as __version__
 from ._fit import Fits, fit
 from ._simulate import simulate
@@ -26,6 +26,7 @@ __all__ = [
     "Gain",
     "GainIntervals",
     "Hiccups",
+    "Rival",
     "Samples",
     "__version__",
     "advise",

@@ -66,6 +66,23 @@ class Hiccups:
 
 
 @dataclass(frozen=True)
+class Rival:
+    """The best delayed hedge beside the recommended policy."""
+
+    policy: str
+    """Its name."""
+    p99: float | None
+    """The 99th percentile of requests. None without a steady state."""
+    copies_per_query: float | None
+    """Copies per query."""
+    as_good: bool
+    """Its p99 is within the interval of the recommended policy's, at no more copies; or, where hedging does
+    not pay, it lowers p99 by 5 % or more all the same."""
+    text: str
+    """The same in words."""
+
+
+@dataclass(frozen=True)
 class Samples:
     """What measured service times hold."""
 
@@ -112,6 +129,8 @@ class Advice:
     the samples."""
     because: str
     """Why, in words."""
+    rival: Rival
+    """The best delayed hedge, and whether it is as good as what is advised."""
     config: str
     """A part of a configuration of ``curtail proxy``."""
     utilization: float
@@ -199,6 +218,7 @@ def _advice(answer: dict[str, Any]) -> Advice:
         answer[gain] = Gain(**answer[gain])
     sure = answer["gain_ci95"].items()
     answer["gain_ci95"] = GainIntervals(**{name: of and tuple(of) for name, of in sure})
+    answer["rival"] = Rival(**answer["rival"])
     answer["hiccups"] = Hiccups(**answer["hiccups"])
     answer["latencies"] = pa.Table.from_pylist(answer["latencies"], schema=_LATENCIES)
     answer["curve"] = pa.Table.from_pylist(answer["curve"], schema=_CURVE)

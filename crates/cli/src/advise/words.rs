@@ -16,6 +16,9 @@ pub(super) fn answer(advice: &Advice, samples: Option<&SampleSummary>, width: us
     }
     text += &paragraph(&sentence(&advice.because), width);
     text += &table(advice);
+    if advice.rival.as_good {
+        text += &paragraph(&sentence(&advice.rival.text), width);
+    }
     text += &unsettled(advice, samples.is_some(), width);
     text += &picture::curve(advice, width);
     if advice.hedge || advice.config.starts_with("[listen]") {
@@ -116,12 +119,17 @@ fn paragraph(text: &str, width: usize) -> String {
     textwrap::fill(text, width.clamp(40, 100)) + "\n\n"
 }
 
+/// The policies, and of the delayed hedges the best one.
 fn table(advice: &Advice) -> String {
     let unit = if advice.unit == "1" { "time units" } else { advice.unit };
-    let columns = [-16, 10, 18, 10, 9, 0];
+    let rival = &advice.rival.policy;
+    let shown = |row: &&Latency| row.policy == *rival || !row.policy.starts_with("delayed:");
+    let rows = || advice.latencies.iter().filter(shown);
+    let name = rows().map(|row| row.policy.len()).max().unwrap_or(0).max(16) as isize;
+    let columns = [-name, 10, 16, 10, 9, 0];
     let note_head = format!("   latency of requests, {unit}");
     let mut text = row(&columns, ["policy", "p50", "p99", "p99.9", "copies", &note_head]);
-    for latency in &advice.latencies {
+    for latency in rows() {
         let Latency { policy, p50, p99, p999, p99_ci95, copies_per_query, .. } = latency;
         let shown = |value: Option<f64>, half: Option<f64>| {
             let figure = digits::or_none(value, |value| digits::with_interval(value, half));
@@ -129,7 +137,7 @@ fn table(advice: &Advice) -> String {
         };
         let figures = [(p50, None), (p99, *p99_ci95), (p999, None), (copies_per_query, None)];
         let figures = figures.map(|(value, half)| shown(*value, half));
-        let note = note(policy, latency.stable).to_owned();
+        let note = note(advice, policy, latency.stable).to_owned();
         text += &row(&columns, [policy.clone()].into_iter().chain(figures).chain([note]));
     }
     text + "\n"
@@ -155,11 +163,14 @@ fn unsettled(advice: &Advice, by_samples: bool, width: usize) -> String {
 }
 
 /// What a row is beside a policy that can be deployed.
-fn note(policy: &str, stable: bool) -> &'static str {
+fn note(advice: &Advice, policy: &str, stable: bool) -> &'static str {
     match policy {
         _ if !stable => "   unstable",
         "idealized" => "   knows the future",
         "o1" => "   a world whose hiccups cost nothing",
-        _ => "",
+        _ if policy != advice.rival.policy => "",
+        _ if advice.rival.as_good && advice.hedge => "   as good or better",
+        _ if advice.rival.as_good => "   pays all the same",
+        _ => "   the best delayed hedge",
     }
 }

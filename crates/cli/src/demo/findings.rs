@@ -57,6 +57,54 @@ impl<'a> View<'a> {
         (sound.len() > 1).then_some(best.0)
     }
 
+    /// Which policy has the lowest measured p99, load by load.
+    fn lowest(self) -> String {
+        let loads = || self.results.loads.iter().copied();
+        let of = |name: &'a str| {
+            let at: Vec<_> =
+                loads().filter(|&load| self.best(load) == Some(name)).map(utilization).collect();
+            (!at.is_empty()).then(|| format!("{} at {}", policy(name).short, and(at)))
+        };
+        let best: Vec<String> = self.results.policies().filter_map(of).collect();
+        if best.is_empty() || self.results.order.len() < 3 {
+            return String::new();
+        }
+        format!("The lowest 99th percentile measured: {}.", best.join("; "))
+    }
+
+    /// Rescue beside the hedge with a learned delay: where it is faster beyond chance, and where not.
+    fn learned(self) -> String {
+        let Some((rescue, learned)) = self.results.rivals() else { return String::new() };
+        let cells = self.results.policies.get(rescue).into_iter().flatten();
+        let compared: Vec<_> =
+            cells.filter_map(|cell| Some((cell.p99_gain_over_learned?, cell))).collect();
+        let (rescue, learned) = (policy(rescue).noun, policy(learned).noun);
+        let of = |kinds: &[Verdict]| {
+            let group = compared.iter().copied().filter(|(gain, _)| kinds.contains(&gain.verdict));
+            Some(group.collect::<Vec<_>>()).filter(|group| !group.is_empty())
+        };
+        let apart = |group: &Group<'_>| {
+            let (gain, loads, average) = summary(group);
+            let relation = relation(gain.value);
+            format!(
+                "At {loads} {rescue}’s is {relation} that of {learned}{average} ({}).",
+                sure(gain)
+            )
+        };
+        let alike = |group: &Group<'_>| {
+            let loads = summary(group).1;
+            format!(
+                "At {loads} {learned} is as good as {rescue}, as far as this run can distinguish."
+            )
+        };
+        let sentences = [
+            of(&[Verdict::Lower]).map(|group| apart(&group)),
+            of(&[Verdict::Same, Verdict::Undecided]).map(|group| alike(&group)),
+            of(&[Verdict::Higher]).map(|group| apart(&group)),
+        ];
+        sentences.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
     /// Of a run that was stopped: how much of it there is.
     pub(crate) fn partial(self) -> Option<String> {
         let planned = self.results.loads.len() * self.results.order.len();
@@ -125,6 +173,10 @@ pub(crate) struct Headline {
     pub(crate) but: String,
     /// The same of our own rescue, where the finding is about another policy. May be empty.
     pub(crate) also: String,
+    /// Which policy has the lowest measured p99 at which load. Empty with two policies: the finding states it.
+    pub(crate) lowest: String,
+    /// Rescue beside the hedge with a learned delay. May be empty.
+    pub(crate) learned: String,
 }
 
 /// States the finding. It covers the loads with one verdict, the best that there is; the others are
@@ -132,9 +184,18 @@ pub(crate) struct Headline {
 pub(crate) fn headline(results: &Results) -> Headline {
     let view = View::of(results);
     let first = results.busy_machine.as_ref().map_or(String::new(), |busy| busy.text.clone());
+    let (lowest, learned) = (view.lowest(), view.learned());
+    let none = Headline {
+        first,
+        finding: String::new(),
+        but: String::new(),
+        also: String::new(),
+        lowest,
+        learned,
+    };
     let (Some(baseline), Some(subject)) = (view.baseline, view.subject) else {
         let finding = "Nothing to compare: fewer than two policies ran.".to_owned();
-        return Headline { first, finding, but: String::new(), also: String::new() };
+        return Headline { finding, ..none };
     };
     let mut others = results.policies().filter(|name| ![baseline, subject].contains(name));
     let rescue = others.find(|name| name.starts_with("rescue"));
@@ -142,9 +203,9 @@ pub(crate) fn headline(results: &Results) -> Headline {
     let also = also.map_or(String::new(), |(finding, but)| format!("{finding} {but}"));
     let also = also.trim_end().to_owned();
     let Some((finding, but)) = view.against(subject) else {
-        if !first.is_empty() {
+        if !none.first.is_empty() {
             let finding = "Nothing can be compared.".to_owned();
-            return Headline { first, finding, but: String::new(), also };
+            return Headline { finding, also, ..none };
         }
         let finding = format!(
             "Nothing to compare yet: at no utilization is there a sound 99th percentile of both {} and {}, \
@@ -153,10 +214,10 @@ pub(crate) fn headline(results: &Results) -> Headline {
             policy(baseline).noun,
             needed(0.99)
         );
-        return Headline { first, finding, but: String::new(), also };
+        return Headline { finding, also, ..none };
     };
     let so_far = if results.partial { "So far, " } else { "" };
-    Headline { first, finding: format!("{so_far}{finding}"), but, also }
+    Headline { finding: format!("{so_far}{finding}"), but, also, ..none }
 }
 
 /// Some loads at which the verdict is one.
@@ -239,7 +300,7 @@ mod tests {
 
     /// All that is said, with ordinary spaces.
     fn said(results: &Results) -> String {
-        let Headline { first, finding, but, also } = headline(results);
+        let Headline { first, finding, but, also, .. } = headline(results);
         format!("{first} {finding} {but} {also}")
             .trim_start()
             .replace('\u{a0}', " ")
@@ -285,6 +346,41 @@ mod tests {
         results.order.retain(|name| name != "laedge");
         assert!(said(&results).starts_with("Rescue’s"));
         assert_eq!(headline(&results).also, "");
+    }
+
+    #[test]
+    fn the_best_policy_is_named_at_each_load_and_so_is_a_learned_delay_as_good_as_rescue() {
+        let mut results = with([0.5; 4]);
+        let learned = "delayed:p95:cc+least-outstanding";
+        let gains = [(0.0, 0.04), (-0.1, 0.2), (0.2, 0.05), (-0.3, 0.05)];
+        for (name, ratios) in [(learned, [0.4, 0.45, 0.6, 0.4]), ("rescue", [0.4, 0.4, 0.4, 0.6])] {
+            let mut cells = with(ratios).policies.remove("laedge").expect("in the sample");
+            for (cell, (value, half)) in cells.iter_mut().zip(gains) {
+                cell.p99_gain_over_learned = Some(Gain::new(value, value - half, value + half));
+            }
+            results.policies.insert(name.to_owned(), cells);
+            results.order.push(name.to_owned());
+        }
+        let Headline { lowest, learned, .. } = headline(&results);
+        let [lowest, learned] = [lowest, learned].map(|text| text.replace('\u{a0}', " "));
+        // Of equal figures the first counts.
+        let named = "The lowest 99th percentile measured: Delayed p95, cancelling, over least outstanding at 10 % and \
+                     70 %; Rescue at 30 % and 50 %.";
+        assert_eq!(lowest, named);
+        let name = "the learned delay over least outstanding";
+        let ahead = format!(
+            "At 50 % Rescue’s is 20 % below that of {name} (95 % sure: 15 % to 25 % below)."
+        );
+        let alike = format!(
+            "At 10 % and 30 % {name} is as good as Rescue, as far as this run can distinguish."
+        );
+        let behind = format!(
+            "At 70 % Rescue’s is 30 % above that of {name} (95 % sure: 25 % to 35 % above)."
+        );
+        assert_eq!(learned, format!("{ahead} {alike} {behind}"));
+        results.order.truncate(2);
+        let Headline { lowest, learned, .. } = headline(&results);
+        assert_eq!((lowest, learned), (String::new(), String::new()));
     }
 
     #[test]

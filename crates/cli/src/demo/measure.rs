@@ -195,6 +195,7 @@ async fn one(
         histogram: report.all(),
         withheld: report.withheld.is_some(),
         p99_gain: None,
+        p99_gain_over_learned: None,
         latencies: Latencies(latencies),
     };
     Ok((cell, timed))

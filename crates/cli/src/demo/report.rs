@@ -34,7 +34,8 @@ pub(crate) fn render(results: &Results) -> String {
         "" => String::new(),
         text => format!(r#"<p class="but">{}</p>"#, escape(text).replace("per-shard", whole)),
     };
-    let but = paragraph(next) + &paragraph(&headline.but) + &paragraph(&headline.also);
+    let more = [&headline.but, &headline.also, &headline.lowest, &headline.learned];
+    let but: String = [next].into_iter().chain(more.map(|text| &**text)).map(paragraph).collect();
     let partial = view.partial().map_or(String::new(), |text| {
         format!(r#"<p class="partial" role="note"><strong>{text}</strong></p>"#)
     });

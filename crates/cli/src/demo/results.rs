@@ -83,6 +83,9 @@ pub(crate) struct Cell {
     /// Against the baseline, where both measurements are sound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_gain: Option<Gain>,
+    /// Of rescue against the hedge with a learned delay, in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p99_gain_over_learned: Option<Gain>,
     #[serde(skip)]
     pub(crate) latencies: Latencies,
 }
@@ -162,17 +165,33 @@ impl Results {
         self.policies().find(|name| *name == "psq").or_else(|| self.policies().next())
     }
 
-    /// Compares every cell with the baseline's at its load.
+    /// Our own rescue, and the hedge with a learned delay; the first of each that ran.
+    pub(crate) fn rivals(&self) -> Option<(&str, &str)> {
+        let named = |prefix: &str| self.policies().find(|name| name.starts_with(prefix));
+        named("rescue").zip(named("delayed:p"))
+    }
+
+    /// Compares every cell with the baseline's at its load, and those of rescue with the learned delay's.
     pub(crate) fn compare(&mut self) {
         let Some(baseline) = self.baseline().map(str::to_owned) else { return };
-        let theirs = self.policies.get(&baseline).cloned().unwrap_or_default();
+        let cells = |of: &str| self.policies.get(of).cloned().unwrap_or_default();
+        let theirs = cells(&baseline);
+        let rivals = self.rivals().map(|(rescue, learned)| (rescue.to_owned(), cells(learned)));
         let others = self.policies.iter_mut().filter(|(name, _)| **name != baseline);
         for cell in others.flat_map(|(_, cells)| cells) {
-            let theirs = theirs.iter().find(|theirs| same_load(theirs.load, cell.load));
-            let sound = |cell: &&Cell| cell.sound() && cell.p99_ms.is_some();
-            let both = Some(&*cell).filter(sound).zip(theirs.filter(sound));
-            cell.p99_gain =
-                both.and_then(|(ours, theirs)| Gain::between(&ours.latencies, &theirs.latencies));
+            cell.p99_gain = gain_over(&theirs, cell);
+        }
+        let Some((rescue, learned)) = rivals else { return };
+        for cell in self.policies.get_mut(&rescue).into_iter().flatten() {
+            cell.p99_gain_over_learned = gain_over(&learned, cell);
         }
     }
+}
+
+/// How much lower p99 is than theirs at the same load, if both measurements are sound.
+fn gain_over(theirs: &[Cell], ours: &Cell) -> Option<Gain> {
+    let sound = |cell: &&Cell| cell.sound() && cell.p99_ms.is_some();
+    let theirs = theirs.iter().find(|theirs| same_load(theirs.load, ours.load));
+    let (ours, theirs) = Some(ours).filter(sound).zip(theirs.filter(sound))?;
+    Gain::between(&ours.latencies, &theirs.latencies)
 }

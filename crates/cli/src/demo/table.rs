@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::findings::{View, copies_per_query, headline, interval, needed};
+use super::findings::{Headline, View, copies_per_query, headline, interval, needed};
 use super::results::{Cell, Results};
-use crate::plot::format::{NONE, count, policy, three, three_or_none, utilization};
+use crate::plot::format::{NONE, count, policy, three, three_or_none, two_lines, utilization};
 use crate::table::{Group, Table, Tone};
 
 /// Narrower than this the minor columns are left out.
@@ -64,9 +64,13 @@ pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
         let best = view.best(load);
         let rows = view.results.policies().map(|name| {
             let mut short = policy(name).short;
+            let in_lines = |name: &str| match two_lines(name) {
+                (first, "") => first.to_owned(),
+                (first, second) => format!("{first}\n  {second}"),
+            };
             let Some(cell) = view.cell(name, load) else {
                 let dash = columns.iter().map(|_| (NONE.to_owned(), Tone::Faint));
-                return [(short, Tone::Plain)].into_iter().chain(dash).collect();
+                return [(in_lines(&short), Tone::Plain)].into_iter().chain(dash).collect();
             };
             if cell.disturbed {
                 // Said once, above all figures.
@@ -83,7 +87,7 @@ pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
                 true => Tone::Plain,
             };
             let fields = columns.iter().map(|column| ((column.of)(view, name, cell), tone(column)));
-            [(short, Tone::Plain)].into_iter().chain(fields).collect()
+            [(in_lines(&short), Tone::Plain)].into_iter().chain(fields).collect()
         });
         groups.push(Group { heading: utilization(load), rows: rows.collect() });
     }
@@ -102,7 +106,8 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
         let _ = writeln!(text, "{bold}{}{bold:#}", fill(line));
     }
     let partial = view.partial().unwrap_or_default();
-    for more in [headline.but, headline.also, partial].iter().filter(|more| !more.is_empty()) {
+    let Headline { but, also, lowest, learned, .. } = headline;
+    for more in [but, also, lowest, learned, partial].iter().filter(|more| !more.is_empty()) {
         let _ = writeln!(text, "{}", fill(more));
     }
     let room = if width < WIDTH_FULL { Room::Narrow } else { Room::Wide };

@@ -33,6 +33,12 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
     assert!(because.contains("hit 0.30 % of the queries"), "{because}");
     let few = "second copies of 0.27 % of the queries take p99 from";
     assert!(because.contains(few), "{because}");
+    let rival = &advice["rival"];
+    assert!(rival["policy"].as_str().is_some_and(|name| name.starts_with("delayed:")), "{rival}");
+    // Where replicas stop nothing, its copies delay queries, or come too late to be as good.
+    assert_eq!(rival["as_good"], false, "{rival}");
+    assert!(number(&rival["p99"]) > 1.1 * (1.0 - gain) * 77.4, "{rival}");
+    assert!(number(&rival["copies_per_query"]) > 1.0 && rival["text"].is_string(), "{rival}");
     let config: toml::Table = advice["config"].as_str().expect("a text").parse().expect("TOML");
     assert_eq!(config["service"][0]["policy"].as_str(), Some(policy));
     assert_eq!(config["service"][0]["cancel"].as_str(), Some("none"));

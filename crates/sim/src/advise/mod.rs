@@ -3,7 +3,7 @@
 //! LÆDGE and rescue, in the variants that the servers allow, are simulated at the load at hand beside
 //! per-shard queuing, which is the best that can be done without second copies, and two yardsticks:
 //! Idealized Hedge, and the bound O1, which no policy can beat whose servers work first come, first
-//! served. The best variant is then followed over all loads, to find the one beyond which it gains
+//! served. Delayed hedges over least outstanding run beside them, as rivals. The best variant is then followed over all loads, to find the one beyond which it gains
 //! nothing. How sure the gain is follows from the replications, and where times are samples from how
 //! much it depends on them.
 //!
@@ -15,6 +15,7 @@ mod curve;
 mod hiccups;
 mod measured;
 mod reasons;
+mod rival;
 mod samples;
 mod sure;
 mod times;
@@ -38,6 +39,7 @@ use crate::student;
 pub use curve::Point;
 pub use hiccups::Hiccups;
 pub use measured::{Measured, SampleSummary};
+pub use rival::Rival;
 pub use samples::{Found, find_hiccups};
 pub use sure::resampled;
 pub use times::{FOUND, J, P, Repeated, Times};
@@ -166,6 +168,8 @@ pub struct Advice {
     pub confidence: f64,
     /// Why, in words.
     pub because: String,
+    /// The best delayed hedge, and whether it is as good as what is advised.
+    pub rival: Rival,
     /// A configuration of `curtail proxy`; a part of one where the replicas are not known.
     pub config: String,
     /// The utilization that was asked about.
@@ -198,17 +202,19 @@ pub struct Document {
 
 /// How many requests [`advise`] will count in [`Plan::progress`]: each is a query to every shard.
 pub fn total(question: &Question<'_>) -> u64 {
-    let candidates = candidates(question.cancel);
+    // Without its candidates a question has no answer either.
+    let candidates = candidates(question).unwrap_or_default();
     let here = sized(question.experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
     crate::compare::total(&here, &candidates) + curve::total(question) + sure::total(question)
 }
 
-/// What is simulated at the load at hand: per-shard queuing, the policies that hedge, and the two
-/// yardsticks.
-fn candidates(cancel: bool) -> Vec<Candidate> {
+/// What is simulated at the load at hand: per-shard queuing, the policies that hedge, their rivals, and
+/// the two yardsticks.
+fn candidates(question: &Question<'_>) -> Result<Vec<Candidate>, Error> {
     let psq = Candidate::Policy(Policy::PSQ);
     let yardsticks = [Candidate::Idealized, Candidate::O1];
-    [&[psq], &hedgers(cancel)[..], &yardsticks].concat()
+    let rivals = rival::rivals(question.experiment, question.cancel)?;
+    Ok([&[psq], &hedgers(question.cancel)[..], &rivals, &yardsticks].concat())
 }
 
 /// Answers; `None` where it was stopped.
@@ -226,7 +232,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         return advise(&Question { experiment: &of_total, ..*question }, plan);
     }
     let hedgers = hedgers(question.cancel);
-    let candidates = candidates(question.cancel);
+    let candidates = candidates(question)?;
     let here = sized(experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
     let plan = Plan { percentiles: &PERCENTILES, ..*plan };
     let Some(outcomes) = compare(&here, &candidates, &plan)? else { return Ok(None) };
@@ -254,6 +260,8 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         }
     }
     let advised = if hedge { best } else { facts.psq };
+    let beside = &latencies[if pays { at } else { 0 }];
+    let rival = rival::rival(&latencies[1 + hedgers.len()..candidates.len() - 2], beside, pays);
     let second_copies = advised.copies_per_query.unwrap_or(1.0) - 1.0;
     let p999_ms = figure(facts.psq, 99.9).filter(|_| best.unit == "ms");
     Ok(Some(Advice {
@@ -272,6 +280,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         settled,
         confidence,
         because: reasons::because(&facts, settled.then_some(pays)),
+        rival,
         unit: best.unit,
         hiccups: facts.hiccups,
         latencies,
@@ -341,6 +350,8 @@ fn cost(candidate: &Candidate) -> f64 {
         candidate => match candidate.policy().hedge() {
             Some(HedgeSpec::Laedge(Cancellation::Preemptive) | HedgeSpec::Rescue(_)) => 3.5,
             Some(HedgeSpec::Laedge(_)) => 2.5,
+            // Rivals come on top: they shorten no run of the others.
+            Some(HedgeSpec::LearnedDelay(_) | HedgeSpec::Delayed(_)) => 0.0,
             _ => 1.0,
         },
     }

@@ -264,7 +264,7 @@ fn share(of: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
-fn latency(of: Option<f64>) -> String {
+pub(super) fn latency(of: Option<f64>) -> String {
     of.map_or("no steady state".to_owned(), |value| format!("{value:.3}"))
 }
 

@@ -52,8 +52,14 @@ fn answered(question: &Question<'_>, threads: usize) -> Result<Advice, Error> {
 fn brute_force(experiment: &Experiment, cancel: bool) -> f64 {
     let mut names = vec!["psq", "laedge", "naive"];
     names.extend(match cancel {
-        true => &["laedge:cc", "laedge:cc+pc", "rescue", "rescue:preempt"][..],
-        false => &["rescue:no-cancel"],
+        true => &[
+            "laedge:cc",
+            "laedge:cc+pc",
+            "rescue",
+            "rescue:preempt",
+            "delayed:p95:cc+least-outstanding",
+        ][..],
+        false => &["rescue:no-cancel", "delayed:p95+least-outstanding"],
     });
     let parse = |name: &&str| Candidate::parse(name, UNIT_NS).expect("a policy");
     let candidates: Vec<Candidate> = names.iter().map(parse).collect();
@@ -139,8 +145,9 @@ fn what_is_recommended_is_not_beaten_in_its_own_table() {
     ] {
         let advice = asked_at_length(&experiment(service), true, 2, 0.6).expect("an answer");
         assert!(advice.hedge, "{service:?}: {}", advice.because);
-        let rows =
-            || advice.latencies.iter().filter(|row| !["idealized", "o1"].contains(&&*row.policy));
+        let delayed = |row: &&Latency| row.policy.starts_with("delayed:");
+        let deployed = |row: &&Latency| !["idealized", "o1"].contains(&&*row.policy);
+        let rows = || advice.latencies.iter().filter(|row| deployed(row) && !delayed(row));
         let ours = rows().find(|row| row.policy == advice.policy).expect("it is in the table");
         let figures = |row: &Latency| {
             [row.p50, row.p99, row.copies_per_query].map(|figure| figure.expect("it is stable"))
@@ -154,7 +161,31 @@ fn what_is_recommended_is_not_beaten_in_its_own_table() {
             let all = their_p99 < p99 && their_p50 < 0.95 * p50;
             assert!(!all, "{service:?}: {row:?} beats {ours:?}");
         }
+        for row in advice.latencies.iter().filter(delayed) {
+            let [_, their_p99, their_copies] = figures(row);
+            let beats = their_p99 < p99 && their_copies <= copies;
+            assert!(!beats || advice.rival.as_good, "{row:?} beats {ours:?}: {:?}", advice.rival);
+        }
     }
+}
+
+#[test]
+fn a_delayed_hedge_is_as_good_at_low_load_only() {
+    let ask = |load, cancel| {
+        let service = experiment((5, 2, load, "exp:5ms", Some("bimodal:0.003:75ms")));
+        let advice = asked_at_length(&service, cancel, 2, 0.6).expect("an answer");
+        let rival = &advice.rival;
+        let row = advice.latencies.iter().find(|row| row.policy == rival.policy);
+        assert_eq!(row.and_then(|row| row.p99), rival.p99, "it is in the table");
+        assert_eq!(rival.policy.ends_with(":cc+least-outstanding"), cancel, "{}", rival.policy);
+        assert_eq!(rival.text.starts_with("a delayed hedge is "), rival.as_good, "{}", rival.text);
+        let ours = advice.latencies.iter().find(|row| row.policy == advice.policy);
+        let ours = ours.and_then(|row| row.p99).expect("it is stable");
+        (rival.as_good, rival.p99.expect("it is stable") / ours)
+    };
+    let (low, busy) = (ask(0.2, false), ask(0.6, true));
+    assert!(low.0 && low.1 < 1.05, "{low:?}");
+    assert!(!busy.0 && busy.1 > 1.15, "{busy:?}");
 }
 
 #[test]

@@ -66,6 +66,7 @@ fn cell(load: f64, p99: f64, copies_per_query: f64) -> Cell {
         histogram,
         withheld: false,
         p99_gain: None,
+        p99_gain_over_learned: None,
         latencies: Latencies::default(),
     }
 }

@@ -1,0 +1,158 @@
+//! Delayed hedges beside what is advised: is one as good?
+//!
+//! The second copy comes after the 95th percentile of recent ages, which the service learns (Dean and Barroso, "The
+//! Tail at Scale", 2013), or after a fixed multiple of the mean service time: 5 served document 000 best (§4.6). All
+//! are over least outstanding, and stop the loser where replicas can.
+
+use curtail_dist::Distribution;
+use curtail_kernel::Policy;
+use serde::Serialize;
+
+use super::reasons::latency;
+use super::{Latency, WORTH, is_mostly_jitter};
+use crate::candidate::Candidate;
+use crate::error::Error;
+use crate::experiment::Experiment;
+
+/// Fixed delays, in mean service times.
+const DELAYS: [f64; 2] = [3.0, 5.0];
+
+/// The best delayed hedge beside the recommended policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rival {
+    /// Its name.
+    pub policy: String,
+    /// The 99th percentile of requests, in the unit of the experiment; none without a steady state.
+    pub p99: Option<f64>,
+    /// Copies per query.
+    pub copies_per_query: Option<f64>,
+    /// Where hedging pays: its p99 is within the 95 % confidence interval of the recommended policy's or lower, with
+    /// at most 5 copies per 100 queries more. Where it does not pay: this hedge lowers p99 by 5 % or more all the same.
+    pub as_good: bool,
+    /// The same in words.
+    pub text: String,
+}
+
+/// The delayed hedges that replicas allow.
+pub(super) fn rivals(experiment: &Experiment, cancel: bool) -> Result<Vec<Candidate>, Error> {
+    let cleanup = if cancel { ":cc" } else { "" };
+    let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
+    let mean_ns = match is_mostly_jitter(experiment) {
+        true => experiment.service.mean() + jitter,
+        false => experiment.service.mean(),
+    };
+    let fixed = DELAYS.map(|times| format!("{}ns", two_digits(times * mean_ns)));
+    let delays = ["p95".to_owned()].into_iter().chain(fixed);
+    let named = delays.map(|delay| {
+        let name = format!("delayed:{delay}{cleanup}+least-outstanding");
+        let parsed = Policy::parse(&name, None).map_err(|error| Error::Policy(error.to_string()));
+        parsed.map(Candidate::Policy)
+    });
+    named.collect()
+}
+
+/// A delay that people can read: two digits, at least 1.
+fn two_digits(ns: f64) -> u64 {
+    let step = 10f64.powf((ns.max(1.0).log10().floor() - 1.0).max(0.0));
+    ((ns / step).round() * step).max(1.0) as u64
+}
+
+/// Compares the best of some delayed hedges with a policy: the best one that hedges where that pays, else per-shard
+/// queuing.
+pub(super) fn rival(of: &[Latency], with: &Latency, pays: bool) -> Rival {
+    let copies = |row: &Latency| row.copies_per_query.unwrap_or(f64::INFINITY);
+    let p99 = |row: &Latency| row.p99.unwrap_or(f64::INFINITY);
+    let half = with.p99_ci95.unwrap_or(0.0);
+    let as_good = |row: &&Latency| match pays {
+        true => p99(row) <= p99(with) + half && copies(row) <= copies(with) + WORTH,
+        false => p99(row) < (1.0 - WORTH) * p99(with),
+    };
+    let least = |a: &&Latency, b: &&Latency| p99(a).total_cmp(&p99(b));
+    let found = of.iter().filter(as_good).min_by(least);
+    let best = found.or_else(|| of.iter().min_by(least)).expect("there is a delayed hedge");
+    let figures = |row: &Latency| match row.copies_per_query {
+        Some(copies) => format!("p99 {}, {copies:.2} copies per query", latency(row.p99)),
+        None => latency(row.p99),
+    };
+    let verdict = match (pays, found.is_some()) {
+        _ if best.p99.is_none() => "no delayed hedge has a steady state here",
+        (true, true) if p99(best) < p99(with) - half => "a delayed hedge is better here",
+        (true, true) => "a delayed hedge is as good here",
+        (true, false) if p99(best) <= p99(with) + half => {
+            "a delayed hedge gets as low, with more copies"
+        }
+        (true, false) => "no delayed hedge is as good here",
+        (false, true) => "a delayed hedge pays all the same",
+        (false, false) => "nor does a delayed hedge pay",
+    };
+    let [theirs, ours] = [best, with].map(|row| format!("{} ({})", row.policy, figures(row)));
+    let text = format!("{verdict}: {theirs}, {ours}");
+    let Latency { p99, copies_per_query, .. } = *best;
+    Rival { policy: best.policy.clone(), p99, copies_per_query, as_good: found.is_some(), text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Parameters;
+
+    fn row(policy: &str, p99: Option<f64>, copies: f64) -> Latency {
+        Latency {
+            policy: policy.to_owned(),
+            stable: p99.is_some(),
+            p50: None,
+            p99,
+            p999: None,
+            p99_ci95: Some(0.5),
+            copies_per_query: p99.map(|_| copies),
+        }
+    }
+
+    #[test]
+    fn delays_are_those_of_the_service_and_losers_are_stopped_where_they_can_be() {
+        let names = |service: &str, jitter: Option<&str>, cancel| {
+            let (service, jitter) = (service.to_owned(), jitter.map(str::to_owned));
+            let parameters = Parameters { service, jitter, ..Parameters::default() };
+            let experiment = parameters.experiment().expect("an experiment");
+            let all = rivals(&experiment, cancel).expect("they are policies");
+            all.iter()
+                .map(|one| one.to_string().replace("+least-outstanding", ""))
+                .collect::<Vec<_>>()
+        };
+        let stopped = names("exp:5ms", Some("bimodal:0.003:75ms"), true);
+        assert_eq!(stopped, ["delayed:p95:cc", "delayed:15ms:cc", "delayed:25ms:cc"]);
+        let going_on = names("exp:1234us", None, false);
+        assert_eq!(going_on, ["delayed:p95", "delayed:3.7ms", "delayed:6.2ms"]);
+        assert_eq!(names("det:1us", Some("exp:1ms"), false)[1], "delayed:3ms");
+    }
+
+    #[test]
+    fn a_hedge_is_as_good_within_the_interval_at_no_more_copies() {
+        let ours = row("rescue", Some(10.0), 1.01);
+        let asked = |rows: &[Latency]| rival(rows, &ours, true);
+        let alike = asked(&[row("a", Some(10.4), 1.05), row("b", Some(12.0), 1.01)]);
+        assert_eq!((&*alike.policy, alike.as_good), ("a", true));
+        let words = "a delayed hedge is as good here: a (p99 10.400, 1.05 copies per query), rescue (p99 10.000, 1.01";
+        assert!(alike.text.starts_with(words), "{}", alike.text);
+        let better = asked(&[row("a", Some(9.0), 1.0), row("b", Some(9.4), 1.01)]);
+        assert!(better.as_good && better.text.contains("is better here: a ("), "{}", better.text);
+        // The lowest one sends more; the next is as good.
+        let frugal = asked(&[row("a", Some(9.0), 1.6), row("b", Some(10.3), 1.02)]);
+        assert_eq!((&*frugal.policy, frugal.as_good), ("b", true));
+        let dear = asked(&[row("a", Some(9.0), 1.6)]);
+        assert!(!dear.as_good && dear.text.contains("gets as low, with more copies: a ("));
+        let worse = asked(&[row("a", Some(11.0), 1.0), row("b", None, 1.0)]);
+        assert!(!worse.as_good && worse.text.starts_with("no delayed hedge is as good here: a ("));
+        let none = asked(&[row("a", None, 1.0)]);
+        assert!(!none.as_good && none.p99.is_none() && none.text.contains("steady state"));
+    }
+
+    #[test]
+    fn where_hedging_does_not_pay_a_delayed_hedge_has_to_gain_something() {
+        let psq = row("psq", Some(10.0), 1.0);
+        let near = rival(&[row("a", Some(9.8), 1.05)], &psq, false);
+        assert!(!near.as_good && near.text.starts_with("nor does a delayed hedge pay: a ("));
+        let pays = rival(&[row("a", Some(9.0), 1.05)], &psq, false);
+        assert!(pays.as_good && pays.text.contains("pays all the same: a ("), "{}", pays.text);
+    }
+}
