@@ -7,7 +7,21 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::rounds::Turn;
+/// One start of a contender at a rate.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// Latencies in ns, from the intended times.
+    pub(crate) cold_ns: Vec<u64>,
+    pub(crate) warm_ns: Vec<u64>,
+    /// By the leaves' own counters.
+    pub(crate) copies_per_request: f64,
+    /// Requests per second.
+    pub(crate) achieved: f64,
+    pub(crate) errors: usize,
+    pub(crate) is_valid: bool,
+    /// It is invalid because of the load generator alone.
+    pub(crate) fell_behind: bool,
+}
 
 /// Percentiles in ms; none without requests.
 #[derive(Debug, PartialEq, Serialize)]
@@ -109,6 +123,7 @@ mod tests {
             achieved: 119.0,
             errors: 1,
             is_valid: false,
+            fell_behind: false,
         }
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::Args;
 use crate::contender::Programs;
-use crate::figures::{self, Row};
+use crate::figures::{self, Row, Turn};
 use crate::process::{self, Process};
 
 const LEAVES: u32 = 4;
@@ -22,22 +22,10 @@ const LEAVES: u32 = 4;
 const SERVICE: [&str; 4] = ["--service-time", "lognormal:10ms:0.05", "--hiccup", "0.02:200ms"];
 /// A request without a response by then has failed, and counts as this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a turn is run again because the load generator fell behind.
+const AGAIN: usize = 2;
 /// Between the start of a contender and the first request: its start is not measured.
 const SETTLE: Duration = Duration::from_millis(500);
-
-/// One start of a contender at a rate.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    /// Latencies in ns, from the intended times.
-    pub(crate) cold_ns: Vec<u64>,
-    pub(crate) warm_ns: Vec<u64>,
-    /// By the leaves' own counters.
-    pub(crate) copies_per_request: f64,
-    /// Requests per second.
-    pub(crate) achieved: f64,
-    pub(crate) errors: usize,
-    pub(crate) is_valid: bool,
-}
 
 /// What all contenders have in common in a round.
 #[derive(Clone, Copy)]
@@ -56,8 +44,16 @@ pub(crate) fn measure(args: &Args, programs: &Programs<'_>) -> Result<Vec<Row>> 
                 let at = next % turns.len();
                 let name = &args.contenders[at];
                 eprintln!("start {} of {}, {rate}/s: {name}", start + 1, args.starts);
-                let turn = turn(args, programs, name, Round { rate, start });
-                turns[at].push(turn.with_context(|| name.clone())?);
+                let round = Round { rate, start };
+                let once = || turn(args, programs, name, round).with_context(|| name.clone());
+                let mut turn = once()?;
+                for _ in 0..AGAIN {
+                    if turn.fell_behind {
+                        eprintln!("the load generator fell behind; the turn is run again");
+                        turn = once()?;
+                    }
+                }
+                turns[at].push(turn);
             }
         }
         let row = |(name, turns): (&String, &Vec<Turn>)| figures::row(rate, name, turns);
@@ -76,6 +72,7 @@ fn turn(args: &Args, programs: &Programs<'_>, name: &str, round: Round) -> Resul
     ensure!(latencies.len() == args.cold + args.warm, "{} samples", latencies.len());
     let copies = addresses.iter().map(|leaf| copies(*leaf)).sum::<Result<u64>>()?;
     let (cold, warm) = latencies.split_at(args.cold);
+    let reasons = report["invalid_because"].as_array().map_or(&[][..], Vec::as_slice);
     Ok(Turn {
         cold_ns: cold.to_vec(),
         warm_ns: warm.to_vec(),
@@ -83,6 +80,7 @@ fn turn(args: &Args, programs: &Programs<'_>, name: &str, round: Round) -> Resul
         achieved: report["achieved_rate"].as_f64().context("no achieved rate")?,
         errors,
         is_valid: report["valid"] == true,
+        fell_behind: !reasons.is_empty() && reasons.iter().all(|of| of["kind"] == "fell_behind"),
     })
 }
 
