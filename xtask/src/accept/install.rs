@@ -8,19 +8,20 @@ use anyhow::{Context as _, Result, ensure};
 use crate::cargo;
 
 /// Programs of ours that lines use, how cargo builds them, and where they are in its target folder.
-const PROGRAMS: [(&str, &str, &str); 8] = [
+const PROGRAMS: [(&str, &str, &str); 9] = [
     ("stub", "-p curtail-load --example stub", "examples/stub"),
     ("lateness", "-p curtail-load --example lateness", "examples/lateness"),
     ("pair", "-p curtail-kernel --example pair", "examples/pair"),
     ("speed", "-p curtail-sim --example speed", "examples/speed"),
     ("measuring", "-p curtail-measuring", "curtail-measuring"),
     ("das", "-p curtail-das", "curtail-das"),
+    ("rivals", "-p curtail-rivals", "curtail-rivals"),
     ("soa", "-p curtail-soa", "curtail-soa"),
     ("cassandra", "--manifest-path eval/cassandra/Cargo.toml", "curtail-cassandra"),
 ];
 
 /// Where a program of ours or a tool is, after it was built if need be.
-pub(super) fn program(root: &Path, name: &str) -> Result<PathBuf> {
+pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
     match name {
         "curtail" => return cargo::curtail(root),
         "xtask" => return itself(),
@@ -45,7 +46,7 @@ fn itself() -> Result<PathBuf> {
 }
 
 /// What of some needs is not here and cannot be had; none if all is.
-pub(super) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
+pub(crate) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
     needs.iter().find_map(|need| {
         let (kind, name) = need.split_once(':').unwrap_or(("program", need));
         let there = match kind {

