@@ -247,7 +247,7 @@ pub(super) struct Service {
     /// wait here, those that say `priority: u=7` behind all others.
     pub(super) throttle: Maybe<AutoOr>,
     /// Queries that may be rescued in vain, as a fraction of all of them; with the policy rescue.
-    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.02))]
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.05))]
     pub(super) rescue_budget: Maybe<f64>,
     /// How many clients (proxies) share the replicas, this one included; with policies that rank by feedback.
     #[schemars(extend("default" = 1))]

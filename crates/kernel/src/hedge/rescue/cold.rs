@@ -2,22 +2,21 @@
 //!
 //! Explorations wait for idle servers and give way to every query, so what they learn comes late, and the queries that
 //! are stuck meanwhile stay stuck. So from [`FEW`] run times on, a query is a suspect at the age that 2 % of run times
-//! reach. It is rescued as later ones are, within the same budget, and given up at the same age. What comes of it counts
+//! reach, or earlier where more queries than that are stuck: where a query still has nearly the longest time to run. It is rescued as later ones are, within the same budget, and given up at the same age. What comes of it counts
 //! as an exploration that nothing could have stopped. Three wins, and the threshold of `threshold.rs` takes over.
 //!
 //! Where nothing is ever stuck, such rescues only cost. A credit bounds that, in mean run times: a rescue in vain costs
 //! its run time and half of a mean one, a win earns [`WIN`]. Without credit suspects overtake no queue any more.
 //!
-//! Cost: O(1) per record, O(bins) per epoch.
+//! Cost: O(1) per record and epoch.
 
 use super::Version;
-use crate::hedge::histogram::{PerBin, edge};
 
 /// No conclusions from fewer run times.
 pub(super) const FEW: f32 = 50.0;
 
-/// The share of run times that reach T.
-const TAIL: f32 = 0.02;
+/// The share of run times that reach T, unless more are stuck.
+pub(super) const TAIL: f32 = 0.02;
 
 /// What there is to spend at first, at most, and per win; in mean run times.
 const CREDIT: (f32, f32) = (4.0, 8.0);
@@ -70,41 +69,32 @@ impl Cold {
         self.over = true;
     }
 
-    /// The age of suspects until the next epoch, and how many queries they may overtake; none where a `learned` age is
-    /// known, or the first minute is over.
-    pub(super) fn suspects(&mut self, survival: &PerBin, learned: bool) -> Option<(u64, u32)> {
+    /// The age of suspects until the next epoch, which is `late_ns` in this time, and how many queries they may overtake;
+    /// none where a `learned` age is known, or the first minute is over.
+    pub(super) fn suspects(&mut self, late_ns: u64, learned: bool) -> Option<(u64, u32)> {
         self.over |= self.tries >= TRIES;
-        let tail = || survival.iter().position(|&above| above <= TAIL);
-        let at = if self.over || learned || self.credit < DEBT { None } else { tail() };
-        self.acts = at.is_some();
+        self.acts = !(self.over || learned || self.credit < DEBT);
         let overtakes = if self.credit >= 1.0 { u32::MAX } else { 0 };
-        at.map(|at| (edge(at), overtakes))
+        self.acts.then_some((late_ns, overtakes))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hedge::histogram::{BINS, Histogram};
-    use alloc::boxed::Box;
 
     #[test]
     fn without_credit_suspects_overtake_nothing() {
-        let mut times = Histogram::new((1e3, 1e3));
-        (0..100).for_each(|i| times.add(1_000 + 10 * i));
-        let mut survival = Box::new([0.0; BINS]);
-        times.survival(&mut survival);
         let mut cold = Cold::new(Version::Cleanup);
-        let (age_ns, overtakes) = cold.suspects(&survival, false).expect("it begins");
-        assert!((1_900..2_100).contains(&age_ns) && overtakes == u32::MAX, "{age_ns}");
+        assert_eq!(cold.suspects(7, false), Some((7, u32::MAX)));
         (0..3).for_each(|_| cold.lost(1.0));
-        assert_eq!(cold.suspects(&survival, false), Some((age_ns, 0)));
+        assert_eq!(cold.suspects(7, false), Some((7, 0)));
         cold.won();
-        assert_eq!(cold.suspects(&survival, false), Some((age_ns, u32::MAX)));
-        assert_eq!(cold.suspects(&survival, true), None);
+        assert_eq!(cold.suspects(7, false), Some((7, u32::MAX)));
+        assert_eq!(cold.suspects(7, true), None);
         assert!(!cold.acts());
         (0..TRIES).for_each(|_| cold.won());
-        assert_eq!(cold.suspects(&survival, false), None, "it has an end");
-        assert_eq!(Cold::new(Version::NoCancel).suspects(&survival, false), None);
+        assert_eq!(cold.suspects(7, false), None, "it has an end");
+        assert_eq!(Cold::new(Version::NoCancel).suspects(7, false), None);
     }
 }

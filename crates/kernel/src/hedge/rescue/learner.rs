@@ -17,7 +17,7 @@
 use alloc::boxed::Box;
 
 use super::Version;
-use super::cold::{Cold, FEW};
+use super::cold::{Cold, FEW, TAIL};
 use super::places::Places;
 use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
@@ -355,7 +355,9 @@ impl RescueLearner {
         if self.is_known() {
             self.cold.end();
         }
-        let cold = self.cold.suspects(&self.survival, pays.is_some());
+        let early = self.reached_by(0.25);
+        let late = self.worthwhile(early, self.reached_by(TAIL).max(early));
+        let cold = self.cold.suspects(edge(late), pays.is_some());
         let learned = pays.map(|pays| (pays.age_ns, pays.overtakes));
         let (suspect_ns, overtakes) = learned.or(cold).unwrap_or((NEVER_NS, 0));
         let give_up_ns = pays.map_or(suspect_ns, |pays| pays.give_up_ns);
@@ -473,6 +475,11 @@ impl RescueLearner {
         believed.or_else(|| if hope { question.ask(1.0 + HOPE * error) } else { None })
     }
 
+    /// The least age that at most this share of run times reaches, as a bin.
+    fn reached_by(&self, share: f32) -> usize {
+        self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1)
+    }
+
     /// The oldest of these ages at which a query has yet about as long to run as at any of them. With more
     /// hiccups than queries are that old, those are nearly over: a second copy could not win.
     fn worthwhile(&self, from: usize, to: usize) -> usize {
@@ -509,7 +516,7 @@ impl RescueLearner {
         let levels = [(0.5, (0.5 * budget).min(0.25), deep), (0.2, 0.25, 1)];
         let mut bins = levels.map(|(_, share, deep)| {
             let share = share / deep as f32;
-            self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1)
+            self.reached_by(share)
         });
         bins[0] = self.worthwhile(bins[1], bins[0]);
         self.between_ns = edge(usize::midpoint(bins[0], bins[1]));
