@@ -41,9 +41,9 @@ pub(super) struct Cold {
 }
 
 impl Cold {
-    /// Where servers cannot stop, a rescue in vain costs too much.
-    pub(super) fn new(version: Version) -> Self {
-        let over = version == Version::NoCancel;
+    /// Where servers cannot stop, a rescue in vain costs too much; and the budget must allow what is tried.
+    pub(super) fn new(version: Version, budget: f32) -> Self {
+        let over = version == Version::NoCancel || budget < TAIL;
         Self { over, acts: false, tries: 0, credit: CREDIT.0 }
     }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn without_credit_suspects_overtake_nothing() {
-        let mut cold = Cold::new(Version::Cleanup);
+        let mut cold = Cold::new(Version::Cleanup, TAIL);
         assert_eq!(cold.suspects(7, false), Some((7, u32::MAX)));
         (0..3).for_each(|_| cold.lost(1.0));
         assert_eq!(cold.suspects(7, false), Some((7, 0)));
@@ -95,6 +95,6 @@ mod tests {
         assert!(!cold.acts());
         (0..TRIES).for_each(|_| cold.won());
         assert_eq!(cold.suspects(7, false), None, "it has an end");
-        assert_eq!(Cold::new(Version::NoCancel).suspects(7, false), None);
+        assert_eq!(Cold::new(Version::NoCancel, TAIL).suspects(7, false), None);
     }
 }

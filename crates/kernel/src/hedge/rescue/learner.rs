@@ -175,7 +175,7 @@ impl RescueLearner {
             tested_ns: NEVER_NS,
             fallen: 0,
             needed: WINS.0,
-            cold: Cold::new(version),
+            cold: Cold::new(version, budget as f32),
             places: None,
             survival: Box::new([1.0; BINS]),
             own: Box::new([1.0; BINS]),
