@@ -217,7 +217,7 @@ impl Core {
         ServerView {
             up: state.health == Health::Up,
             slots: state.slots,
-            limit: state.limit.min(state.ramp),
+            limit: state.gate(),
             outstanding: state.outstanding() - state.held,
             held: state.held,
         }

@@ -51,6 +51,35 @@ impl Core {
     /// counts as the nearest that may be.
     pub fn set_limit(&mut self, server: ServerId, limit: u32) {
         let limit = limit.clamp(1, crate::Topology::MAX_GATE);
+        self.make_room(server, limit);
+        self.move_gate(server);
+    }
+
+    /// From now on a server of which a copy has just ended may hold so many copies beyond its slots, if it had 64 of
+    /// them. The caller fills it next, so nothing else is to be settled. A limit that is not its slots stays.
+    #[inline(always)]
+    pub(crate) fn prefetch(&mut self, server: ServerId, per_64: u32) {
+        let state = &self.servers[server.index()];
+        let is_free = state.limit == state.slots;
+        let copies = if is_free { (state.slots * per_64).div_ceil(64) } else { 0 };
+        if state.prefetch != copies {
+            self.change_prefetch(server, copies);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change_prefetch(&mut self, server: ServerId, copies: u32) {
+        let closed = self.is_closed(server);
+        let state = &mut self.servers[server.index()];
+        state.prefetch = copies;
+        state.set_open(state.is_open(), closed);
+        let limit = state.limit;
+        self.make_room(server, limit);
+        self.sort(server);
+    }
+
+    fn make_room(&mut self, server: ServerId, limit: u32) {
         let full = self.bias + self.servers[server.index()].set_limit(limit);
         let (from, to) = self.servers[server.index()].groups;
         for at in from..to {
@@ -59,7 +88,6 @@ impl Core {
                 order.make_room(full);
             }
         }
-        self.move_gate(server);
     }
 
     /// Is the server closed until a time? Its health is another matter.

@@ -17,6 +17,8 @@ pub(crate) struct ServerState {
     pub(crate) health: Health,
     pub(crate) slots: u32,
     pub(crate) limit: u32,
+    /// How many copies it may hold beyond that, so that the next one is there when one ends.
+    pub(crate) prefetch: u32,
     /// How many slots fewer it has than the server with the most.
     load_bias: u32,
     /// How many copies it holds, and its head start: so that among unequal servers the one with
@@ -51,6 +53,7 @@ impl ServerState {
             health: Health::Up,
             slots,
             limit,
+            prefetch: 0,
             load_bias,
             load: load_bias,
             full_at: load_bias + limit,
@@ -83,15 +86,20 @@ impl ServerState {
 
     pub(crate) fn set_open(&mut self, open: bool, closed: bool) {
         self.open = open;
-        let limit = self.limit.min(self.ramp);
+        let limit = self.gate();
         self.full_at = if open && !closed { self.load_bias + limit } else { 0 };
         self.set_load(self.load);
+    }
+
+    /// How many copies it may hold, if it is open.
+    pub(crate) fn gate(&self) -> u32 {
+        (self.limit + self.prefetch).min(self.ramp)
     }
 
     /// Returns the load at which it is full.
     pub(crate) fn set_limit(&mut self, limit: u32) -> u32 {
         self.limit = limit;
-        self.load_bias + self.light + limit
+        self.load_bias + self.light + limit + self.prefetch
     }
 
     #[inline(always)]
@@ -288,7 +296,7 @@ impl Core {
     #[must_use]
     pub fn takes_light(&self, server: ServerId) -> bool {
         let state = &self.servers[server.index()];
-        state.load_bias > 0 && state.light < state.limit.min(state.ramp) / 2 && state.has_room()
+        state.load_bias > 0 && state.light < state.gate() / 2 && state.has_room()
     }
 
     /// A copy that a server holds does not count as load for picks; or, once it has ended, is not there any

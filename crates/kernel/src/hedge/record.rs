@@ -36,6 +36,13 @@ pub enum Record {
         /// The second one had taken so many.
         second_ns: u64,
     },
+    /// A query's only copy answered.
+    Run {
+        /// So many ns after it was sent; or, if it waited at its server, after the response that made room for it.
+        ran_ns: u64,
+        /// For how long it had waited there, in ns; 0 if it was sent to an idle slot.
+        waited_ns: u64,
+    },
     /// A query was answered, whichever copy did it.
     Answered {
         /// The age of its first copy, in ns.
@@ -98,9 +105,12 @@ pub struct Snapshot {
     pub slots: u32,
     /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
     pub at_once: bool,
-    /// Of the next query of each cell that a second copy answers the first one runs on, to see for how
-    /// long it is stuck.
-    pub audit: bool,
+    /// Of one in so many queries that a second copy answers the first one runs on, to see for how long it is stuck.
+    pub audit_every: u32,
+    /// The round trip to a server, as far as copies that waited there show it, in ns.
+    pub round_trip_ns: u64,
+    /// How many copies may wait at a server of 64 slots, so that it does not idle for a round trip.
+    pub prefetch: u32,
 }
 
 /// One query in `every` may be tried at the age `age_ns`.
@@ -123,6 +133,8 @@ impl Snapshot {
         delay_ns: crate::NEVER_NS,
         slots: u32::MAX,
         at_once: false,
-        audit: true,
+        audit_every: 1,
+        round_trip_ns: 0,
+        prefetch: 0,
     };
 }

@@ -127,7 +127,9 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
         overtakes: pick(rng, &[0, 1, u32::MAX]),
         replaces_first: below(rng, 2) == 0,
         at_once: below(rng, 2) == 0,
-        audit: below(rng, 2) == 0,
+        audit_every: pick(rng, &[1, 2, u32::MAX]),
+        round_trip_ns: pick(rng, &[0, 5, 1_000]),
+        prefetch: pick(rng, &[0, 1, 64, 200]),
     }
 }
 

@@ -10,7 +10,7 @@ use curtail_kernel::{
 
 /// A T of 100, and the next first copy that loses is audited, or not.
 const LEARNED: Snapshot = Snapshot { suspect_ns: 100, ..Snapshot::NOTHING };
-const SUSPECTING: Snapshot = Snapshot { audit: false, ..LEARNED };
+const SUSPECTING: Snapshot = Snapshot { audit_every: u32::MAX, ..LEARNED };
 
 fn world(version: Version) -> World {
     suspecting(version, 2, Limits::default(), LEARNED)

@@ -76,7 +76,7 @@ impl Service {
             return records.push(Record::First { ran_ns: first_ns, tried, crowded });
         }
         records.push(Record::Second { ran_ns: second_ns, tried, crowded });
-        if learned.audit {
+        if self.uniform() * f64::from(learned.audit_every) < 1.0 {
             records.push(Record::Audit { ran_ns: first_ns, second_ns });
         }
     }
@@ -104,9 +104,9 @@ fn t_is_where_server_time_is_saved() {
     // p (16 - e - 2) = exp(-e) (1 - exp(-g)) at e = 4.7.
     let t = service.suspect();
     assert!((4.3..=5.2).contains(&t), "{t}");
-    // Few queries reach the age of 5.8, at which a rescue is given up.
+    // No query waits, so a rescue may take its time: hardly any query reaches the age at which it is given up.
     let give_up = service.learner.snapshot().give_up_ns as f64 / MS;
-    assert!((5.3..=7.0).contains(&give_up), "{give_up}");
+    assert!(give_up > 9.0, "{give_up}");
     let status = service.learner.status();
     assert!((0.0006..0.0016).contains(&status.stuck), "{status:?}");
     assert_eq!(status.fallbacks, 0);
@@ -119,6 +119,9 @@ fn where_queries_wait_server_time_is_worth_three_times_as_much() {
     // p (16 - e - 2) = 3 exp(-e) (1 - exp(-g)) at e = 5.9.
     let t = service.suspect();
     assert!((5.3..=6.6).contains(&t), "{t}");
+    // Few queries reach the age of 5.8: a rescue is given up then.
+    let give_up = service.learner.snapshot().give_up_ns as f64 / MS;
+    assert!((5.3..=7.0).contains(&give_up), "{give_up}");
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn where_rescues_do_not_pay_yet_learning_goes_on() {
     service.run(20_000);
     let explored = service.learner.status();
     assert!(explored.explored_won >= 3, "{explored:?}");
-    service.run(50_000);
+    service.run(100_000);
     assert_eq!(service.suspect(), f64::INFINITY);
     assert!(service.learner.status().explored_lost > explored.explored_lost);
     service.crowded = false;

@@ -8,7 +8,7 @@ use curtail_kernel::{
 };
 use rand_core::Rng as _;
 
-const SUSPECTING: Snapshot = Snapshot { suspect_ns: 100, audit: false, ..Snapshot::NOTHING };
+const SUSPECTING: Snapshot = Snapshot { suspect_ns: 100, audit_every: u32::MAX, ..Snapshot::NOTHING };
 
 /// Servers with a slot each that may hold two copies, and a T of 100.
 fn world(servers: u32, cancel: bool) -> World {
@@ -193,4 +193,54 @@ fn with_a_bound_of_the_slots_it_is_plain_rescue() {
         rescues += plain.model.rescues;
     }
     assert!(rescues > 60, "only {rescues} rescues");
+}
+
+#[test]
+fn where_round_trips_are_long_a_copy_waits_at_each_server() {
+    let limits = Limits { cancel: true, ..Limits::default() };
+    let mut w = World::new(named("rescue"), &Topology::replicated(2, 1), limits, 1);
+    w.adopt(&Snapshot { prefetch: 32, round_trip_ns: 30, ..SUSPECTING });
+    let queries: Vec<QueryId> = (0..6).map(|_| w.arrive(0, 0)).collect();
+    let held = |w: &World| queries.iter().filter(|&&query| !w.copies(query).is_empty()).count();
+    assert_eq!(held(&w), 2, "gates move when a copy ends");
+    w.finish(40, w.copies(queries[0])[0], Outcome::Good);
+    assert_eq!(w.starts().len(), 2, "one that runs, and one that waits");
+    w.finish(50, w.copies(queries[1])[0], Outcome::Good);
+    assert_eq!(held(&w), 4, "all that have not ended");
+    // The fourth begins where the third ends, and its age a round trip before that.
+    w.finish(90, w.copies(queries[2])[0], Outcome::Good);
+    w.finish(100, w.copies(queries[4])[0], Outcome::Good);
+    assert_eq!(w.cell.next_deadline(), Timestamp(160), "60 and T");
+    w.published();
+    w.finish(150, w.copies(queries[3])[0], Outcome::Good);
+    let records = w.published();
+    assert!(matches!(records[0], Record::First { ran_ns: 90, .. }), "{records:?}");
+    assert_eq!(records[1], Record::Run { ran_ns: 60, waited_ns: 50 });
+    // Nothing waits any more, and no more than the slot is filled once it is not worth it.
+    w.adopt(&SUSPECTING);
+    w.finish_all(200);
+    let _ = (w.arrive(300, 0), w.arrive(300, 0));
+    w.finish_all(350);
+    let _ = (w.arrive(400, 0), w.arrive(400, 0));
+    let waits = w.arrive(400, 0);
+    assert_eq!(w.copies(waits), []);
+    w.finish_all(500);
+}
+
+#[test]
+fn no_first_copy_is_audited_that_others_wait_behind() {
+    for waits in [false, true] {
+        let mut w = world(2, true);
+        w.adopt(&Snapshot { audit_every: 1, ..SUSPECTING });
+        let stuck = w.arrive(0, 0);
+        w.feed(100, Event::Tick);
+        let [first, second] = w.copies(stuck)[..] else { panic!("two copies") };
+        if waits {
+            let _ = (w.arrive(110, 0), w.arrive(110, 0));
+        }
+        w.finish(120, second, Outcome::Good);
+        let stops: &[_] = if waits { &[(first, StopReason::Cleanup)] } else { &[] };
+        assert_eq!(w.stops(), stops);
+        w.finish_all(200);
+    }
 }

@@ -69,12 +69,14 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     if suspect_ns == NEVER_NS {
         explore[0] = Exploration { age_ns: near(rng, SERVICE_NS, grid), every: pick(rng, &[1, 2]) };
     }
-    let (at_once, audit, replaces_first) = (one_in(rng, 2), one_in(rng, 2), one_in(rng, 2));
+    let (at_once, replaces_first) = (one_in(rng, 2), one_in(rng, 2));
+    let audit_every = pick(rng, &[1, 2, u32::MAX]);
+    let (round_trip_ns, prefetch) = (near(rng, SERVICE_NS / 4, grid), pick(rng, &[0, 0, 1, 64]));
     let overtakes = pick(rng, &[0, 1, u32::MAX]);
     let nothing = Snapshot::NOTHING;
     let (give_up_ns, slots) = (near(rng, SERVICE_NS, grid), pick(rng, &[1, 2, u32::MAX]));
-    let learned = Snapshot { suspect_ns, overtakes, explore, at_once, audit, ..nothing };
-    Snapshot { replaces_first, give_up_ns, slots, ..learned }
+    let learned = Snapshot { suspect_ns, overtakes, explore, at_once, audit_every, ..nothing };
+    Snapshot { replaces_first, round_trip_ns, prefetch, give_up_ns, slots, ..learned }
 }
 
 /// From nothing to twice a mean, on the grid.

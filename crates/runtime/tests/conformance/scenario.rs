@@ -67,7 +67,10 @@ struct WrittenLearned {
     replaces_first: bool,
     #[serde(default)]
     at_once: bool,
-    audit: Option<bool>,
+    #[serde(default)]
+    audit: bool,
+    #[serde(default)]
+    prefetch: u32,
 }
 
 /// One of `query`, `leaves`, `up`, `unhealthy`, `drain` and `down`.
@@ -135,14 +138,15 @@ impl WrittenLearned {
         explore[0] = Exploration { age_ns: time(&self.explore)?, every };
         Ok(Snapshot {
             suspect_ns: time(&self.suspect)?,
-            give_up_ns: nothing.give_up_ns,
             slots: self.slots.unwrap_or(nothing.slots),
             overtakes: self.overtakes.unwrap_or(nothing.overtakes),
             explore,
             replaces_first: self.replaces_first,
             delay_ns: time(&self.delay)?,
             at_once: self.at_once,
-            audit: self.audit.unwrap_or(nothing.audit),
+            audit_every: if self.audit { 1 } else { u32::MAX },
+            prefetch: self.prefetch,
+            ..nothing
         })
     }
 }

@@ -4,8 +4,8 @@
 //! tells when. But it is known from what ends: when a copy that the server executes does, the first one
 //! that waits there begins. Where servers hold no more than their slots nothing waits, and nothing is kept.
 //!
-//! What is not known is the way to the server and back. The age of a copy that waited counts from when its
-//! predecessor's response came, that of others from when they were sent, so these are older by a round trip.
+//! The age of a copy includes a round trip (`trip.rs`): it counts from when the copy was sent, or, if it waited, from a
+//! round trip before its predecessor's response came.
 //!
 //! Cost: O(log N) per end of a copy of a server that holds N beyond its slots, O(N) where that copy waited.
 
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use super::Rescue;
 use super::book::Book;
 use super::lists::List;
-use crate::cell::Core;
+use crate::cell::{Core, CopyView};
 use crate::id::{CopyId, QueryId, ServerId};
 
 #[derive(Clone, Debug, Default)]
@@ -100,18 +100,18 @@ impl Rescue {
         self.make_room(core, query, tried.id);
     }
 
-    /// A copy that waited at its server begins there: it, or its query, is of age 0.
+    /// A copy that waited at its server begins there, and it, or its query, has an age.
     #[inline(never)]
     pub(super) fn begins(&mut self, core: &mut Core, copy: CopyId) {
         let Some(query) = core.query_of(copy) else { return };
-        if !core.copies_of(query).any(|other| other.id == copy && !other.stopping) {
-            return;
-        }
+        let begun = core.copies_of(query).find(|other| other.id == copy && !other.stopping);
+        let Some(CopyView { started: sent, .. }) = begun else { return };
+        let since = self.since(core, sent);
         let second = self.books.get_mut(query.index()).and_then(|book| book.second.as_mut());
         if let Some(second) = second.filter(|second| second.id == copy) {
-            second.started = core.now();
+            second.started = since;
             self.await_end(core, query);
-        } else if self.begin(core, query) {
+        } else if self.begin(core, query, since) {
             self.enlist(core, query);
         }
     }

@@ -51,6 +51,10 @@ pub(super) struct Book {
     /// as that copy waits at its server.
     pub(super) first_at: Timestamp,
     pub(super) server: ServerId,
+    /// For how long that copy had waited at its server, and by how much its age is more than the time since the response
+    /// that made room for it; in ns.
+    pub(super) waited_ns: u64,
+    pub(super) lead_ns: u64,
     /// How many times as much as others it is expected to cost.
     pub(super) cost: f64,
     pub(super) measure: Measure,
@@ -75,6 +79,8 @@ impl Book {
     pub(super) const NONE: Self = Self {
         first_at: Timestamp::NEVER,
         server: ServerId(0),
+        waited_ns: 0,
+        lead_ns: 0,
         cost: 1.0,
         measure: Measure::PLAIN,
         suspect_ns: NEVER_NS,

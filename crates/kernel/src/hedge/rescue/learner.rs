@@ -21,6 +21,7 @@ use super::cold::{Cold, FEW, TAIL};
 use super::places::Places;
 use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
+use super::trip::Trips;
 use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
 use crate::hedge::record::{Exploration, Record, Snapshot, Tried};
 use crate::time::NEVER_NS;
@@ -103,7 +104,6 @@ pub struct RescueLearner {
     /// How much longer than the second copy the first one runs that is stuck, in ns.
     stuck_ns: f32,
     audits: f32,
-    unaudited: u32,
     /// Wins of late, of whatever second copies.
     recent: f32,
     /// The share of queries that end while others wait.
@@ -125,6 +125,7 @@ pub struct RescueLearner {
     cold: Cold,
     /// Where slots are unknown.
     places: Option<Places>,
+    trips: Trips,
     survival: PerBin,
     own: PerBin,
     snapshot: Snapshot,
@@ -164,7 +165,6 @@ impl RescueLearner {
             displacement: Displacement::default(),
             stuck_ns: 0.0,
             audits: 0.0,
-            unaudited: 0,
             recent: 0.0,
             crowded: 0.3,
             mean_ns: 0.0,
@@ -177,6 +177,7 @@ impl RescueLearner {
             needed: WINS.0,
             cold: Cold::new(version, budget as f32),
             places: None,
+            trips: Trips::default(),
             survival: Box::new([1.0; BINS]),
             own: Box::new([1.0; BINS]),
             snapshot: Snapshot::NOTHING,
@@ -232,11 +233,11 @@ impl RescueLearner {
                 }
                 Record::Displaced { risked_ns } => self.displacement.add(risked_ns, true),
                 Record::Audit { ran_ns, second_ns } => {
-                    self.unaudited = 0;
                     let longer = ran_ns.saturating_sub(second_ns) as f32;
                     self.audits += 1.0;
                     self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
                 }
+                Record::Run { ran_ns, waited_ns } => self.trips.add(ran_ns, waited_ns, self.mean_ns),
                 Record::Place { .. } | Record::Answered { .. } => {}
             }
         }
@@ -285,7 +286,6 @@ impl RescueLearner {
 
     fn won(&mut self, second_ns: u64, tried: Option<Tried>) {
         self.recent += 1.0;
-        self.unaudited = self.unaudited.saturating_add(1);
         let Some(tried) = tried else { return self.ran(second_ns, second_ns) };
         self.count(tried, true);
         let least = tried.age_ns.saturating_add(second_ns);
@@ -360,24 +360,28 @@ impl RescueLearner {
         let cold = self.cold.suspects(edge(late), pays.is_some());
         let learned = pays.map(|pays| (pays.age_ns, pays.overtakes));
         let (suspect_ns, overtakes) = learned.or(cold).unwrap_or((NEVER_NS, 0));
-        let give_up_ns = pays.map_or(suspect_ns, |pays| pays.give_up_ns);
+        let replaces = pays.is_some_and(|pays| self.replaces_first(&pays));
+        let given_up = |pays: Pays| if replaces { pays.give_up_ns } else { pays.long_ns };
+        let give_up_ns = pays.map_or(suspect_ns, given_up);
         self.snapshot = Snapshot {
             suspect_ns,
             give_up_ns,
             overtakes,
             explore,
-            replaces_first: pays.is_some_and(|pays| self.replaces_first(&pays)),
+            replaces_first: replaces,
             slots: self.places.as_ref().map_or(u32::MAX, Places::slots),
             at_once: self.recent >= WINS.0,
-            audit: self.is_settled() && self.unaudited as f32 >= self.wins_per_audit(),
+            audit_every: if self.is_settled() { self.wins_per_audit() } else { u32::MAX },
+            round_trip_ns: self.trips.round_trip_ns(),
+            prefetch: self.trips.prefetch(),
             ..Snapshot::NOTHING
         };
     }
 
-    /// The wins between the last audit and the next one. The first audit alone may be of an unusual hiccup.
-    fn wins_per_audit(&self) -> f32 {
+    /// The first audit alone may be of an unusual hiccup.
+    fn wins_per_audit(&self) -> u32 {
         let per_audit = if self.audits < WINS.0 { WINS_BEFORE } else { WINS_PER_AUDIT };
-        per_audit * self.audits.min(AUDITS)
+        (per_audit * self.audits.min(AUDITS)) as u32
     }
 
     /// Is a query whose rescue reaches the age T, too, rather one whose copies are both stuck than one that is long?

@@ -47,6 +47,7 @@ mod places;
 mod slotless;
 mod threshold;
 mod tries;
+mod trip;
 mod watch;
 
 use alloc::boxed::Box;
@@ -149,7 +150,7 @@ pub struct Rescue {
     backlog: Backlog,
     /// Where slots are unknown.
     line: Option<Line>,
-    /// Counts responses, to record the places of some.
+    /// Counts responses, to record more of some.
     responses: u32,
     books: Vec<Book>,
     /// By server: a suspect has overtaken its queue.
@@ -406,7 +407,7 @@ impl Hedge for Rescue {
     }
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        if self.waits(core, query) || !self.begin(core, query) {
+        if self.waits(core, query) || !self.begin(core, query, core.now()) {
             return;
         }
         let free = core.waiting(core.group_of(query)) == 0;
@@ -419,7 +420,7 @@ impl Hedge for Rescue {
         if let Some(copy) = core.copies_of(query).next() {
             self.overtaken[copy.server.index()] = false;
         }
-        if !self.waits(core, query) && self.begin(core, query) {
+        if !self.waits(core, query) && self.begin(core, query, core.now()) {
             self.enlist(core, query);
         }
     }
@@ -480,6 +481,7 @@ impl Hedge for Rescue {
         (copy, server): (CopyId, ServerId),
     ) -> bool {
         self.judge(core, query, copy, server);
+        self.responses = self.responses.wrapping_add(1);
         self.record_place(copy, server);
         self.record(core, query, copy)
     }
@@ -501,7 +503,10 @@ impl Hedge for Rescue {
         }
         if self.line.is_some() {
             self.move_up(core, server, copy);
-        } else if let Some(next) = self.backlog.ended(server, copy) {
+            return;
+        }
+        core.prefetch(server, self.learned.prefetch);
+        if let Some(next) = self.backlog.ended(server, copy) {
             self.begins(core, next);
         }
     }

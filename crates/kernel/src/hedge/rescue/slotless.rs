@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use super::places::Line;
+use super::trip::RECORDED;
 use super::{Rescue, RescueLearner, Version};
 use crate::cell::Core;
 use crate::config::{Limits, Topology};
@@ -11,9 +12,6 @@ use crate::hedge::Learner;
 use crate::hedge::record::Record;
 use crate::id::{CopyId, ServerId};
 use crate::policy::{Args, Named, PickSpec, PolicyError};
-
-/// Once ŝ is known, the place of one response in so many is recorded.
-const RECORDED: u32 = 8;
 
 /// `rescue+PICK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +80,6 @@ impl Rescue {
     /// A copy answers: its place tells how many the server is at work on.
     pub(super) fn record_place(&mut self, copy: CopyId, server: ServerId) {
         let Some(line) = &self.line else { return };
-        self.responses = self.responses.wrapping_add(1);
         let all = self.learned.slots == u32::MAX;
         if (all || self.responses.is_multiple_of(RECORDED))
             && let Some(older) = line.older(server, copy)

@@ -54,8 +54,10 @@ pub(super) struct Question<'a> {
 pub(super) struct Pays {
     /// From this age on.
     pub(super) age_ns: u64,
-    /// A rescue is given up that has run for this long.
+    /// A rescue has run for long at this age.
     pub(super) give_up_ns: u64,
+    /// It is given up as long at this one, which is the later the fewer queries wait.
+    pub(super) long_ns: u64,
     /// If no more queries wait.
     pub(super) overtakes: u32,
     /// D at that age.
@@ -80,14 +82,19 @@ impl Question<'_> {
         let reached = self.survival.iter().rposition(|&above| above > 0.0)?.min(BINS - 2);
         let mut long_ns = [0.0_f32; BINS + 1];
         let mut pays = None;
+        let wait = (CROWDED / CAUTION * self.crowded).min(1.0);
+        let rare = LONG * wait * wait;
         // The first of the last bins that only few long queries reach.
-        let mut give_up = reached + 1;
+        let (mut give_up, mut last) = (reached + 1, reached + 1);
         for at in (0..=reached).rev() {
             let (stuck, stuck_ns) = self.tries.stuck(edge(at));
             let others = self.survival[at] - stuck * trust.max(1.0);
             let long = others.max(0.0).min(self.own[at]);
             if long <= LONG && give_up == at + 1 {
                 give_up = at;
+            }
+            if long <= rare && last == at + 1 {
+                last = at;
             }
             long_ns[at] = long_ns[at + 1] + long * (edge(at + 1) - edge(at)) as f32;
             let give_up_ns = edge(at.max(give_up));
@@ -103,7 +110,8 @@ impl Question<'_> {
             let (gain, cost) = self.balance(&age, mean);
             if stuck > 0.0 && trust * gain >= cost && self.is_affordable(&age) {
                 let overtakes = self.overtakes(&age, mean);
-                pays = Some(Pays { age_ns: edge(at), give_up_ns, overtakes, stuck });
+                let long_ns = edge(at.max(last));
+                pays = Some(Pays { age_ns: edge(at), give_up_ns, long_ns, overtakes, stuck });
             }
         }
         pays

@@ -90,9 +90,9 @@ fn octaves(power: f32) -> f64 {
 }
 
 impl Rescue {
-    /// A query's first copy begins: when does it matter how old it is? True when an idle server may run
-    /// a second one at once.
-    pub(super) fn begin(&mut self, core: &mut Core, query: QueryId) -> bool {
+    /// A query's first copy begins, and its age counts from `first_at`: when does it matter how old it is? True when an
+    /// idle server may run a second one at once.
+    pub(super) fn begin(&mut self, core: &mut Core, query: QueryId, first_at: Timestamp) -> bool {
         if self.books.len() <= query.index() {
             self.books.resize(query.index() + 1, Book::NONE);
         }
@@ -102,7 +102,7 @@ impl Rescue {
         };
         let Some(cost) = self.watch.cost(core, query) else { return false };
         if self.watch.is_unsettled(first.server) {
-            let (first_at, server) = (core.now(), first.server);
+            let server = first.server;
             self.books[query.index()] = Book { first_at, server, cost, ..Book::NONE };
             return false;
         }
@@ -113,8 +113,10 @@ impl Rescue {
         let at_once = self.version == Version::Preempt && self.learned.at_once;
         let tells_ns = explore_ns.min(suspect_ns);
         let book = Book {
-            first_at: core.now(),
+            first_at,
             server: first.server,
+            waited_ns: core.now().since(first.started),
+            lead_ns: core.now().since(first_at),
             cost,
             measure,
             suspect_ns,
@@ -125,7 +127,7 @@ impl Rescue {
             ..Book::NONE
         };
         self.books[query.index()] = book;
-        let next = if at_once { book.suspect_at() } else { core.now().after(tells_ns) };
+        let next = if at_once { book.suspect_at() } else { first_at.after(tells_ns) };
         if next != Timestamp::NEVER {
             core.set_timer(query, next);
         }
@@ -160,6 +162,7 @@ impl Rescue {
             if book.is_settled && !self.watch.is_unsettled(book.server) {
                 let ran_ns = book.measure.relative(age_ns);
                 self.records.push(Record::First { ran_ns, tried, crowded });
+                self.record_run(&book, age_ns);
             }
             return false;
         };
@@ -207,12 +210,20 @@ impl Rescue {
         let second = book.second.map(|second| second.id);
         let first = core.copies_of(query).find(|copy| Some(copy.id) != second && !copy.stopping);
         let Some(first) = first else { return false };
-        if self.audited.is_some() || !core::mem::take(&mut self.learned.audit) {
+        // Copies that wait behind it would be stuck with it.
+        if self.audited.is_some() || self.is_crowded(first.server) || !self.is_audited(first.id) {
             return false;
         }
         let Book { first_at: since, measure, .. } = *book;
         self.audited = Some(Audited { copy: first.id, since, measure, second_ns });
         true
+    }
+
+    /// One copy in so many. All cells of a service share the number, so a cell that counted would be early.
+    fn is_audited(&self, copy: CopyId) -> bool {
+        let every = self.learned.audit_every;
+        let mixed = copy.serial.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        every != u32::MAX && mixed.is_multiple_of(u64::from(every.max(1)))
     }
 
     #[inline(always)]

@@ -71,6 +71,10 @@ pub(crate) struct Model {
     pub beaten: BTreeSet<ServerId>,
     /// By server: the limit that it was given last, where it was given one.
     pub(super) limit: Vec<Option<u32>>,
+    /// By server: how many copies it may hold beyond its slots; and that of servers of 64 slots, as was learned last.
+    pub(super) prefetch: Vec<u32>,
+    pub(crate) prefetch_per_64: u32,
+    pub(crate) longest_round_trip_ns: u64,
     /// By server: until when it is closed, and then until the next tick.
     pub(super) closed: Vec<Option<Timestamp>>,
     /// By server: tokens of its rate, and whether the cell says that it is closed.
@@ -102,6 +106,9 @@ impl Model {
             hedges: f64::from(limits.hedge_burst),
             overtaken: vec![false; topology.servers.len()],
             limit: vec![None; topology.servers.len()],
+            prefetch: vec![0; topology.servers.len()],
+            prefetch_per_64: 0,
+            longest_round_trip_ns: 0,
             closed: vec![None; topology.servers.len()],
             buckets: vec![(limits.tuning.burst, false); topology.servers.len()],
             held: vec![0; topology.servers.len()],
@@ -145,7 +152,8 @@ impl Model {
     }
 
     pub(crate) fn gate(&self, server: ServerId) -> u32 {
-        self.limit_of(server).min(self.ramp[server.index()].unwrap_or(u32::MAX))
+        let limit = self.limit_of(server) + self.prefetch[server.index()];
+        limit.min(self.ramp[server.index()].unwrap_or(u32::MAX))
     }
 
     pub(super) fn limit_of(&self, server: ServerId) -> u32 {
@@ -154,6 +162,18 @@ impl Model {
             (None, true) => self.slots(server),
             (None, false) => self.limits.max_outstanding,
         })
+    }
+
+    /// A copy leaves its server, whose gate is that of what was learned last from now on.
+    fn remove(&mut self, copy: CopyId) -> Option<Copy> {
+        let removed = self.copies.remove(&copy)?;
+        let server = removed.server;
+        if matches!(self.policy.hedge(), Some(HedgeSpec::Rescue(_))) {
+            let is_free = self.limit_of(server) == self.slots(server);
+            let copies = (self.slots(server) * self.prefetch_per_64).div_ceil(64);
+            self.prefetch[server.index()] = if is_free { copies } else { 0 };
+        }
+        Some(removed)
     }
 
     pub(crate) fn slots(&self, server: ServerId) -> u32 {
@@ -242,7 +262,7 @@ impl Model {
             }
             Event::Finished { copy, outcome } => self.finished(copy, outcome),
             Event::Stopped { copy } => {
-                if let Some(copy) = self.copies.remove(&copy) {
+                if let Some(copy) = self.remove(copy) {
                     self.longest_ns = self.longest_ns.max(now.since(copy.started));
                 }
             }
@@ -308,7 +328,7 @@ impl Model {
             query.unsent = outcome == Outcome::Failed(Fault::ConnectFailed);
             query.may_retry &= outcome != Outcome::OverLimit;
         }
-        if let Some(copy) = self.copies.remove(&copy) {
+        if let Some(copy) = self.remove(copy) {
             self.learn(&copy, outcome);
         }
     }
@@ -367,7 +387,7 @@ impl Model {
         let lost: Vec<CopyId> = on.map(|(id, _)| *id).collect();
         for copy in lost {
             self.copy_failed(copy);
-            self.copies.remove(&copy);
+            self.remove(copy);
             self.lost.insert(copy);
         }
     }
@@ -382,7 +402,7 @@ impl Model {
         let state = &self.copies[&copy];
         assert!(state.stopping || state.query.is_none(), "somebody waits for it");
         self.copy_failed(copy);
-        self.copies.remove(&copy);
+        self.remove(copy);
         self.begin();
     }
 

@@ -1,0 +1,167 @@
+//! Round trips: how much of a run time is the way, and how many copies wait at a server so that it does not idle for it.
+//!
+//! Behind a gate of its slots a server idles for a round trip after each response. That costs little if the round trip is
+//! short, and capacity if it is not: at a tenth of the service time, `psq` is overloaded from 91 % on. One more copy at the
+//! server closes the gap, and is committed to it early, which costs a little where there is no gap.
+//!
+//! A copy that waited at its server begins there when the one before it ends, so the time between these two responses
+//! is its service time. The run time of a copy that was sent to an idle slot includes the round trip. Both have the
+//! same distribution otherwise, so the difference of their lower quartiles is the round trip; hiccups are above these.
+//! Where nothing ever waits at servers, one epoch in four lets one copy wait, until this is known.
+//!
+//! Cost: O(1) per record.
+
+use super::Rescue;
+use super::book::Book;
+use crate::cell::Core;
+use crate::hedge::record::Record;
+use crate::time::Timestamp;
+
+/// More is recorded of one response in so many.
+pub(super) const RECORDED: u32 = 8;
+
+/// Run times of each kind that it takes, and for how many they are remembered.
+const FEW: f32 = 50.0;
+const MEMORY: f32 = 500.0;
+
+/// Run times without a wait until those with one are too few, about; then it is asked again.
+const STALE: f32 = 16_384.0;
+
+/// A copy that waited for so many round trips was at its server when it could begin.
+const SURELY: f32 = 1.25;
+
+/// One epoch in so many lets a copy wait, to learn.
+const EPOCHS: u32 = 4;
+
+/// A round trip that is a smaller part of the service time is not worth a copy that waits.
+const SHORT: f32 = 0.05;
+
+/// No more wait, per slot: the round trip of a query that takes no time has no end.
+const MOST: f32 = 4.0;
+
+/// The lower quartile of run times, found by steps up and down.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quartile {
+    ns: f32,
+    seen: f32,
+}
+
+impl Quartile {
+    fn add(&mut self, ns: f32, mean_ns: f32) {
+        self.seen = (self.seen + 1.0).min(MEMORY);
+        let below = if ns < self.ns { 1.0 } else { 0.0 };
+        self.ns = if self.seen == 1.0 { ns } else { self.ns + mean_ns / self.seen * (0.25 - below) };
+    }
+}
+
+/// What run times tell of round trips.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trips {
+    sent: Quartile,
+    waited: Quartile,
+    /// The mean run time, in ns.
+    mean_ns: f32,
+    epochs: u32,
+}
+
+impl Trips {
+    /// A copy ran for `ran_ns` after it had waited for `waited_ns` at its server.
+    pub(super) fn add(&mut self, ran_ns: u64, waited_ns: u64, mean_ns: f32) {
+        self.mean_ns = mean_ns;
+        if waited_ns == 0 {
+            self.sent.add(ran_ns as f32, mean_ns);
+            self.waited.seen *= 1.0 - 1.0 / STALE;
+        } else if waited_ns as f32 >= SURELY * self.trip_ns() {
+            // It was there when the one before it ended. Where it was not, the round trip seems shorter than it is, but
+            // not as short as the wait; so it is found in the end.
+            self.waited.add(ran_ns as f32, mean_ns);
+        }
+    }
+
+    fn trip_ns(&self) -> f32 {
+        (self.sent.ns - self.waited.ns).max(0.0)
+    }
+
+    fn known(&self) -> Option<f32> {
+        (self.sent.seen.min(self.waited.seen) >= FEW).then_some(self.trip_ns())
+    }
+
+    /// The round trip, in ns; 0 as long as it is unknown.
+    pub(super) fn round_trip_ns(&self) -> u64 {
+        self.known().unwrap_or(0.0) as u64
+    }
+
+    /// How many copies may wait at a server of 64 slots until the next epoch: as many as it serves in a round trip.
+    pub(super) fn prefetch(&mut self) -> u32 {
+        self.epochs = self.epochs.wrapping_add(1);
+        match self.known() {
+            None => u32::from(self.epochs.is_multiple_of(EPOCHS)),
+            Some(trip_ns) if trip_ns < SHORT * (self.mean_ns - trip_ns) => 0,
+            Some(trip_ns) => {
+                let service_ns = (self.mean_ns - trip_ns).max(trip_ns / MOST);
+                ((64.0 * trip_ns / service_ns) as u32).max(1)
+            }
+        }
+    }
+}
+
+impl Rescue {
+    /// From when on a copy has an age that begins at its server now.
+    pub(super) fn since(&self, core: &Core, sent: Timestamp) -> Timestamp {
+        Timestamp(core.now().0.saturating_sub(self.learned.round_trip_ns)).max(sent)
+    }
+
+    /// A query that had no other copy was answered at this age.
+    pub(super) fn record_run(&mut self, book: &Book, age_ns: u64) {
+        let records = book.waited_ns > 0 || self.responses.is_multiple_of(RECORDED);
+        if book.second.is_none() && records {
+            let ran_ns = age_ns.saturating_sub(book.lead_ns);
+            self.records.push(Record::Run { ran_ns, waited_ns: book.waited_ns });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Service times of 50 to 150, and a wait for a quarter of the copies.
+    fn learned(trip_ns: u64, rounds: u64) -> Trips {
+        let mut trips = Trips::default();
+        for i in 0..rounds {
+            let service_ns = 50 + i * 37 % 101;
+            let waited_ns = if i % 4 == 0 { 1 + i * 7 % 150 } else { 0 };
+            // One that came while the server was on the way to idle begins when it gets there.
+            let late_ns = if waited_ns == 0 { trip_ns } else { trip_ns.saturating_sub(waited_ns) };
+            trips.add(service_ns + late_ns, waited_ns, 100.0 + trip_ns as f32);
+        }
+        trips
+    }
+
+    #[test]
+    fn the_round_trip_is_what_run_times_without_a_wait_have_more() {
+        for trip_ns in [10, 40, 100] {
+            let mut trips = learned(trip_ns, 20_000);
+            let found = trips.round_trip_ns();
+            assert!(found.abs_diff(trip_ns) <= 8, "{found} for {trip_ns}");
+            let prefetch = trips.prefetch();
+            assert!(u64::from(prefetch).abs_diff(64 * trip_ns / 100) <= 10, "{prefetch} for {trip_ns}");
+        }
+        let mut none = learned(0, 20_000);
+        assert!(none.round_trip_ns() <= 4, "{}", none.round_trip_ns());
+        assert_eq!(none.prefetch(), 0, "none may wait where it is not worth it");
+    }
+
+    #[test]
+    fn until_it_is_known_one_copy_may_wait_now_and_then() {
+        let mut trips = learned(40, 100);
+        assert_eq!(trips.round_trip_ns(), 0, "25 waited");
+        let epochs: u32 = (0..8).map(|_| trips.prefetch()).sum();
+        assert_eq!(epochs, 8 / EPOCHS);
+        // What was known long ago is asked again.
+        let mut trips = learned(0, 20_000);
+        (0..60_000).for_each(|_| trips.add(100, 0, 100.0));
+        let epochs: u32 = (0..8).map(|_| trips.prefetch()).sum();
+        assert_eq!(epochs, 8 / EPOCHS);
+    }
+}
