@@ -12,35 +12,58 @@
 //! ```
 //!
 //! What 20000 queries cost more than 10000, divided by 10000, is the cost of a query: the
-//! difference is free of what it costs to fill the cell.
+//! difference is free of what it costs to fill the cell. `--toggle-collect='*Driver::learn'`
+//! collects what the policy's service learns, too.
 // A benchmark is about real time.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use curtail_kernel::hedge::{Learner, Record};
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId, Scheduler,
-    Timestamp, Topology, rng,
+    Action, Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId, Rng,
+    Scheduler, Timestamp, Topology, rng,
 };
+use rand_core::Rng as _;
+
+/// Queries per epoch. A query takes two events, so 1 ms on average: an epoch is 100 ms, as in a proxy.
+const EPOCH: u32 = 100;
 
 struct Driver {
     cell: Box<dyn Scheduler>,
+    gaps: Rng,
     running: VecDeque<CopyId>,
     stopping: Vec<CopyId>,
     free: Vec<QueryId>,
     now: Timestamp,
     answers: u64,
     events: u64,
+    copies: u64,
+    learner: Option<Learner>,
+    records: Vec<Record>,
 }
 
 impl Driver {
+    /// The event comes up to 1 ms after the one before, so that ages differ and some reach a delay.
+    fn next(&mut self, event: Event) {
+        let until = self.now.after(self.gaps.next_u64() % 1_000_000);
+        while self.cell.next_deadline() <= until {
+            self.now = self.cell.next_deadline().max(self.now);
+            self.feed(Event::Tick);
+        }
+        self.now = until;
+        self.feed(event);
+    }
+
     fn feed(&mut self, event: Event) {
-        self.now = self.now.after(1_000);
         self.events += 1;
         for &action in self.cell.handle(self.now, &event) {
             match action {
-                Action::Start { copy, .. } => self.running.push_back(copy),
+                Action::Start { copy, .. } => {
+                    self.copies += 1;
+                    self.running.push_back(copy);
+                }
                 Action::Stop { copy, .. } => self.stopping.push(copy),
                 Action::Answer { query, .. } => {
                     self.answers += 1;
@@ -58,7 +81,7 @@ impl Driver {
 
     fn arrive(&mut self) {
         let query = self.free.pop().expect("ids enough");
-        self.feed(Event::Arrive(Arrive::new(query, GroupId(0))));
+        self.next(Event::Arrive(Arrive::new(query, GroupId(0))));
     }
 
     /// Ends the oldest copies until a query is answered.
@@ -66,8 +89,18 @@ impl Driver {
         let before = self.answers;
         while self.answers == before {
             let copy = self.running.pop_front().expect("something runs");
-            self.feed(Event::Finished { copy, outcome: Outcome::Good });
+            self.next(Event::Finished { copy, outcome: Outcome::Good });
         }
+    }
+
+    /// An epoch ends: what the cell recorded goes to the learner, and its snapshot to the cell.
+    #[inline(never)]
+    fn learn(&mut self) {
+        let Some(learner) = &mut self.learner else { return };
+        self.records.clear();
+        self.cell.publish(&mut self.records);
+        learner.absorb(&self.records);
+        self.cell.adopt(learner.snapshot());
     }
 
     fn waiting(&self) -> u32 {
@@ -93,17 +126,22 @@ fn main() {
         timeout_ns: if deadline { 2_000_000_000_000 } else { NEVER_NS },
         ..Limits::default()
     };
+    let learner = policy.learner(&limits);
     let topology = Topology::replicated(replicas, 1);
     let cell = policy.build(&topology, limits, rng(1)).expect("a cell");
     let ids = 2 * (waiting + 200 * replicas);
     let mut driver = Driver {
         cell,
+        gaps: rng(2),
         running: VecDeque::new(),
         stopping: Vec::new(),
         free: (0..ids).rev().map(QueryId).collect(),
         now: Timestamp(0),
         answers: 0,
         events: 0,
+        copies: 0,
+        learner,
+        records: Vec::new(),
     };
     if waiting == 0 {
         (0..replicas / 2).for_each(|_| driver.arrive());
@@ -111,16 +149,19 @@ fn main() {
     while driver.waiting() < waiting {
         driver.arrive();
     }
-    driver.events = 0;
+    (driver.events, driver.copies) = (0, 0);
     let start = Instant::now();
-    for _ in 0..queries {
+    for i in 0..queries {
         driver.arrive();
         driver.answer();
+        if i % EPOCH == EPOCH - 1 {
+            driver.learn();
+        }
     }
     let ns = start.elapsed().as_nanos() as f64 / f64::from(queries);
-    let events = driver.events;
+    let Driver { events, copies, .. } = driver;
     println!(
         "policy={name} replicas={replicas} waiting={waiting} deadline={deadline} \
-         queries={queries} events={events} ns_per_query={ns:.1}"
+         queries={queries} events={events} copies={copies} ns_per_query={ns:.1}"
     );
 }

@@ -3,6 +3,7 @@
 mod config;
 mod picture;
 mod question;
+mod slots;
 mod words;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 use curtail_sim::advise::{self, Advice, Document, WORTH};
 use curtail_sim::{PERCENTILES, Plan, UtilizationOf, allowed};
 
+use curtail_load::Target;
 use serde::Serialize;
 
 use crate::args::{Effort, Json, Seed, ServiceTimes, within};
@@ -51,6 +53,10 @@ pub(crate) struct Args {
     /// Queries that a replica serves at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(&allowed::SLOTS), help_heading = SERVICE)]
     slots: u32,
+    /// Find the slots: send load to the replica at this URL, over 1, 2, 4 … connections, until its
+    /// throughput does not grow any more: some seconds, or longer if a query takes more than 20 ms
+    #[arg(long, value_name = "URL", value_parser = slots::replica, conflicts_with = "slots", help_heading = SERVICE)]
+    slots_of: Option<Target>,
     #[command(flatten)]
     times: ServiceTimes,
     /// Service times, one per line, in place of --service-time and --jitter; or a folder of curtail
@@ -96,8 +102,11 @@ const SERVICE: &str = "Service";
 const LOAD: &str = "Load";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    let Asked { experiment, resampled, samples, replicas_at } = question::asked(args)?;
     config::may_be_written(args)?;
+    let found = args.slots_of.as_ref().map(slots::find).transpose()?;
+    let slots = found.as_ref().map(|found| found.slots);
+    let Asked { experiment, resampled, samples, replicas_at } =
+        question::asked(args, slots.unwrap_or(args.slots))?;
     let question = advise::Question {
         experiment: &experiment,
         cancel: args.cancel == question::Cancel::Reset,
@@ -129,9 +138,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.output.json {
         let verdict = verdict(&advice);
         let document = Document { advice, samples };
-        say::result(crate::json(&Answer { verdict, document })?)?;
+        say::result(crate::json(&Answer { verdict, slots, document })?)?;
     } else {
-        say::result(words::answer(&advice, samples.as_ref(), progress::width()))?;
+        let slots = found.map(|found| found.to_string());
+        say::result(words::answer(&advice, samples.as_ref(), slots.as_deref(), progress::width()))?;
     }
     written?;
     Ok(ExitCode::SUCCESS)
@@ -141,6 +151,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 #[derive(Serialize)]
 struct Answer {
     verdict: Typed<Verdict>,
+    /// Those that were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slots: Option<u32>,
     #[serde(flatten)]
     document: Document,
 }

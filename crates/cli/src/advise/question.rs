@@ -32,12 +32,12 @@ pub(super) struct Asked {
 }
 
 /// Checks what was asked, and reads samples.
-pub(super) fn asked(args: &Args) -> Result<Asked, Stop> {
+pub(super) fn asked(args: &Args, slots: u32) -> Result<Asked, Stop> {
     let replicas_at = replicas_at(args)?;
     let mut parameters = Parameters {
         shards: args.shards,
         replicas: args.replicas,
-        slots: args.slots,
+        slots,
         utilization: args.utilization.unwrap_or(HALF),
         utilization_of: args.utilization_of,
         jitter: args.times.jitter.clone(),

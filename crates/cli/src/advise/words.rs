@@ -9,12 +9,18 @@ use crate::table::row;
 use crate::{digits, say};
 
 /// The whole answer, for a terminal of that many columns.
-pub(super) fn answer(advice: &Advice, samples: Option<&SampleSummary>, width: usize) -> String {
+pub(super) fn answer(
+    advice: &Advice,
+    samples: Option<&SampleSummary>,
+    slots: Option<&str>,
+    width: usize,
+) -> String {
     let mut text = headline(advice, samples);
     if let Some(samples) = samples {
         text += &found(samples, advice.unit, width);
     }
     text += &paragraph(&sentence(&advice.because), width);
+    text += &slots.map_or(String::new(), |slots| paragraph(slots, width));
     text += &table(advice);
     if advice.rival.as_good {
         text += &paragraph(&sentence(&advice.rival.text), width);

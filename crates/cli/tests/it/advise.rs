@@ -1,6 +1,8 @@
 //! `curtail advise` as people and scripts meet it: yes and no, samples that are taken apart, and what
 //! it says of bad input. Each answer is some seconds of simulation, so there are few.
 
+use crate::harness::Process;
+use crate::harness::answering::Server;
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
@@ -79,6 +81,14 @@ fn bad_input_is_refused_with_value_and_mend() {
         ),
         ("--service-time exp:1 --utilization 1e-9", "e-8 at least: a run is up to 146 years"),
         ("--service-time exp:1 --utilization 0.3 --slots -1", "-1 is not in 1..=1024"),
+        (
+            "--service-time exp:1 --utilization 0.3 --slots 2 --slots-of http://127.0.0.1:9/",
+            "cannot be used with",
+        ),
+        (
+            "--service-time exp:1 --utilization 0.3 --slots-of redis://127.0.0.1:9",
+            "a replica serves HTTP; write http://",
+        ),
         ("--utilization 0.3 --samples escape", r"escape:1: `\u{1b}[31m1` is not a sample"),
         ("--utilization 0.3", "<--service-time <DIST>|--samples <FILE|DIR>>"),
         ("--utilization 0.3 --service-time exp:1 --samples good", "cannot be used with"),
@@ -95,6 +105,33 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--utilization 0.3 --service-time exp:1 --cancel maybe", "[possible values: none, reset]"),
     ];
     refused(folder.path(), "advise", &cases);
+}
+
+#[test]
+fn slots_are_found_at_a_replica() {
+    // Long beside the delays of a machine that runs other tests: they leave slots idle.
+    let leaf = Process::start(&["leaf", "--slots", "3", "--service-time", "det:50ms"]);
+    let url = format!("http://{}/search?q=tail", leaf.address);
+    let line = format!("advise --service-time det:50ms --utilization 0.3 --slots-of {url}");
+    let replicas = "--replicas-at 127.0.0.1:9001,127.0.0.1:9002";
+    let advice = json_in(std::path::Path::new("."), &format!("{line} {replicas}"));
+    let slots = advice["slots"].as_i64().expect("a number");
+    assert!((2..=4).contains(&slots), "{slots}");
+    let config: toml::Table = advice["config"].as_str().expect("a text").parse().expect("TOML");
+    assert_eq!(config["service"][0]["slots"].as_integer(), Some(slots));
+}
+
+#[test]
+fn slots_of_a_replica_that_serves_nothing_are_not_found() {
+    let failing = Server::start(500);
+    for (url, why) in [("http://127.0.0.1:9/", "cannot connect"), (&failing.url, "status 500")] {
+        let line = format!("advise --service-time det:1 --utilization 0.3 --slots-of {url}");
+        let answer = curtail_in(std::path::Path::new("."), &line);
+        let said = String::from_utf8_lossy(&answer.stderr).into_owned();
+        assert_eq!(answer.status.code(), Some(3), "{said}");
+        let begin = format!("error: --slots-of {url}: no query was answered well: {why}");
+        assert!(said.starts_with(&begin) && answer.stdout.is_empty(), "{said}");
+    }
 }
 
 #[test]
