@@ -268,8 +268,10 @@ impl Setup<'_> {
         self.candidate == Candidate::Idealized
     }
 
-    pub(crate) fn learner(&self) -> Option<Learner> {
-        self.candidate.policy().learner(&self.limits())
+    /// One per client: nobody shares what it learns. None where the policy learns nothing.
+    pub(crate) fn learners(&self) -> Vec<Learner> {
+        let clients = self.experiment.shared.as_ref().map_or(1, |shared| shared.clients);
+        (0..clients).filter_map(|_| self.candidate.policy().learner(&self.limits())).collect()
     }
 
     /// How stages of servers that clients share work.
@@ -287,7 +289,9 @@ impl Setup<'_> {
 
     pub(crate) fn is_timed(&self) -> bool {
         let policy = self.candidate.policy();
-        self.learner().is_some() || policy.delay_ns().is_some() || policy.rate().is_some()
+        self.candidate.policy().learner(&self.limits()).is_some()
+            || policy.delay_ns().is_some()
+            || policy.rate().is_some()
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

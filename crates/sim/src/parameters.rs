@@ -89,6 +89,8 @@ pub struct Parameters {
     pub servers: Option<u32>,
     /// Clients, each of which decides for itself, 1 to 10,000.
     pub clients: Option<u32>,
+    /// Slots of a server in the configuration of each client, 1 to 1,024. None: those that it has.
+    pub client_slots: Option<u32>,
     /// `D:T`: every T, each server draws its speed from 1 and D.
     pub speed: Option<String>,
     /// `A:B`: the share A of the clients makes the share B of the demand.
@@ -145,6 +147,7 @@ impl Default for Parameters {
             window: None,
             servers: None,
             clients: None,
+            client_slots: None,
             speed: None,
             demand: None,
             surge: None,
@@ -282,6 +285,7 @@ impl Parameters {
         whole("shards", &self.shards, &allowed::SHARDS)?;
         whole("replicas", &self.replicas, &allowed::REPLICAS)?;
         whole("slots", &self.slots, &allowed::SLOTS)?;
+        whole("client-slots", &self.client_slots.unwrap_or(1), &allowed::SLOTS)?;
         whole("requests", &self.requests, &allowed::REQUESTS)?;
         whole("replications", &self.replications, &allowed::REPLICATIONS)?;
         whole("queue", &self.queue, &allowed::QUEUE)?;

@@ -23,11 +23,11 @@ pub(crate) trait Part {
     /// `now`, up to which all has happened.
     fn executed(&self, now: u64) -> (u128, u128);
 
-    /// See [`curtail_kernel::Scheduler::publish`].
-    fn publish(&mut self, into: &mut Vec<Record>);
+    /// Takes the records of a client, 0 where there is one. See [`curtail_kernel::Scheduler::publish`].
+    fn publish(&mut self, client: usize, into: &mut Vec<Record>);
 
-    /// See [`curtail_kernel::Scheduler::adopt`].
-    fn adopt(&mut self, snapshot: &Snapshot);
+    /// Hands a client its snapshot. See [`curtail_kernel::Scheduler::adopt`].
+    fn adopt(&mut self, client: usize, snapshot: &Snapshot);
 
     /// How servers that clients share were loaded.
     fn load(&self) -> Option<LoadTally> {

@@ -97,13 +97,13 @@ fn through(
     let most_queries = MOST_QUERIES + slots;
     let mut times = vec![0; BLOCK as usize];
     let mut begun = Moment::default();
-    let (mut learner, mut records) = (setup.learner(), Vec::new());
+    let (mut learners, mut records) = (setup.learners(), Vec::new());
     let queries = u64::from(setup.experiment.shards);
     loop {
         let first = sink.requests.next();
-        let most = match learner {
-            Some(_) => (first / 4).max(FIRST_EPOCH / queries).min(EPOCH / queries),
-            None => BLOCK,
+        let most = match learners.len() {
+            0 => BLOCK,
+            _ => (first / 4).max(FIRST_EPOCH / queries).min(EPOCH / queries),
         };
         // A block ends where measuring begins, where each quarter of it ends, and where the world
         // changes.
@@ -131,9 +131,7 @@ fn through(
                 break;
             }
         }
-        if let Some(learner) = &mut learner {
-            teach(learner, &mut records, shards);
-        }
+        teach(&mut learners, &mut records, shards);
         let now = times[times.len() - 1];
         let next = first + times.len() as u64;
         if first >= from && first < to {
@@ -161,12 +159,14 @@ fn through(
     }
 }
 
-/// An epoch has ended: what the shards recorded goes to the service, and what it learned to all of them.
-fn teach(learner: &mut Learner, records: &mut Vec<Record>, shards: &mut [impl Part]) {
-    records.clear();
-    shards.iter_mut().for_each(|shard| shard.publish(records));
-    learner.absorb(records);
-    shards.iter_mut().for_each(|shard| shard.adopt(learner.snapshot()));
+/// An epoch has ended: what a client recorded in all shards goes to its learner, and what that learned to all of them.
+fn teach(learners: &mut [Learner], records: &mut Vec<Record>, shards: &mut [impl Part]) {
+    for (client, learner) in learners.iter_mut().enumerate() {
+        records.clear();
+        shards.iter_mut().for_each(|shard| shard.publish(client, records));
+        learner.absorb(records);
+        shards.iter_mut().for_each(|shard| shard.adopt(client, learner.snapshot()));
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,6 +11,8 @@ use crate::parameters::{NONE, Parameters};
 pub struct Shared {
     /// How many clients there are.
     pub clients: u32,
+    /// The slots of a server in the clients' configuration; none: those that it has.
+    pub client_slots: Option<u32>,
     /// Servers of a group; the groups are the rings of neighbors.
     pub replicas: u32,
     /// How speeds change; none: all are 1.
@@ -43,6 +45,7 @@ impl Shared {
     pub(crate) fn shard(replicas: u32) -> Self {
         Self {
             clients: 1,
+            client_slots: None,
             replicas,
             speed: None,
             demand: None,
@@ -160,7 +163,7 @@ impl Parameters {
             let fewer = format!("fewer, or fewer servers: at most {MOST_PAIRS} pairs of both");
             return Err(wrong("clients", &clients.to_string(), &fewer));
         }
-        let replicas = self.replicas;
+        let Self { replicas, client_slots, .. } = *self;
         if replicas > servers {
             let fewer = format!("{servers} or fewer: there are no more servers");
             return Err(wrong("replicas", &replicas.to_string(), &fewer));
@@ -188,18 +191,17 @@ impl Parameters {
                 "and speed both set the speed of the first server; drop one",
             ));
         }
-        let window = self.load_window.as_deref().map(|text| -> Result<_, Error> {
-            not_below("load-window", text, time("load-window", text)?)
-        });
-        let chunk = self
-            .chunk
-            .as_deref()
-            .map(|text| -> Result<_, Error> { not_below("chunk", text, time("chunk", text)?) });
+        let mut span = |name, text: Option<&str>| {
+            text.map(|text| not_below(name, text, time(name, text)?)).transpose()
+        };
+        let window_ns = span("load-window", self.load_window.as_deref())?.unwrap_or(100_000_000);
+        let chunk_ns = span("chunk", self.chunk.as_deref())?.unwrap_or(0);
         let shared = Shared {
             hops,
             noise,
-            chunk_ns: chunk.transpose()?.unwrap_or(0),
+            chunk_ns,
             clients,
+            client_slots,
             replicas,
             speed: speed.transpose()?,
             demand: self.demand.as_deref().map(skew).transpose()?,
@@ -207,7 +209,7 @@ impl Parameters {
             turn: turn.transpose()?,
             repair,
             tuning: self.tuning(clients)?,
-            window_ns: window.transpose()?.unwrap_or(100_000_000),
+            window_ns,
             series: self.queue_series || self.turn.is_some(),
         };
         Ok(Some((servers, shared)))
@@ -280,6 +282,7 @@ impl Parameters {
     fn first_given(&self) -> Option<&'static str> {
         let given = [
             ("clients", self.clients.is_some()),
+            ("client-slots", self.client_slots.is_some()),
             ("speed", self.speed.is_some()),
             ("demand", self.demand.is_some()),
             ("surge", self.surge.is_some()),

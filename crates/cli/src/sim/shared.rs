@@ -1,7 +1,8 @@
 //! The parameters of servers that clients share.
 
-use curtail_sim::{Outcome, Parameters};
+use curtail_sim::{Outcome, Parameters, allowed};
 
+use crate::args::within;
 use crate::digits::or_none;
 use crate::table::row;
 
@@ -16,6 +17,9 @@ pub(crate) struct SharedArgs {
     /// Clients, each of which chooses for itself [default: 1]
     #[arg(long, value_name = "N", help_heading = HEADING)]
     pub(crate) clients: Option<u32>,
+    /// Slots of a server in the configuration of each client [default: --slots]
+    #[arg(long, value_name = "N", value_parser = within(&allowed::SLOTS), help_heading = HEADING)]
+    pub(crate) client_slots: Option<u32>,
     /// Every T, each server draws its speed: 1, or D times as fast; the mean counts for utilization [default: all 1]
     #[arg(long, value_name = "D:T", help_heading = HEADING)]
     pub(crate) speed: Option<String>,
@@ -61,6 +65,7 @@ macro_rules! single {
         $each!(
             servers,
             clients,
+            client_slots,
             speed,
             demand,
             surge,

@@ -25,7 +25,7 @@ impl Setup<'_> {
         // Behind the rings, a group for each server: for reads that repair.
         let single = (0..count).filter(|_| shared.repair > 0.0).map(|one| vec![ServerId(one)]);
         let topology = Topology {
-            servers: vec![Server { slots: *slots }; servers.len()],
+            servers: vec![Server { slots: shared.client_slots.unwrap_or(*slots) }; servers.len()],
             groups: (0..shared.rings(count)).map(ring).chain(single).collect(),
         };
         let limits = self.limits();

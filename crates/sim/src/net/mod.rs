@@ -371,11 +371,11 @@ impl Part for World {
         self.rest.servers.busy_ns(now, 0..self.rest.count as usize)
     }
 
-    fn publish(&mut self, into: &mut Vec<Record>) {
-        self.cells.iter_mut().for_each(|cell| cell.publish(into));
+    fn publish(&mut self, client: usize, into: &mut Vec<Record>) {
+        self.cells[client].publish(into);
     }
 
-    fn adopt(&mut self, snapshot: &Snapshot) {
-        self.cells.iter_mut().for_each(|cell| cell.adopt(snapshot));
+    fn adopt(&mut self, client: usize, snapshot: &Snapshot) {
+        self.cells[client].adopt(snapshot);
     }
 }

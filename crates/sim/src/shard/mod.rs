@@ -290,11 +290,11 @@ impl<S: Scheduler> Shard<S> {
 }
 
 impl<S: Scheduler> Part for Shard<S> {
-    fn publish(&mut self, into: &mut Vec<Record>) {
+    fn publish(&mut self, _: usize, into: &mut Vec<Record>) {
         self.cell.publish(into);
     }
 
-    fn adopt(&mut self, snapshot: &Snapshot) {
+    fn adopt(&mut self, _: usize, snapshot: &Snapshot) {
         self.cell.adopt(snapshot);
     }
 

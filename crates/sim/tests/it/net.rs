@@ -77,6 +77,32 @@ fn copies_that_are_cancelled_stop_wherever_they_are() {
 }
 
 #[test]
+fn what_one_client_learns_no_other_one_has() {
+    // A delay is learned from 20 responses. Together the clients have 400, each has some ten.
+    let copies = |clients| {
+        let text = format!(
+            "servers = 4, clients = {clients}, replicas = 4, requests = 400, warmup = 0, replications = 2"
+        );
+        run_one(&with(&text), "delayed:p95").copies_per_query.expect("stable")
+    };
+    assert!(copies(1) > 1.0);
+    assert!((copies(100) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn clients_keep_to_the_slots_of_their_own_configuration() {
+    let most = |own: &str| {
+        let text = format!(
+            "servers = 2, clients = 2, replicas = 2, slots = 4, requests = 5000, replications = 1, \
+             utilization = 0.4{own}"
+        );
+        run_one(&with(&text), "psq").servers.expect("they are shared").most_outstanding
+    };
+    assert!(most("") > 4, "as many as both clients take the servers to serve");
+    assert_eq!(most(", client-slots = 1"), 2);
+}
+
+#[test]
 fn kinds_of_clients_a_surge_and_a_server_that_joins_are_seen() {
     let text = "servers = 10, clients = 10, requests = 30_000, replications = 1, utilization = 0.2, \
                 surge = '1s:3:0.6', turn = '2s:0:1', queue-series = true";
@@ -133,6 +159,8 @@ fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
         ("servers = 2", "replicas is 3; give it 2 or fewer"),
         ("servers = 10000, clients = 401", "at most 4000000 pairs"),
         ("servers = 9, clients = 0", "clients is 0"),
+        ("servers = 9, client-slots = 0", "client-slots is 0; give it 1 to 1024"),
+        ("client-slots = 2", "client-slots: it is for servers that clients share; add them"),
         ("servers = 9, speed = '3'", "speed is 3; give it D:T, as 3:500ms"),
         ("servers = 9, speed = '0:1ms'", "speed is 0:1ms"),
         ("servers = 9, speed = '3:5'", "unit"),
