@@ -40,6 +40,7 @@
 mod backlog;
 mod book;
 mod cold;
+mod hints;
 mod learner;
 mod lists;
 mod pace;

@@ -82,7 +82,7 @@ impl Question<'_> {
         let reached = self.survival.iter().rposition(|&above| above > 0.0)?.min(BINS - 2);
         let mut long_ns = [0.0_f32; BINS + 1];
         let mut pays = None;
-        let wait = (CROWDED / CAUTION * self.crowded).min(1.0);
+        let wait = (CROWDED / CAUTION * self.crowded).clamp(0.25, 1.0);
         let rare = LONG * wait * wait;
         // The first of the last bins that only few long queries reach.
         let (mut give_up, mut last) = (reached + 1, reached + 1);

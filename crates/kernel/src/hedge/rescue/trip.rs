@@ -7,7 +7,7 @@
 //! A copy that waited at its server begins there when the one before it ends, so the time between these two responses
 //! is its service time. The run time of a copy that was sent to an idle slot includes the round trip. Both have the
 //! same distribution otherwise, so the difference of their lower quartiles is the round trip; hiccups are above these.
-//! Where nothing ever waits at servers, one epoch in four lets one copy wait, until this is known.
+//! One copy may wait at each server until this is known.
 //!
 //! Cost: O(1) per record.
 
@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 pub(super) const RECORDED: u32 = 8;
 
 /// Run times of each kind that it takes, and for how many they are remembered.
-const FEW: f32 = 50.0;
+const FEW: f32 = 25.0;
 const MEMORY: f32 = 500.0;
 
 /// Run times without a wait until those with one are too few, about; then it is asked again.
@@ -30,13 +30,13 @@ const STALE: f32 = 16_384.0;
 /// A copy that waited for so many round trips was at its server when it could begin.
 const SURELY: f32 = 1.25;
 
-/// One epoch in so many lets a copy wait, to learn.
-const EPOCHS: u32 = 4;
-
 /// A round trip that is a smaller part of the service time is not worth a copy that waits.
 const SHORT: f32 = 0.05;
 
-/// No more wait, per slot: the round trip of a query that takes no time has no end.
+/// As many copies wait as a server serves in so many round trips: some take less time than most.
+const AHEAD: f32 = 2.0;
+
+/// No round trip counts for more than so many service times: queries that take no time would have all wait.
 const MOST: f32 = 4.0;
 
 /// The lower quartile of run times, found by steps up and down.
@@ -61,7 +61,6 @@ pub(super) struct Trips {
     waited: Quartile,
     /// The mean run time, in ns.
     mean_ns: f32,
-    epochs: u32,
 }
 
 impl Trips {
@@ -91,15 +90,14 @@ impl Trips {
         self.known().unwrap_or(0.0) as u64
     }
 
-    /// How many copies may wait at a server of 64 slots until the next epoch: as many as it serves in a round trip.
-    pub(super) fn prefetch(&mut self) -> u32 {
-        self.epochs = self.epochs.wrapping_add(1);
+    /// How many copies may wait at a server of 64 slots until the next epoch.
+    pub(super) fn prefetch(&self) -> u32 {
         match self.known() {
-            None => u32::from(self.epochs.is_multiple_of(EPOCHS)),
+            None => 1,
             Some(trip_ns) if trip_ns < SHORT * (self.mean_ns - trip_ns) => 0,
             Some(trip_ns) => {
                 let service_ns = (self.mean_ns - trip_ns).max(trip_ns / MOST);
-                ((64.0 * trip_ns / service_ns) as u32).max(1)
+                ((AHEAD * 64.0 * trip_ns / service_ns) as u32).max(1)
             }
         }
     }
@@ -141,27 +139,24 @@ mod tests {
     #[test]
     fn the_round_trip_is_what_run_times_without_a_wait_have_more() {
         for trip_ns in [10, 40, 100] {
-            let mut trips = learned(trip_ns, 20_000);
+            let trips = learned(trip_ns, 20_000);
             let found = trips.round_trip_ns();
             assert!(found.abs_diff(trip_ns) <= 8, "{found} for {trip_ns}");
             let prefetch = trips.prefetch();
-            assert!(u64::from(prefetch).abs_diff(64 * trip_ns / 100) <= 10, "{prefetch} for {trip_ns}");
+            assert!(u64::from(prefetch).abs_diff(128 * trip_ns / 100) <= 20, "{prefetch} for {trip_ns}");
         }
-        let mut none = learned(0, 20_000);
+        let none = learned(0, 20_000);
         assert!(none.round_trip_ns() <= 4, "{}", none.round_trip_ns());
         assert_eq!(none.prefetch(), 0, "none may wait where it is not worth it");
     }
 
     #[test]
-    fn until_it_is_known_one_copy_may_wait_now_and_then() {
-        let mut trips = learned(40, 100);
-        assert_eq!(trips.round_trip_ns(), 0, "25 waited");
-        let epochs: u32 = (0..8).map(|_| trips.prefetch()).sum();
-        assert_eq!(epochs, 8 / EPOCHS);
+    fn until_it_is_known_one_copy_may_wait() {
+        let trips = learned(40, 90);
+        assert_eq!((trips.round_trip_ns(), trips.prefetch()), (0, 1), "too few waited");
         // What was known long ago is asked again.
         let mut trips = learned(0, 20_000);
         (0..60_000).for_each(|_| trips.add(100, 0, 100.0));
-        let epochs: u32 = (0..8).map(|_| trips.prefetch()).sum();
-        assert_eq!(epochs, 8 / EPOCHS);
+        assert_eq!(trips.prefetch(), 1);
     }
 }

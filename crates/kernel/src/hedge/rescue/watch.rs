@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::book::{Book, Measure};
+use super::hints::Hints;
 use super::pace::Pace;
 use super::{Audited, Rescue, Version};
 use crate::cell::Core;
@@ -33,12 +34,13 @@ pub(super) struct Watch {
     seen: u32,
     /// Above zero where queries have cost hints, below where they have none.
     hinted: i8,
+    hints: Hints,
 }
 
 impl Watch {
     pub(super) fn new(servers: usize) -> Self {
         let paces = vec![None; servers];
-        Self { paces, fastest: f32::INFINITY, ran: 0, new: 0, seen: 0, hinted: 0 }
+        Self { paces, fastest: f32::INFINITY, ran: 0, new: 0, seen: 0, hinted: 0, hints: Hints::default() }
     }
 
     /// How many times as much as others a query costs; none where it is not comparable to them.
@@ -46,7 +48,8 @@ impl Watch {
         let hint = core.cost_hint_of(query);
         self.hinted = (self.hinted + if hint.is_some() { 1 } else { -1 }).clamp(-64, 64);
         let alike = hint.is_some() == (self.hinted > 0);
-        alike.then(|| hint.map_or(1.0, |hint| hint.get() as f64 / USUAL_COST))
+        let heeded = hint.filter(|_| self.hints.narrow());
+        alike.then(|| heeded.map_or(1.0, |hint| hint.get() as f64 / USUAL_COST))
     }
 
     /// How many times as long as the fastest server a server takes. Compared with each other, and not
@@ -157,6 +160,9 @@ impl Rescue {
         }
         // Of one that is beaten it is known that it is at least as slow.
         self.watch.ran(book.server, Measure::stretched(book.cost).relative(age_ns));
+        if let Some(hint) = core.cost_hint_of(query).filter(|_| book.second.is_none()) {
+            self.watch.hints.ran(age_ns, hint.get() as f64 / USUAL_COST);
+        }
         let Some(second) = won else {
             let tried = self.tried(&book, age_ns).filter(|_| book.second.is_some());
             if book.is_settled && !self.watch.is_unsettled(book.server) {

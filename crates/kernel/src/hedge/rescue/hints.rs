@@ -1,0 +1,68 @@
+//! Do cost hints narrow run times? Those of queries that all cost the same do not, however small their error is: ages
+//! relative to them vary more than plain ones, and T has to be later.
+//!
+//! Cost: O(1) per run time.
+
+use crate::hedge::histogram::bin;
+
+/// For how many run times they are compared, and how many it takes.
+const MEMORY: f32 = 1_024.0;
+const FEW: f32 = 128.0;
+
+/// How far logarithms are apart.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    mean: f32,
+    variance: f32,
+}
+
+impl Spread {
+    fn add(&mut self, ns: u64, share: f32) {
+        let from_mean = bin(ns) as f32 - self.mean;
+        self.mean += share * from_mean;
+        self.variance += share * ((1.0 - share) * from_mean * from_mean - self.variance);
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hints {
+    seen: f32,
+    plain: Spread,
+    relative: Spread,
+}
+
+impl Hints {
+    /// A query ran for so long, and was to cost so many times as much as others.
+    pub(super) fn ran(&mut self, ns: u64, cost: f64) {
+        self.seen = (self.seen + 1.0).min(MEMORY);
+        self.plain.add(ns, 1.0 / self.seen);
+        self.relative.add((ns as f64 / cost) as u64, 1.0 / self.seen);
+    }
+
+    /// Are they worth heeding? Until it is known, they are.
+    pub(super) fn narrow(&self) -> bool {
+        self.seen < FEW || self.relative.variance <= self.plain.variance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_that_say_more_than_they_err_narrow_run_times() {
+        let heeded = |costs: [u64; 2], errs: u64| {
+            let mut hints = Hints::default();
+            for i in 0..2_000 {
+                let cost = costs[i % 2];
+                let hint = cost * (1_000 + (i as u64 * 37 % 200) * errs / 10) / 1_000;
+                hints.ran(1_000 * cost, hint as f64);
+            }
+            hints.narrow()
+        };
+        assert!(heeded([100, 300], 10), "a threefold cost and an error of 20 %");
+        assert!(heeded([100, 300], 0));
+        assert!(!heeded([100, 100], 10), "the same cost");
+        assert!(Hints::default().narrow(), "unknown");
+    }
+}
