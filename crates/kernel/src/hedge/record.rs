@@ -90,6 +90,8 @@ pub struct Tried {
 pub struct Snapshot {
     /// T: a query with one copy of this age is a suspect. [`crate::NEVER_NS`]: none is.
     pub suspect_ns: u64,
+    /// As long as little is known, one query in so many may be a suspect.
+    pub suspect_every: u32,
     /// The age at which a rescue is given up, if that is above T.
     pub give_up_ns: u64,
     /// A suspect overtakes the queue if no more queries wait.
@@ -109,7 +111,8 @@ pub struct Snapshot {
     pub audit_every: u32,
     /// The round trip to a server, as far as copies that waited there show it, in ns.
     pub round_trip_ns: u64,
-    /// How many copies may wait at a server of 64 slots, so that it does not idle for a round trip.
+    /// How many copies may wait at a server of 64 slots, so that it does not idle for a round trip; 1: one may at
+    /// times, to learn whether that pays.
     pub prefetch: u32,
 }
 
@@ -126,6 +129,7 @@ impl Snapshot {
     /// Nothing is known.
     pub const NOTHING: Self = Self {
         suspect_ns: crate::NEVER_NS,
+        suspect_every: 1,
         give_up_ns: 0,
         overtakes: u32::MAX,
         explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],

@@ -213,7 +213,9 @@ fn without_wins_there_is_no_t_and_less_and_less_is_explored() {
     ];
     for mut service in services {
         service.run(200_000);
-        assert_eq!(service.suspect(), f64::INFINITY);
+        let snapshot = *service.learner.snapshot();
+        let none = snapshot.suspect_ns == NEVER_NS;
+        assert!(none || snapshot.suspect_every > 50, "few of the oldest: {snapshot:?}");
         let before = service.learner.status().explored_lost;
         service.run(200_000);
         let after = service.learner.status().explored_lost - before;
@@ -273,7 +275,7 @@ fn a_rescue_that_takes_more_than_it_gives_is_not_tried_for_long() {
     // Stuck for little longer than a query may well run.
     let mut service = Service::new(Cleanup, (0.003, 5.0));
     service.run(400_000);
-    assert_eq!(service.suspect(), f64::INFINITY);
+    assert!(service.learner.snapshot().suspect_every > 50, "few of the oldest");
     let status = service.learner.status();
     assert!(status.explored_won > 20 && status.lost < 2_000, "{status:?}");
 }

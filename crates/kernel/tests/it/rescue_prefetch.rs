@@ -8,7 +8,8 @@ use curtail_kernel::{
 };
 use rand_core::Rng as _;
 
-const SUSPECTING: Snapshot = Snapshot { suspect_ns: 100, audit_every: u32::MAX, ..Snapshot::NOTHING };
+const SUSPECTING: Snapshot =
+    Snapshot { suspect_ns: 100, audit_every: u32::MAX, ..Snapshot::NOTHING };
 
 /// Servers with a slot each that may hold two copies, and a T of 100.
 fn world(servers: u32, cancel: bool) -> World {

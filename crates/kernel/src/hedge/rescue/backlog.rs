@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use super::Rescue;
 use super::book::Book;
 use super::lists::List;
-use crate::cell::{Core, CopyView};
+use crate::cell::{CopyView, Core};
 use crate::id::{CopyId, QueryId, ServerId};
 
 #[derive(Clone, Debug, Default)]

@@ -2,11 +2,15 @@
 //!
 //! Explorations wait for idle servers and give way to every query, so what they learn comes late, and the queries that
 //! are stuck meanwhile stay stuck. So from [`FEW`] run times on, a query is a suspect at the age that 2 % of run times
-//! reach, or earlier where more queries than that are stuck: where a query still has nearly the longest time to run. It is rescued as later ones are, within the same budget, and given up at the same age. What comes of it counts
-//! as an exploration that nothing could have stopped. Three wins, and the threshold of `threshold.rs` takes over.
+//! reach, or earlier where more queries than that are stuck: where a query still has nearly the longest time to run. It is
+//! rescued as later ones are, within the same budget, and given up at the same age. What comes of it counts as an
+//! exploration that nothing could have stopped. Three wins, and the threshold of `threshold.rs` takes over.
 //!
 //! Where nothing is ever stuck, such rescues only cost. A credit bounds that, in mean run times: a rescue in vain costs
-//! its run time and half of a mean one, a win earns [`WIN`]. Without credit suspects overtake no queue any more.
+//! its run time and half of a mean one, a win earns [`WIN`]. Without credit suspects overtake no queue any more. In debt,
+//! and after [`TRIES`] of them, only a few of the oldest queries are suspects: at high loads idle servers are so rare that
+//! explorations would take hours to find hiccups that are rare, too. One that runs for long blocks a server for longer,
+//! and more queries with it, so there are the fewer the longer it may run.
 //!
 //! Cost: O(1) per record and epoch.
 
@@ -18,6 +22,12 @@ pub(super) const FEW: f32 = 50.0;
 /// The share of run times that reach T, unless more are stuck.
 pub(super) const TAIL: f32 = 0.02;
 
+/// The share of run times that reach T in debt.
+pub(super) const LAST: f32 = 0.002;
+
+/// What such rescues may cost, per query, if one that runs for twice the mean run time costs 4.
+const TRICKLE: f32 = 0.001;
+
 /// What there is to spend at first, at most, and per win; in mean run times.
 const CREDIT: (f32, f32) = (4.0, 8.0);
 const WIN: f32 = 8.0;
@@ -25,17 +35,34 @@ const WIN: f32 = 8.0;
 /// What a rescue in vain costs besides its run time: it delayed a query that waited.
 const DELAY: f32 = 0.5;
 
-/// Below this credit there are no such rescues, in mean run times: on heavy tails each takes long.
+/// Below this credit there are few of them, in mean run times: on heavy tails each takes long.
 const DEBT: f32 = -16.0;
-
-/// After so many tries without a threshold there is none.
 const TRIES: u32 = 128;
+
+/// Which queries are suspects until the next epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Suspects {
+    /// From this age on.
+    pub(super) age_ns: u64,
+    /// How many queries they may overtake.
+    pub(super) overtakes: u32,
+    /// One query in so many.
+    pub(super) every: u32,
+}
+
+/// Ages that few run times reach, in ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ages {
+    pub(super) late_ns: u64,
+    pub(super) last_ns: u64,
+    pub(super) mean_ns: f32,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cold {
     over: bool,
-    /// The last snapshot has its age.
-    acts: bool,
+    /// No other age is known, and the first minute is not over.
+    rules: bool,
     tries: u32,
     credit: f32,
 }
@@ -44,12 +71,12 @@ impl Cold {
     /// Where servers cannot stop, a rescue in vain costs too much; and the budget must allow what is tried.
     pub(super) fn new(version: Version, budget: f32) -> Self {
         let over = version == Version::NoCancel || budget < TAIL;
-        Self { over, acts: false, tries: 0, credit: CREDIT.0 }
+        Self { over, rules: false, tries: 0, credit: CREDIT.0 }
     }
 
-    /// Are the rescues of this time its own?
-    pub(super) fn acts(&self) -> bool {
-        self.acts
+    /// Are the rescues that end in this time its own?
+    pub(super) fn rules(&self) -> bool {
+        self.rules
     }
 
     /// A rescue of its own was in vain. It ran for so many mean run times.
@@ -69,13 +96,19 @@ impl Cold {
         self.over = true;
     }
 
-    /// The age of suspects until the next epoch, which is `late_ns` in this time, and how many queries they may overtake;
-    /// none where a `learned` age is known, or the first minute is over.
-    pub(super) fn suspects(&mut self, late_ns: u64, learned: bool) -> Option<(u64, u32)> {
-        self.over |= self.tries >= TRIES;
-        self.acts = !(self.over || learned || self.credit < DEBT);
+    /// None where a `learned` age is known, or the first minute is over.
+    pub(super) fn suspects(&mut self, ages: Ages, learned: bool) -> Option<Suspects> {
+        self.rules = !(self.over || learned);
+        let Ages { late_ns, last_ns, mean_ns } = ages;
+        let age_ns = if self.is_spent() { last_ns } else { late_ns };
         let overtakes = if self.credit >= 1.0 { u32::MAX } else { 0 };
-        self.acts.then_some((late_ns, overtakes))
+        let runs = last_ns as f32 / mean_ns.max(1.0);
+        let every = if self.is_spent() { (LAST * runs * runs / TRICKLE) as u32 } else { 1 };
+        self.rules.then_some(Suspects { age_ns, overtakes, every: every.max(1) })
+    }
+
+    fn is_spent(&self) -> bool {
+        self.credit < DEBT || self.tries >= TRIES
     }
 }
 
@@ -83,18 +116,34 @@ impl Cold {
 mod tests {
     use super::*;
 
+    const AGES: Ages = Ages { late_ns: 700, last_ns: 900, mean_ns: 100.0 };
+
     #[test]
     fn without_credit_suspects_overtake_nothing() {
+        let late = |overtakes| Some(Suspects { age_ns: 700, overtakes, every: 1 });
         let mut cold = Cold::new(Version::Cleanup, TAIL);
-        assert_eq!(cold.suspects(7, false), Some((7, u32::MAX)));
+        assert_eq!(cold.suspects(AGES, false), late(u32::MAX));
         (0..3).for_each(|_| cold.lost(1.0));
-        assert_eq!(cold.suspects(7, false), Some((7, 0)));
+        assert_eq!(cold.suspects(AGES, false), late(0));
         cold.won();
-        assert_eq!(cold.suspects(7, false), Some((7, u32::MAX)));
-        assert_eq!(cold.suspects(7, true), None);
-        assert!(!cold.acts());
-        (0..TRIES).for_each(|_| cold.won());
-        assert_eq!(cold.suspects(7, false), None, "it has an end");
-        assert_eq!(Cold::new(Version::NoCancel, TAIL).suspects(7, false), None);
+        assert_eq!(cold.suspects(AGES, false), late(u32::MAX));
+        assert_eq!(cold.suspects(AGES, true), None);
+        assert!(!cold.rules());
+        assert_eq!(Cold::new(Version::NoCancel, TAIL).suspects(AGES, false), None);
+        cold.end();
+        assert_eq!(cold.suspects(AGES, false), None);
+    }
+
+    #[test]
+    fn in_debt_few_of_the_oldest_queries_are_suspects() {
+        let mut cold = Cold::new(Version::Cleanup, TAIL);
+        (0..20).for_each(|_| cold.lost(1.0));
+        // Nine mean run times each: 81 times the share of 0.2 % is to be 0.1 %.
+        assert_eq!(
+            cold.suspects(AGES, false),
+            Some(Suspects { age_ns: 900, overtakes: 0, every: 162 })
+        );
+        let heavy = Ages { last_ns: 9_000, ..AGES };
+        assert_eq!(cold.suspects(heavy, false).map(|suspects| suspects.every), Some(16_200));
     }
 }

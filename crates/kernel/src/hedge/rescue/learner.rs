@@ -17,7 +17,7 @@
 use alloc::boxed::Box;
 
 use super::Version;
-use super::cold::{Cold, FEW, TAIL};
+use super::cold::{Ages, Cold, FEW, LAST, Suspects, TAIL};
 use super::places::Places;
 use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
@@ -219,7 +219,7 @@ impl RescueLearner {
                     self.ended(crowded);
                     self.ran(ran_ns, ran_ns);
                     if let Some(tried) = tried {
-                        if tried.rescue && self.cold.acts() {
+                        if tried.rescue && self.cold.rules() {
                             let took_ns = ran_ns.saturating_sub(tried.age_ns) as f32;
                             self.cold.lost(took_ns / self.mean_ns.max(1.0));
                         }
@@ -237,7 +237,9 @@ impl RescueLearner {
                     self.audits += 1.0;
                     self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
                 }
-                Record::Run { ran_ns, waited_ns } => self.trips.add(ran_ns, waited_ns, self.mean_ns),
+                Record::Run { ran_ns, waited_ns } => {
+                    self.trips.add(ran_ns, waited_ns, self.mean_ns)
+                }
                 Record::Place { .. } | Record::Answered { .. } => {}
             }
         }
@@ -293,7 +295,7 @@ impl RescueLearner {
         self.ran(first_ns, second_ns);
         let weight = self.weight(tried);
         self.tries(tried).won(second_ns, first_ns, weight);
-        let of_cold = tried.rescue && self.cold.acts();
+        let of_cold = tried.rescue && self.cold.rules();
         if of_cold {
             self.cold.won();
         }
@@ -319,7 +321,7 @@ impl RescueLearner {
 
     fn tries(&mut self, Tried { age_ns, rescue, .. }: Tried) -> &mut Tries {
         let level = usize::from(age_ns < self.between_ns);
-        if rescue && !self.cold.acts() { &mut self.rescued } else { &mut self.explored[level] }
+        if rescue && !self.cold.rules() { &mut self.rescued } else { &mut self.explored[level] }
     }
 
     fn count(&mut self, tried: Tried, won: bool) {
@@ -357,23 +359,32 @@ impl RescueLearner {
         }
         let early = self.reached_by(0.25);
         let late = self.worthwhile(early, self.reached_by(TAIL).max(early));
-        let cold = self.cold.suspects(edge(late), pays.is_some());
-        let learned = pays.map(|pays| (pays.age_ns, pays.overtakes));
-        let (suspect_ns, overtakes) = learned.or(cold).unwrap_or((NEVER_NS, 0));
+        let last = self.reached_by(LAST).max(late);
+        let ages = Ages { late_ns: edge(late), last_ns: edge(last), mean_ns: self.mean_ns };
+        let cold = self.cold.suspects(ages, pays.is_some());
+        let learned =
+            pays.map(|pays| Suspects { age_ns: pays.age_ns, overtakes: pays.overtakes, every: 1 });
+        let suspects =
+            learned.or(cold).unwrap_or(Suspects { age_ns: NEVER_NS, overtakes: 0, every: 1 });
+        let suspect_ns = suspects.age_ns;
         let replaces = pays.is_some_and(|pays| self.replaces_first(&pays));
         let given_up = |pays: Pays| if replaces { pays.give_up_ns } else { pays.long_ns };
         let give_up_ns = pays.map_or(suspect_ns, given_up);
         self.snapshot = Snapshot {
             suspect_ns,
             give_up_ns,
-            overtakes,
+            overtakes: suspects.overtakes,
+            suspect_every: suspects.every,
             explore,
             replaces_first: replaces,
             slots: self.places.as_ref().map_or(u32::MAX, Places::slots),
             at_once: self.recent >= WINS.0,
             audit_every: if self.is_settled() { self.wins_per_audit() } else { u32::MAX },
             round_trip_ns: self.trips.round_trip_ns(),
-            prefetch: self.trips.prefetch(),
+            prefetch: match self.version {
+                Version::Preempt => 0,
+                Version::Cleanup | Version::NoCancel => self.trips.prefetch(self.crowded),
+            },
             ..Snapshot::NOTHING
         };
     }
@@ -534,6 +545,6 @@ impl RescueLearner {
 }
 
 /// The square root, to within a thousandth, of what is neither tiny nor huge.
-fn root(x: f32) -> f32 {
+pub(super) fn root(x: f32) -> f32 {
     (0..12).fold(1.0_f32.max(x / 2.0), |r, _| (r + x / r) / 2.0)
 }

@@ -506,7 +506,7 @@ impl Hedge for Rescue {
             self.move_up(core, server, copy);
             return;
         }
-        core.prefetch(server, self.learned.prefetch);
+        core.prefetch(server, self.prefetch_after(copy));
         if let Some(next) = self.backlog.ended(server, copy) {
             self.begins(core, next);
         }

@@ -7,28 +7,43 @@
 //! A copy that waited at its server begins there when the one before it ends, so the time between these two responses
 //! is its service time. The run time of a copy that was sent to an idle slot includes the round trip. Both have the
 //! same distribution otherwise, so the difference of their lower quartiles is the round trip; hiccups are above these.
-//! One copy may wait at each server until this is known.
+//! Until this is known, a copy may wait after one copy in sixteen.
 //!
 //! Cost: O(1) per record.
 
 use super::Rescue;
 use super::book::Book;
+use super::learner::root;
 use crate::cell::Core;
 use crate::hedge::record::Record;
+use crate::id::CopyId;
 use crate::time::Timestamp;
 
 /// More is recorded of one response in so many.
 pub(super) const RECORDED: u32 = 8;
 
-/// Run times of each kind that it takes, and for how many they are remembered.
+/// How many run times it takes to know a quartile, and for how many it is remembered.
 const FEW: f32 = 25.0;
-const MEMORY: f32 = 500.0;
+const MEMORY: f32 = 1_000.0;
 
-/// Run times without a wait until those with one are too few, about; then it is asked again.
+/// Run times without a wait until those with one are forgotten, about; then it is asked again.
 const STALE: f32 = 16_384.0;
+
+/// What chance may add to the difference of two quartiles: so many mean run times, over the root of their number. That is
+/// two standard errors, if times are exponential.
+const CHANCE: f32 = 1.2;
+
+/// With less chance in it, it is known whether a round trip is long.
+const CLEAR: f32 = 0.06;
+
+/// Where such a share of the queries ends while others wait, a copy costs nothing that waits at its server.
+const CROWD: f32 = 0.8;
 
 /// A copy that waited for so many round trips was at its server when it could begin.
 const SURELY: f32 = 1.25;
+
+/// As long as it is unknown, a copy may wait at its server after one copy in so many.
+const EXPLORED: u64 = 16;
 
 /// A round trip that is a smaller part of the service time is not worth a copy that waits.
 const SHORT: f32 = 0.05;
@@ -50,7 +65,8 @@ impl Quartile {
     fn add(&mut self, ns: f32, mean_ns: f32) {
         self.seen = (self.seen + 1.0).min(MEMORY);
         let below = if ns < self.ns { 1.0 } else { 0.0 };
-        self.ns = if self.seen == 1.0 { ns } else { self.ns + mean_ns / self.seen * (0.25 - below) };
+        self.ns =
+            if self.seen == 1.0 { ns } else { self.ns + mean_ns / self.seen * (0.25 - below) };
     }
 }
 
@@ -81,29 +97,45 @@ impl Trips {
         (self.sent.ns - self.waited.ns).max(0.0)
     }
 
-    fn known(&self) -> Option<f32> {
-        (self.sent.seen.min(self.waited.seen) >= FEW).then_some(self.trip_ns())
+    /// The round trip where it is worth a copy that waits, in ns; none where it is not, or not known to be.
+    fn long(&self) -> Option<f32> {
+        let enough = self.sent.seen.min(self.waited.seen) >= FEW;
+        let long = self.trip_ns() - self.short_ns() > self.chance_ns();
+        (enough && long).then_some(self.trip_ns())
     }
 
-    /// The round trip, in ns; 0 as long as it is unknown.
+    fn short_ns(&self) -> f32 {
+        SHORT * (self.mean_ns - self.trip_ns())
+    }
+
+    fn chance_ns(&self) -> f32 {
+        CHANCE * self.mean_ns / root(self.sent.seen.min(self.waited.seen).max(1.0))
+    }
+
+    /// The round trip, in ns; 0 as long as it is unknown, or if it is short.
     pub(super) fn round_trip_ns(&self) -> u64 {
-        self.known().unwrap_or(0.0) as u64
+        self.long().unwrap_or(0.0) as u64
     }
 
-    /// How many copies may wait at a server of 64 slots until the next epoch.
-    pub(super) fn prefetch(&self) -> u32 {
-        match self.known() {
-            None => 1,
-            Some(trip_ns) if trip_ns < SHORT * (self.mean_ns - trip_ns) => 0,
-            Some(trip_ns) => {
-                let service_ns = (self.mean_ns - trip_ns).max(trip_ns / MOST);
-                ((AHEAD * 64.0 * trip_ns / service_ns) as u32).max(1)
-            }
-        }
+    /// How many copies may wait at a server of 64 slots until the next epoch; 1 to find out.
+    pub(super) fn prefetch(&self, crowded: f32) -> u32 {
+        let Some(trip_ns) = self.long() else {
+            let unknown = self.chance_ns() > CLEAR * self.mean_ns;
+            return u32::from(unknown) * if crowded > CROWD { 2 } else { 1 };
+        };
+        let service_ns = (self.mean_ns - trip_ns).max(trip_ns / MOST);
+        ((AHEAD * 64.0 * trip_ns / service_ns) as u32).max(2)
     }
 }
 
 impl Rescue {
+    /// How many copies may wait at a server of 64 slots from the end of this copy on.
+    #[inline(always)]
+    pub(super) fn prefetch_after(&self, copy: CopyId) -> u32 {
+        let prefetch = self.learned.prefetch;
+        if prefetch == 1 && !copy.serial.is_multiple_of(EXPLORED) { 0 } else { prefetch }
+    }
+
     /// From when on a copy has an age that begins at its server now.
     pub(super) fn since(&self, core: &Core, sent: Timestamp) -> Timestamp {
         Timestamp(core.now().0.saturating_sub(self.learned.round_trip_ns)).max(sent)
@@ -138,25 +170,29 @@ mod tests {
 
     #[test]
     fn the_round_trip_is_what_run_times_without_a_wait_have_more() {
-        for trip_ns in [10, 40, 100] {
+        for trip_ns in [20, 40, 100] {
             let trips = learned(trip_ns, 20_000);
             let found = trips.round_trip_ns();
             assert!(found.abs_diff(trip_ns) <= 8, "{found} for {trip_ns}");
-            let prefetch = trips.prefetch();
-            assert!(u64::from(prefetch).abs_diff(128 * trip_ns / 100) <= 20, "{prefetch} for {trip_ns}");
+            let prefetch = trips.prefetch(0.0);
+            assert!(
+                u64::from(prefetch).abs_diff(128 * trip_ns / 100) <= 20,
+                "{prefetch} for {trip_ns}"
+            );
         }
         let none = learned(0, 20_000);
         assert!(none.round_trip_ns() <= 4, "{}", none.round_trip_ns());
-        assert_eq!(none.prefetch(), 0, "none may wait where it is not worth it");
+        assert_eq!(none.prefetch(0.9), 0, "none may wait where it is not worth it");
     }
 
     #[test]
-    fn until_it_is_known_one_copy_may_wait() {
-        let trips = learned(40, 90);
-        assert_eq!((trips.round_trip_ns(), trips.prefetch()), (0, 1), "too few waited");
-        // What was known long ago is asked again.
+    fn until_it_is_known_a_copy_may_wait_now_and_then() {
+        let trips = learned(20, 60);
+        assert_eq!((trips.round_trip_ns(), trips.prefetch(0.0)), (0, 1), "15 waited");
+        assert_eq!(trips.prefetch(0.9), 2, "all wait somewhere");
         let mut trips = learned(0, 20_000);
-        (0..60_000).for_each(|_| trips.add(100, 0, 100.0));
-        assert_eq!(trips.prefetch(), 1);
+        assert_eq!(trips.prefetch(0.0), 0);
+        (0..60_000).for_each(|i| trips.add(50 + i % 100, 0, 100.0));
+        assert_eq!(trips.prefetch(0.0), 1, "that was long ago");
     }
 }

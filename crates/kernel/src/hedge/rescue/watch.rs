@@ -40,7 +40,15 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn new(servers: usize) -> Self {
         let paces = vec![None; servers];
-        Self { paces, fastest: f32::INFINITY, ran: 0, new: 0, seen: 0, hinted: 0, hints: Hints::default() }
+        Self {
+            paces,
+            fastest: f32::INFINITY,
+            ran: 0,
+            new: 0,
+            seen: 0,
+            hinted: 0,
+            hints: Hints::default(),
+        }
     }
 
     /// How many times as much as others a query costs; none where it is not comparable to them.
@@ -110,7 +118,8 @@ impl Rescue {
             return false;
         }
         let measure = Measure::stretched(cost * self.watch.slowness(first.server));
-        let suspect_ns = measure.absolute(self.learned.suspect_ns);
+        let may = self.watch.seen.is_multiple_of(self.learned.suspect_every.max(1));
+        let suspect_ns = if may { measure.absolute(self.learned.suspect_ns) } else { NEVER_NS };
         let give_up_ns = measure.absolute(self.learned.give_up_ns).max(suspect_ns);
         let explore_ns = measure.absolute(self.explore_ns());
         let at_once = self.version == Version::Preempt && self.learned.at_once;

@@ -170,7 +170,9 @@ impl Model {
         let server = removed.server;
         if matches!(self.policy.hedge(), Some(HedgeSpec::Rescue(_))) {
             let is_free = self.limit_of(server) == self.slots(server);
-            let copies = (self.slots(server) * self.prefetch_per_64).div_ceil(64);
+            let explores = self.prefetch_per_64 == 1 && !copy.serial.is_multiple_of(16);
+            let per_64 = if explores { 0 } else { self.prefetch_per_64 };
+            let copies = (self.slots(server) * per_64).div_ceil(64);
             self.prefetch[server.index()] = if is_free { copies } else { 0 };
         }
         Some(removed)

@@ -73,7 +73,8 @@ impl Model {
 
     /// When the age of a copy began, or a time before that.
     fn age_began(&self, copy: &Copy) -> curtail_kernel::Timestamp {
-        let begun = if self.is_slotless() { copy.started } else { copy.begun.expect("it has an age") };
+        let begun =
+            if self.is_slotless() { copy.started } else { copy.begun.expect("it has an age") };
         let before = begun.0.saturating_sub(self.longest_round_trip_ns);
         curtail_kernel::Timestamp(before).max(copy.started)
     }
