@@ -16,6 +16,7 @@ pub(super) fn of_document(name: &str) -> Result<OfDocument> {
         "hiccups" => hiccups,
         "per-query" => per_query,
         "gap" => gap,
+        "rivals" => rivals,
         "chain" => chain,
         _ => bail!("there is no step {name:?} on documents"),
     })
@@ -56,6 +57,32 @@ fn gap(_: &Stage<'_>, document: &mut Value) -> Result<()> {
         let [psq, bound] = [0, 2].map(|at| number(world, &format!("/json/{at}/request/p99")));
         if bound <= 0.8 * psq {
             world["gap"] = json!(psq - bound);
+        }
+    }
+    Ok(())
+}
+
+/// By world: is a policy below the first one at p99, beyond chance? Prints those worlds, with the least such policy.
+fn rivals(_: &Stage<'_>, document: &mut Value) -> Result<()> {
+    for world in document.as_array_mut().into_iter().flatten() {
+        let p99 = number(world, "/json/0/request/p99");
+        let below = |at: usize| {
+            let of = |what: &str| number(world, &format!("/json/{at}/versus_first/{what}/p99"));
+            (1.0 + (of("difference") + of("ci95")) / p99, at)
+        };
+        let all = world["json"].as_array().into_iter().flatten();
+        let stable: Vec<bool> = all.map(|policy| policy["stable"] == json!(true)).collect();
+        let others = (1..stable.len()).filter(|&at| stable[at]);
+        let ratios = others.map(|at| if stable[0] { below(at) } else { (0.0, at) });
+        let below = ratios.filter(|(ratio, _)| *ratio < 1.0);
+        let least = below.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        if stable.contains(&true) {
+            world["beaten"] = json!(u8::from(least.is_some()));
+        }
+        if let Some((ratio, at)) = least {
+            let [policy, flags] = [&world["json"][at]["policy"], &world["flags"]]
+                .map(|text| text.as_str().unwrap_or_default());
+            eprintln!("world {}: {policy} at most {ratio:.2}: {flags}", number(world, "/number"));
         }
     }
     Ok(())

@@ -238,7 +238,7 @@ impl RescueLearner {
                     self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
                 }
                 Record::Run { ran_ns, waited_ns } => {
-                    self.trips.add(ran_ns, waited_ns, self.mean_ns)
+                    self.trips.add(ran_ns, waited_ns, self.mean_ns);
                 }
                 Record::Place { .. } | Record::Answered { .. } => {}
             }

@@ -15,18 +15,19 @@
 //!   never one of a pair whose older copy has reached T.
 //! - *No cancel*: as cleanup, but losers run to their end, and a suspect overtakes short queues only.
 //!
-//! *Give-up*: a rescue that itself reaches the age T is stopped, and its query is never rescued again:
+//! *Give-up*: a rescue that has run for longer than nearly all queries do is stopped, and its query is never rescued again:
 //! it is long, not stuck. Where hiccups are so frequent that both copies are rather stuck, the first copy is stopped
-//! instead, once, and the query is rescued again beside the second. *Exploration*: until enough rescues tell what is to be known, idle servers try few
-//! queries early; such a copy is stopped when a query waits.
+//! instead, once, and the query is rescued again beside the second. *Exploration*: until enough rescues tell what is to be
+//! known, idle servers try few queries early; such a copy is stopped when a query waits.
 //!
 //! *Load bias*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
 //! it answers again.
 //!
-//! *Prefetch*: behind a gate wider than the slots it is rescue over JBSQ. Copies wait at their servers, and
-//! do not age meanwhile (`backlog.rs`). The second copy of a suspect is sent to the first server with room,
-//! before whatever comes later, and waits there as others do; where servers cannot stop, it goes to idle
-//! ones only, as all other second copies do. One that explores makes room for the queries that wait at its server.
+//! *Prefetch*: where round trips are long (`trip.rs`), and behind a gate that is wider than the slots, it is rescue over
+//! JBSQ. Copies wait at their servers, and do not age meanwhile (`backlog.rs`). The second copy of a suspect is sent to
+//! the first server with room, before whatever comes later, and waits there as others do; where servers cannot stop, it
+//! goes to idle ones only, as all other second copies do. One that explores makes room for the queries that wait at its
+//! server.
 //!
 //! *Without slots* (`rescue+PICK`): behind a push gate, for servers whose slots are unknown (`places.rs`). The pick takes a
 //! server for the second copy of a suspect at once. What else is said of slots is about those that the service learned.

@@ -36,8 +36,9 @@ const CHANCE: f32 = 1.2;
 /// With less chance in it, it is known whether a round trip is long.
 const CLEAR: f32 = 0.06;
 
-/// Where such a share of the queries ends while others wait, a copy costs nothing that waits at its server.
-const CROWD: f32 = 0.8;
+/// The shares of queries that end while others wait: with fewer, copies that wait at servers gain nothing; with more, they
+/// cost nothing.
+const CROWD: (f32, f32) = (0.1, 0.8);
 
 /// A copy that waited for so many round trips was at its server when it could begin.
 const SURELY: f32 = 1.25;
@@ -121,7 +122,12 @@ impl Trips {
     pub(super) fn prefetch(&self, crowded: f32) -> u32 {
         let Some(trip_ns) = self.long() else {
             let unknown = self.chance_ns() > CLEAR * self.mean_ns;
-            return u32::from(unknown) * if crowded > CROWD { 2 } else { 1 };
+            return match crowded {
+                _ if !unknown => 0,
+                all if all > CROWD.1 => 2,
+                some if some > CROWD.0 => 1,
+                _ => 0,
+            };
         };
         let service_ns = (self.mean_ns - trip_ns).max(trip_ns / MOST);
         ((AHEAD * 64.0 * trip_ns / service_ns) as u32).max(2)
@@ -174,7 +180,7 @@ mod tests {
             let trips = learned(trip_ns, 20_000);
             let found = trips.round_trip_ns();
             assert!(found.abs_diff(trip_ns) <= 8, "{found} for {trip_ns}");
-            let prefetch = trips.prefetch(0.0);
+            let prefetch = trips.prefetch(0.5);
             assert!(
                 u64::from(prefetch).abs_diff(128 * trip_ns / 100) <= 20,
                 "{prefetch} for {trip_ns}"
@@ -188,11 +194,12 @@ mod tests {
     #[test]
     fn until_it_is_known_a_copy_may_wait_now_and_then() {
         let trips = learned(20, 60);
-        assert_eq!((trips.round_trip_ns(), trips.prefetch(0.0)), (0, 1), "15 waited");
+        assert_eq!((trips.round_trip_ns(), trips.prefetch(0.5)), (0, 1), "15 waited");
+        assert_eq!(trips.prefetch(0.05), 0, "none waits anywhere");
         assert_eq!(trips.prefetch(0.9), 2, "all wait somewhere");
         let mut trips = learned(0, 20_000);
-        assert_eq!(trips.prefetch(0.0), 0);
+        assert_eq!(trips.prefetch(0.5), 0);
         (0..60_000).for_each(|i| trips.add(50 + i % 100, 0, 100.0));
-        assert_eq!(trips.prefetch(0.0), 1, "that was long ago");
+        assert_eq!(trips.prefetch(0.5), 1, "that was long ago");
     }
 }
