@@ -43,6 +43,11 @@ pub(crate) fn cube_root(x: f64) -> f64 {
     root
 }
 
+/// The square root, to within a thousandth, of what is neither tiny nor huge.
+pub(crate) fn root(x: f32) -> f32 {
+    (0..12).fold(1.0_f32.max(x / 2.0), |r, _| (r + x / r) / 2.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{cube_root, decay};

@@ -24,6 +24,7 @@ use super::tries::{Displacement, Tries};
 use super::trip::Trips;
 use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
 use crate::hedge::record::{Exploration, Record, Snapshot, Tried};
+use crate::math::root;
 use crate::time::NEVER_NS;
 
 /// For how many run times the histograms remember.
@@ -542,9 +543,4 @@ impl RescueLearner {
             Exploration { age_ns: edge(at), every }
         })
     }
-}
-
-/// The square root, to within a thousandth, of what is neither tiny nor huge.
-pub(super) fn root(x: f32) -> f32 {
-    (0..12).fold(1.0_f32.max(x / 2.0), |r, _| (r + x / r) / 2.0)
 }

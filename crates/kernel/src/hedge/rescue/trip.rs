@@ -13,10 +13,10 @@
 
 use super::Rescue;
 use super::book::Book;
-use super::learner::root;
 use crate::cell::Core;
 use crate::hedge::record::Record;
 use crate::id::CopyId;
+use crate::math::root;
 use crate::time::Timestamp;
 
 /// More is recorded of one response in so many.
@@ -40,8 +40,8 @@ const CLEAR: f32 = 0.06;
 /// cost nothing.
 const CROWD: (f32, f32) = (0.1, 0.8);
 
-/// A copy that waited for so many round trips was at its server when it could begin.
-const SURELY: f32 = 1.25;
+/// Copies that waited for a smaller part of the round trip do not count: the server was idle before they came.
+const ENOUGH: f32 = 0.75;
 
 /// As long as it is unknown, a copy may wait at its server after one copy in so many.
 const EXPLORED: u64 = 16;
@@ -87,9 +87,9 @@ impl Trips {
         if waited_ns == 0 {
             self.sent.add(ran_ns as f32, mean_ns);
             self.waited.seen *= 1.0 - 1.0 / STALE;
-        } else if waited_ns as f32 >= SURELY * self.trip_ns() {
-            // It was there when the one before it ended. Where it was not, the round trip seems shorter than it is, but
-            // not as short as the wait; so it is found in the end.
+        } else if self.waited.seen < FEW || waited_ns as f32 >= ENOUGH * self.trip_ns() {
+            // Where it came late, the round trip seems shorter than it is, but not shorter than the wait. More copies wait
+            // then, and for longer, so it is found in the end.
             self.waited.add(ran_ns as f32, mean_ns);
         }
     }
@@ -189,6 +189,18 @@ mod tests {
         let none = learned(0, 20_000);
         assert!(none.round_trip_ns() <= 4, "{}", none.round_trip_ns());
         assert_eq!(none.prefetch(0.9), 0, "none may wait where it is not worth it");
+    }
+
+    /// One copy waits at a server of four slots, which has room for it a quarter of a service time later.
+    #[test]
+    fn waits_that_are_shorter_than_the_round_trip_do_for_a_start() {
+        let mut trips = Trips::default();
+        for i in 0..8_000 {
+            let waited_ns = if i % 4 == 0 { 20 + i % 11 } else { 0 };
+            trips.add(100 + 80 - waited_ns, waited_ns, 180.0);
+        }
+        assert!((20..=40).contains(&trips.round_trip_ns()), "{}", trips.round_trip_ns());
+        assert!(trips.prefetch(0.9) > 16, "more than one of four slots: {}", trips.prefetch(0.9));
     }
 
     #[test]
