@@ -358,10 +358,10 @@ impl Core {
         self.pick(pick, group, Avoid([Some(holds), None]))
     }
 
-    /// Sets the hedge's timer of a query, in place of any earlier one.
+    /// Sets the hedge's timer of a query, in place of any earlier one. One that is past is due now.
     pub fn set_timer(&mut self, query: QueryId, at: Timestamp) {
         self.delays.remove(0, query.0);
-        self.delays.insert(0, at, query.0);
+        self.delays.insert(0, at.max(self.now), query.0);
     }
 
     /// Starts a copy. Its server must have room and hold no other copy of the query.

@@ -229,6 +229,23 @@ fn where_round_trips_are_long_a_copy_waits_at_each_server() {
 }
 
 #[test]
+fn a_query_that_is_a_suspect_as_it_begins_is_one_at_once() {
+    let mut w = world(2, true);
+    w.adopt(&Snapshot { round_trip_ns: 300, ..SUSPECTING });
+    let first = [w.arrive(0, 0), w.arrive(0, 0)].map(|query| w.copies(query)[0]);
+    let waits = w.arrive(10, 0);
+    let [copy] = w.copies(waits)[..] else { panic!("it was sent") };
+    let before = w.on(w.server_of(copy).0)[0];
+    let other = first[usize::from(first[0] == before)];
+    w.finish(50, other, Outcome::Good);
+    w.finish(200, before, Outcome::Good);
+    assert_eq!(w.cell.next_deadline(), Timestamp(200), "not when it came of age, which is past");
+    w.feed(200, Event::Tick);
+    assert!(w.starts().contains(&(waits, StartReason::Rescue)), "{:?}", w.starts());
+    w.finish_all(400);
+}
+
+#[test]
 fn no_first_copy_is_audited_that_others_wait_behind() {
     for waits in [false, true] {
         let mut w = world(2, true);
