@@ -55,8 +55,8 @@ impl Core {
         self.move_gate(server);
     }
 
-    /// From now on a server of which a copy has just ended may hold so many copies beyond its slots, if it had 64 of
-    /// them. The caller fills it next, so nothing else is to be settled. A limit that is not its slots stays.
+    /// Sets how many copies a server may hold beyond its slots, per 64 slots. Called when one of its copies has just ended: the
+    /// caller fills the server next, so nothing else is to be settled. A limit that differs from the slots stays.
     #[inline(always)]
     pub(crate) fn prefetch(&mut self, server: ServerId, per_64: u32) {
         let state = &self.servers[server.index()];

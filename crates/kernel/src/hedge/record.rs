@@ -90,7 +90,7 @@ pub struct Tried {
 pub struct Snapshot {
     /// T: a query with one copy of this age is a suspect. [`crate::NEVER_NS`]: none is.
     pub suspect_ns: u64,
-    /// As long as little is known, one query in so many may be a suspect.
+    /// One query in this number may be a suspect. Above 1 only before rescues are known to pay.
     pub suspect_every: u32,
     /// The age at which a rescue is given up, if that is above T.
     pub give_up_ns: u64,
@@ -107,7 +107,7 @@ pub struct Snapshot {
     pub slots: u32,
     /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
     pub at_once: bool,
-    /// Of one in so many queries that a second copy answers the first one runs on, to see for how long it is stuck.
+    /// If a second copy answers, the first copy runs on in one query of this number, which shows how long it is stuck.
     pub audit_every: u32,
     /// The round trip to a server, as far as copies that waited there show it, in ns.
     pub round_trip_ns: u64,

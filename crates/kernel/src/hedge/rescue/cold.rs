@@ -46,7 +46,7 @@ pub(super) struct Suspects {
     pub(super) age_ns: u64,
     /// How many queries they may overtake.
     pub(super) overtakes: u32,
-    /// One query in so many.
+    /// The share of queries that may be suspects is 1 over this.
     pub(super) every: u32,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    /// A query ran for so long, and was to cost so many times as much as others.
+    /// Records the run time of a query, in ns, and its cost hint, relative to the mean.
     pub(super) fn ran(&mut self, ns: u64, cost: f64) {
         self.seen = (self.seen + 1.0).min(MEMORY);
         self.plain.add(ns, 1.0 / self.seen);

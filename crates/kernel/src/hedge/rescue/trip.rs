@@ -19,7 +19,7 @@ use crate::id::CopyId;
 use crate::math::root;
 use crate::time::Timestamp;
 
-/// More is recorded of one response in so many.
+/// The run time of one response in this number is recorded.
 pub(super) const RECORDED: u32 = 8;
 
 /// How many run times it takes to know a quartile, and for how many it is remembered.
@@ -29,8 +29,8 @@ const MEMORY: f32 = 1_000.0;
 /// Run times without a wait until those with one are forgotten, about; then it is asked again.
 const STALE: f32 = 16_384.0;
 
-/// What chance may add to the difference of two quartiles: so many mean run times, over the root of their number. That is
-/// two standard errors, if times are exponential.
+/// The chance error of the difference of two quartiles: this times the mean run time, over the root of the number of run
+/// times. That is two standard errors, if times are exponential.
 const CHANCE: f32 = 1.2;
 
 /// With less chance in it, it is known whether a round trip is long.
@@ -43,16 +43,16 @@ const CROWD: (f32, f32) = (0.1, 0.8);
 /// Copies that waited for a smaller part of the round trip do not count: the server was idle before they came.
 const ENOUGH: f32 = 0.75;
 
-/// As long as it is unknown, a copy may wait at its server after one copy in so many.
+/// Until the round trip is known, a copy may wait at its server after one copy in this number.
 const EXPLORED: u64 = 16;
 
 /// A round trip that is a smaller part of the service time is not worth a copy that waits.
 const SHORT: f32 = 0.05;
 
-/// As many copies wait as a server serves in so many round trips: some take less time than most.
+/// The number of round trips for which copies wait at a server. Above 1, because some queries take less time than most.
 const AHEAD: f32 = 2.0;
 
-/// No round trip counts for more than so many service times: queries that take no time would have all wait.
+/// The longest round trip that counts, in service times: otherwise all queries would wait at servers if they took no time.
 const MOST: f32 = 4.0;
 
 /// The lower quartile of run times, found by steps up and down.

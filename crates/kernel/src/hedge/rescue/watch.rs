@@ -234,7 +234,8 @@ impl Rescue {
         true
     }
 
-    /// One copy in so many. All cells of a service share the number, so a cell that counted would be early.
+    /// True for one copy in `audit_every`, chosen by a hash. Cells share that number, so a counter in each cell would audit too
+    /// often at first.
     fn is_audited(&self, copy: CopyId) -> bool {
         let every = self.learned.audit_every;
         let mixed = copy.serial.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
