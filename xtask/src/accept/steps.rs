@@ -62,27 +62,38 @@ fn gap(_: &Stage<'_>, document: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// By world: is a policy below the first one at p99, beyond chance? Prints those worlds, with the least such policy.
+/// How many times the half of a 95 % interval of six replications is that of 99.8 %: what lies beyond on one side is as sure
+/// as 99.9 %.
+const SURE: f64 = 2.2921;
+
+/// By world: is a policy below the first one at p99, beyond the interval (`behind`), and by more than 1 %, as sure as 99.9 %
+/// (`beaten`)? Four rivals are compared, so some are beyond the interval by chance. Prints these worlds.
 fn rivals(_: &Stage<'_>, document: &mut Value) -> Result<()> {
     for world in document.as_array_mut().into_iter().flatten() {
         let p99 = number(world, "/json/0/request/p99");
-        let below = |at: usize| {
+        let least = |at: usize, intervals: f64| {
             let of = |what: &str| number(world, &format!("/json/{at}/versus_first/{what}/p99"));
-            (1.0 + (of("difference") + of("ci95")) / p99, at)
+            1.0 + (of("difference") + intervals * of("ci95")) / p99
         };
         let all = world["json"].as_array().into_iter().flatten();
         let stable: Vec<bool> = all.map(|policy| policy["stable"] == json!(true)).collect();
-        let others = (1..stable.len()).filter(|&at| stable[at]);
-        let ratios = others.map(|at| if stable[0] { below(at) } else { (0.0, at) });
-        let below = ratios.filter(|(ratio, _)| *ratio < 1.0);
-        let least = below.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        if stable.contains(&true) {
-            world["beaten"] = json!(u8::from(least.is_some()));
+        let best = |intervals: f64| {
+            let others = (1..stable.len()).filter(|&at| stable[at]);
+            let ratio = |at| if stable[0] { least(at, intervals) } else { 0.0 };
+            others.map(|at| (ratio(at), at)).min_by(|(a, _), (b, _)| a.total_cmp(b))
+        };
+        let behind = best(1.0).filter(|(ratio, _)| *ratio < 1.0);
+        let beaten = best(SURE).is_some_and(|(ratio, _)| ratio < 0.99);
+        if let Some((ratio, at)) = behind {
+            let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let [policy, flags] = [of(&world["json"][at]["policy"]), of(&world["flags"])];
+            let how = if beaten { "beaten" } else { "behind" };
+            let (number, ratio) = (number(world, "/number"), 100.0 * (1.0 - ratio));
+            eprintln!("world {number}: {how} by {policy}, {ratio:.1} % or more: {flags}");
         }
-        if let Some((ratio, at)) = least {
-            let [policy, flags] = [&world["json"][at]["policy"], &world["flags"]]
-                .map(|text| text.as_str().unwrap_or_default());
-            eprintln!("world {}: {policy} at most {ratio:.2}: {flags}", number(world, "/number"));
+        if stable.contains(&true) {
+            world["behind"] = json!(u8::from(behind.is_some()));
+            world["beaten"] = json!(u8::from(beaten));
         }
     }
     Ok(())

@@ -90,10 +90,11 @@ pub struct Tried {
 pub struct Snapshot {
     /// T: a query with one copy of this age is a suspect. [`crate::NEVER_NS`]: none is.
     pub suspect_ns: u64,
-    /// One query in this number may be a suspect. Above 1 only before rescues are known to pay.
-    pub suspect_every: u32,
     /// The age at which a rescue is given up, if that is above T.
     pub give_up_ns: u64,
+    /// The age that few queries reach, in ns, whatever they cost. From then on an idle server may run a second copy of a
+    /// query whose T is later, because it costs much or its server is slow.
+    pub unusual_ns: u64,
     /// A suspect overtakes the queue if no more queries wait.
     pub overtakes: u32,
     /// Ages at which an idle server may try a second copy, to learn: one query in so many. Nothing is
@@ -129,8 +130,8 @@ impl Snapshot {
     /// Nothing is known.
     pub const NOTHING: Self = Self {
         suspect_ns: crate::NEVER_NS,
-        suspect_every: 1,
         give_up_ns: 0,
+        unusual_ns: crate::NEVER_NS,
         overtakes: u32::MAX,
         explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],
         replaces_first: false,

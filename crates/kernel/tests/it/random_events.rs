@@ -128,7 +128,7 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
         replaces_first: below(rng, 2) == 0,
         at_once: below(rng, 2) == 0,
         audit_every: pick(rng, &[1, 2, u32::MAX]),
-        suspect_every: pick(rng, &[1, 1, 3]),
+        unusual_ns: pick(rng, &[0, 40, NEVER_NS]),
         round_trip_ns: pick(rng, &[0, 5, 1_000]),
         prefetch: pick(rng, &[0, 1, 64, 200]),
     }

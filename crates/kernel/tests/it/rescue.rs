@@ -70,7 +70,7 @@ fn a_suspect_overtakes_the_queue_and_the_next_one_does_not() {
 }
 
 #[test]
-fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
+fn a_rescue_that_takes_as_long_gives_way_and_is_never_tried_again() {
     let mut w = world(Cleanup);
     let long = w.arrive(0, 0);
     w.feed(100, Event::Tick);
@@ -78,9 +78,14 @@ fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
     w.feed(199, Event::Tick);
     assert_eq!(w.actions, []);
     w.feed(200, Event::Tick);
+    assert_eq!((w.actions.len(), w.cell.next_deadline()), (0, Timestamp::NEVER), "no query waits");
+    let other = w.arrive(300, 0);
     assert_eq!(w.stops(), [(second, StopReason::GiveUp)]);
-    w.feed(201, Event::Stopped { copy: second });
-    assert_eq!((w.actions.len(), w.cell.next_deadline()), (0, Timestamp::NEVER));
+    w.feed(301, Event::Stopped { copy: second });
+    assert_eq!(w.starts(), [(other, StartReason::Queue)]);
+    w.finish(310, w.copies(other)[0], Outcome::Good);
+    assert_eq!(w.actions.len(), 1, "the answer: the server is idle, and there is no second rescue");
+    w.published();
     w.finish(500, first, Outcome::Good);
     let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
     assert_eq!(w.published(), [Record::First { ran_ns: 500, tried, crowded: false }]);
@@ -100,6 +105,9 @@ fn where_the_rescue_is_stuck_as_well_the_first_copy_is_stopped_and_there_is_one_
     assert_eq!(w.starts(), [(stuck, StartReason::Rescue)], "it has the age of the second copy");
     let [_, third] = w.copies(stuck)[..] else { panic!("two copies") };
     w.feed(301, Event::Tick);
+    assert_eq!(w.actions, []);
+    w.arrive(310, 0);
+    w.arrive(310, 0);
     assert_eq!(w.stops(), [(third, StopReason::GiveUp)], "now it is taken for long");
     w.finish(400, second, Outcome::Good);
     w.finish_all(500);
@@ -115,8 +123,10 @@ fn a_rescue_that_came_late_and_is_given_up_tells_nothing() {
     w.finish(150, w.copies(busy)[0], Outcome::Good);
     let [first, second] = w.copies(long)[..] else { panic!("two copies") };
     w.feed(250, Event::Tick);
+    let other = w.arrive(251, 0);
     assert_eq!(w.stops(), [(second, StopReason::GiveUp)]);
-    w.feed(251, Event::Stopped { copy: second });
+    w.feed(252, Event::Stopped { copy: second });
+    w.finish(260, w.copies(other)[0], Outcome::Good);
     w.published();
     w.finish(500, first, Outcome::Good);
     assert_eq!(w.published(), [Record::First { ran_ns: 500, tried: None, crowded: false }]);
@@ -169,6 +179,8 @@ fn idle_servers_duplicate_at_once_and_the_youngest_pair_makes_room() {
     assert_eq!(w.starts(), [(newcomer, StartReason::Queue)]);
     // The older copy of the other pair reaches T, and the newer one as well: it is long.
     w.feed(100, Event::Tick);
+    assert_eq!(w.actions, [], "its slot is of no use yet");
+    w.arrive(110, 0);
     assert_eq!(w.stops(), [(w.copies(older)[1], StopReason::GiveUp)]);
     w.finish_all(200);
 }
@@ -304,6 +316,27 @@ fn a_server_whose_copies_are_always_beaten_is_slow_and_not_stuck() {
 }
 
 #[test]
+fn an_idle_server_takes_an_old_query_that_costs_much_until_another_waits() {
+    let learned = Snapshot { unusual_ns: 150, ..SUSPECTING };
+    let mut w = suspecting(Cleanup, 2, Limits::default(), learned);
+    let mut costly = curtail_kernel::Arrive::new(w.fresh(), curtail_kernel::GroupId(0));
+    let query = costly.query;
+    costly.cost_hint = core::num::NonZeroU64::new(3_000_000);
+    w.feed(0, Event::Arrive(costly));
+    w.feed(149, Event::Tick);
+    assert_eq!(w.actions, []);
+    w.feed(150, Event::Tick);
+    assert_eq!(w.starts(), [(query, StartReason::Idle)], "its T is 300");
+    let second = w.copies(query)[1];
+    w.arrive(200, 0);
+    assert_eq!(w.stops(), [(second, StopReason::Preemption)]);
+    w.finish_all(250);
+    let mut plain = suspecting(Cleanup, 2, Limits::default(), learned);
+    plain.arrive(0, 0);
+    assert_eq!(plain.cell.next_deadline(), Timestamp(100), "T");
+}
+
+#[test]
 fn a_query_ages_by_what_it_costs() {
     let mut w = world(Cleanup);
     let costs = |w: &mut World, now: u64, cost: u64| {
@@ -319,7 +352,8 @@ fn a_query_ages_by_what_it_costs() {
     assert_eq!(costs(&mut w, 1_000, 3_000_000), Timestamp(1_300));
     assert_eq!(costs(&mut w, 2_000, 500_000), Timestamp(2_050));
     let ran: Vec<Record> = w.published();
-    assert!(matches!(ran[1], Record::First { ran_ns: 3, .. }), "{ran:?}");
+    assert!(matches!(ran[1], Record::Answered { age_ns: 10 }), "{ran:?}");
+    assert!(matches!(ran[2], Record::First { ran_ns: 3, .. }), "{ran:?}");
     // Among queries with hints one without is not comparable.
     let plain = w.arrive(3_000, 0);
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER);

@@ -58,8 +58,8 @@ impl Service {
         let first_ns = own_ns + if stuck { (self.hiccups.1 * MS) as u64 } else { 0 };
         let learned = *self.learner.snapshot();
         let due = learned.explore.iter().filter(|e| self.seen.is_multiple_of(u64::from(e.every)));
-        let explore_ns = due.map(|e| e.age_ns).min().unwrap_or(NEVER_NS);
-        let age_ns = learned.suspect_ns.min(explore_ns);
+        let explore_ns = due.map(|e| e.age_ns).min().filter(|_| self.idle > 0.0);
+        let age_ns = learned.suspect_ns.min(explore_ns.unwrap_or(NEVER_NS));
         let rescue = age_ns == learned.suspect_ns;
         let idle = rescue || self.uniform() < self.idle;
         let crowded = self.crowded;
@@ -108,7 +108,7 @@ fn t_is_where_server_time_is_saved() {
     let give_up = service.learner.snapshot().give_up_ns as f64 / MS;
     assert!(give_up > 9.0, "{give_up}");
     let status = service.learner.status();
-    assert!((0.0006..0.0016).contains(&status.stuck), "{status:?}");
+    assert!(status.pays && (0.0006..0.0016).contains(&status.stuck), "{status:?}");
     assert_eq!(status.fallbacks, 0);
 }
 
@@ -213,11 +213,12 @@ fn without_wins_there_is_no_t_and_less_and_less_is_explored() {
     ];
     for mut service in services {
         service.run(200_000);
-        let snapshot = *service.learner.snapshot();
-        let none = snapshot.suspect_ns == NEVER_NS;
-        assert!(none || snapshot.suspect_every > 50, "few of the oldest: {snapshot:?}");
-        let before = service.learner.status().explored_lost;
+        let before = service.learner.status();
         service.run(200_000);
+        assert!(!service.learner.status().pays);
+        let rescued = service.learner.status().lost - before.lost;
+        assert!(rescued < 100, "{rescued} of 200,000 queries are rescued, in vain");
+        let before = before.explored_lost;
         let after = service.learner.status().explored_lost - before;
         assert!(3 * after < 2 * before, "{before} explorations, and then {after}");
         assert!(after > 0, "a service whose hiccups begin is to be found");
@@ -275,9 +276,24 @@ fn a_rescue_that_takes_more_than_it_gives_is_not_tried_for_long() {
     // Stuck for little longer than a query may well run.
     let mut service = Service::new(Cleanup, (0.003, 5.0));
     service.run(400_000);
-    assert!(service.learner.snapshot().suspect_every > 50, "few of the oldest");
     let status = service.learner.status();
     assert!(status.explored_won > 20 && status.lost < 2_000, "{status:?}");
+}
+
+#[test]
+fn rare_hiccups_are_found_where_no_server_is_ever_idle() {
+    let found = (0..20).filter(|&seed| {
+        let hiccups = (0.0003, 65.0);
+        let mut service = Service { idle: 0.0, crowded: true, ..Service::new(Cleanup, hiccups) };
+        service.rng = rng(seed);
+        service.run(100_000);
+        let status = service.learner.status();
+        assert!(status.lost < 2_000, "the budget: {status:?}");
+        service.suspect() < 20.0 && status.won > 5
+    });
+    // Some thirty queries were stuck, and the first few of them were tried. What three wins tell may be wrong.
+    let found = found.count();
+    assert!(found >= 16, "in {found} of 20 services");
 }
 
 #[test]

@@ -56,8 +56,13 @@ fn a_suspect_is_sent_to_a_server_with_room_and_ages_from_when_it_begins_there() 
     w.feed(219, Event::Tick);
     assert_eq!(w.actions, []);
     w.feed(220, Event::Tick);
-    assert_eq!(w.stops(), [(second, StopReason::GiveUp)]);
-    w.feed(221, Event::Stopped { copy: second });
+    assert_eq!(w.actions, [], "it is long, and no copy waits behind its rescue");
+    let stops = [221, 222].map(|now| {
+        w.arrive(now, 0);
+        w.stops()
+    });
+    assert_eq!(stops.concat(), [(second, StopReason::GiveUp)], "a copy waits behind it");
+    w.feed(223, Event::Stopped { copy: second });
     w.finish(500, first, Outcome::Good);
     w.finish_all(600);
 }

@@ -73,7 +73,8 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     let audit_every = pick(rng, &[1, 2, u32::MAX]);
     let (round_trip_ns, prefetch) = (near(rng, SERVICE_NS / 4, grid), pick(rng, &[0, 0, 1, 64]));
     let overtakes = pick(rng, &[0, 1, u32::MAX]);
-    let nothing = Snapshot::NOTHING;
+    let unusual_ns = if one_in(rng, 2) { NEVER_NS } else { near(rng, SERVICE_NS, grid) };
+    let nothing = Snapshot { unusual_ns, ..Snapshot::NOTHING };
     let (give_up_ns, slots) = (near(rng, SERVICE_NS, grid), pick(rng, &[1, 2, u32::MAX]));
     let learned = Snapshot { suspect_ns, overtakes, explore, at_once, audit_every, ..nothing };
     Snapshot { replaces_first, round_trip_ns, prefetch, give_up_ns, slots, ..learned }

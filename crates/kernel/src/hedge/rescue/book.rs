@@ -5,29 +5,37 @@ use crate::id::{CopyId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
 
 /// A query's own measure of time: ages are compared, and run times recorded, relative to what the
-/// query and its server let expect.
+/// query and its server let expect. The round trip takes the same time for all queries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measure {
     /// Relative nanoseconds per nanosecond.
     per_ns: f64,
+    trip_ns: u64,
 }
 
 impl Measure {
     /// Of queries of which nothing special is expected.
-    pub(super) const PLAIN: Self = Self { per_ns: 1.0 };
+    pub(super) const PLAIN: Self = Self { per_ns: 1.0, trip_ns: 0 };
 
-    /// Of a query that costs so many times as much.
-    pub(super) fn stretched(by: f64) -> Self {
-        Self { per_ns: 1.0 / by }
+    /// The measure of a query that takes `by` times as long as others, except for the round trip of `trip_ns`.
+    pub(super) fn stretched(by: f64, trip_ns: u64) -> Self {
+        if by == 1.0 { Self::PLAIN } else { Self { per_ns: 1.0 / by, trip_ns } }
     }
 
     pub(super) fn relative(self, ns: u64) -> u64 {
-        if self == Self::PLAIN { ns } else { (ns as f64 * self.per_ns) as u64 }
+        self.beyond_trip(ns, self.per_ns)
     }
 
     /// A time of this measure, in ns.
     pub(super) fn absolute(self, ns: u64) -> u64 {
-        if self == Self::PLAIN || ns == NEVER_NS { ns } else { (ns as f64 / self.per_ns) as u64 }
+        if ns == NEVER_NS { ns } else { self.beyond_trip(ns, 1.0 / self.per_ns) }
+    }
+
+    fn beyond_trip(self, ns: u64, times: f64) -> u64 {
+        if self == Self::PLAIN || ns <= self.trip_ns {
+            return ns;
+        }
+        self.trip_ns + ((ns - self.trip_ns) as f64 * times) as u64
     }
 }
 

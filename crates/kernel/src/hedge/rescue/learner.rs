@@ -17,7 +17,7 @@
 use alloc::boxed::Box;
 
 use super::Version;
-use super::cold::{Ages, Cold, FEW, LAST, Suspects, TAIL};
+use super::cold::{Ages, Cold, FEW, RARE, Suspects, TAIL};
 use super::places::Places;
 use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
@@ -72,6 +72,9 @@ const MOST_FADED: u32 = 64;
 /// At first by waiting for queries so much rarer and older: each tells the more of rare hiccups.
 const DEEPEST: u32 = 32;
 
+/// The share of queries that are older than is usual.
+const UNUSUAL: f32 = 0.025;
+
 /// A query that has this part of the longest time left to run has about as long.
 const AS_LONG: f32 = 0.8;
 
@@ -95,6 +98,8 @@ pub struct RescueLearner {
     /// How long first copies run: those that were stopped for as long as they are believed to.
     late: Histogram,
     runs: Histogram,
+    /// Ages at which queries end whose run times are relative to their cost.
+    plain: Histogram,
     /// How long the copies run that answer, since there are rescues.
     answers: Histogram,
     explored: [Tries; 2],
@@ -146,6 +151,8 @@ pub struct Status {
     pub explored_lost: u64,
     /// How often rescues were found not to pay: per-shard queuing again.
     pub fallbacks: u64,
+    /// Rescues are known to pay. In the first minute T is tried before they are.
+    pub pays: bool,
     /// The share of queries that are stuck at the age T, as far as is known.
     pub stuck: f32,
 }
@@ -159,6 +166,7 @@ impl RescueLearner {
             budget: budget as f32,
             late: Histogram::new((SHORT, SHORT)),
             runs: Histogram::new((SHORT, LONG)),
+            plain: Histogram::new((SHORT, SHORT)),
             answers: Histogram::new((SHORT, LONG)),
             explored: Default::default(),
             between_ns: 0,
@@ -214,6 +222,7 @@ impl RescueLearner {
     pub fn absorb(&mut self, records: &[Record]) {
         self.fallen = self.fallen.saturating_add(records.len() as u32);
         self.learn_slots(records);
+        self.cold.earn(records.len());
         for record in records {
             match *record {
                 Record::First { ran_ns, tried, crowded } => {
@@ -241,7 +250,8 @@ impl RescueLearner {
                 Record::Run { ran_ns, waited_ns } => {
                     self.trips.add(ran_ns, waited_ns, self.mean_ns);
                 }
-                Record::Place { .. } | Record::Answered { .. } => {}
+                Record::Answered { age_ns } => self.plain.add(age_ns),
+                Record::Place { .. } => {}
             }
         }
         if self.late.count() >= FEW {
@@ -353,6 +363,7 @@ impl RescueLearner {
         }
         self.rescues = self.rescues || self.starts() || self.resumes();
         let pays = if self.rescues { self.threshold() } else { None };
+        self.status.pays = pays.is_some();
         self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
         let explore = self.exploration(pays.is_some());
         if self.is_known() {
@@ -360,13 +371,13 @@ impl RescueLearner {
         }
         let early = self.reached_by(0.25);
         let late = self.worthwhile(early, self.reached_by(TAIL).max(early));
-        let last = self.reached_by(LAST).max(late);
-        let ages = Ages { late_ns: edge(late), last_ns: edge(last), mean_ns: self.mean_ns };
+        let rare = self.reached_by(RARE.0).max(late);
+        let rarest = self.worthwhile(rare, self.reached_by(RARE.1).max(rare));
+        let (late_ns, rare_ns, rarest_ns) = (edge(late), edge(rare), edge(rarest));
+        let ages = Ages { late_ns, rare_ns, rarest_ns, mean_ns: self.mean_ns };
         let cold = self.cold.suspects(ages, pays.is_some());
-        let learned =
-            pays.map(|pays| Suspects { age_ns: pays.age_ns, overtakes: pays.overtakes, every: 1 });
-        let suspects =
-            learned.or(cold).unwrap_or(Suspects { age_ns: NEVER_NS, overtakes: 0, every: 1 });
+        let learned = pays.map(|pays| Suspects { age_ns: pays.age_ns, overtakes: pays.overtakes });
+        let suspects = learned.or(cold).unwrap_or(Suspects::NONE);
         let suspect_ns = suspects.age_ns;
         let replaces = pays.is_some_and(|pays| self.replaces_first(&pays));
         let given_up = |pays: Pays| if replaces { pays.give_up_ns } else { pays.long_ns };
@@ -374,8 +385,8 @@ impl RescueLearner {
         self.snapshot = Snapshot {
             suspect_ns,
             give_up_ns,
+            unusual_ns: self.unusual_ns(),
             overtakes: suspects.overtakes,
-            suspect_every: suspects.every,
             explore,
             replaces_first: replaces,
             slots: self.places.as_ref().map_or(u32::MAX, Places::slots),
@@ -388,6 +399,12 @@ impl RescueLearner {
             },
             ..Snapshot::NOTHING
         };
+    }
+
+    /// A second copy that gives way costs nothing where servers can stop.
+    fn unusual_ns(&self) -> u64 {
+        let ages = if self.plain.count() >= FEW { &self.plain } else { &self.runs };
+        if self.version == Version::Cleanup { ages.reached_by(UNUSUAL) } else { NEVER_NS }
     }
 
     /// The first audit alone may be of an unusual hiccup.

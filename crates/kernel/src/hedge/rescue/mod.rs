@@ -15,10 +15,11 @@
 //!   never one of a pair whose older copy has reached T.
 //! - *No cancel*: as cleanup, but losers run to their end, and a suspect overtakes short queues only.
 //!
-//! *Give-up*: a rescue that has run for longer than nearly all queries do is stopped, and its query is never rescued again:
-//! it is long, not stuck. Where hiccups are so frequent that both copies are rather stuck, the first copy is stopped
+//! *Give-up*: a rescue that has run for longer than nearly all queries do is stopped as soon as a query waits for its slot, and
+//! its query is never rescued again: it is long, not stuck. Where hiccups are so frequent that both copies are rather stuck, the first copy is stopped
 //! instead, once, and the query is rescued again beside the second. *Exploration*: until enough rescues tell what is to be
-//! known, idle servers try few queries early; such a copy is stopped when a query waits.
+//! known, idle servers try few queries early; such a copy is stopped when a query waits. So is one of a query that is older
+//! than most, but not for what it costs or for its server, which is slow.
 //!
 //! *Load bias*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
 //! it answers again.
@@ -204,13 +205,13 @@ impl Rescue {
     /// Puts a query that is in no list into the one where it belongs.
     fn enlist(&mut self, core: &Core, query: QueryId) {
         let book = &self.books[query.index()];
-        if !core.may_duplicate(query) || !book.is_watched() || book.long {
+        if !core.may_duplicate(query) || !book.is_watched() {
             return;
         }
         let (now, group) = (core.now(), core.group_of(query));
         let mut copies = core.copies_of(query);
         match (copies.next(), copies.next()) {
-            (Some(only), None) if !only.stopping => {
+            (Some(only), None) if !only.stopping && !book.long => {
                 if now >= book.suspect_at() {
                     self.lists.add(List::Suspects, group, query, book.first_at);
                 } else if now >= book.idle_at() {
@@ -220,7 +221,7 @@ impl Rescue {
             (Some(newer), Some(older))
                 if !newer.stopping
                     && !older.stopping
-                    && now < book.suspect_at()
+                    && (book.long || now < book.suspect_at())
                     && self.can_stop(core) =>
             {
                 self.lists.add(List::Pairs, group, query, book.first_at);
@@ -234,7 +235,7 @@ impl Rescue {
         let suspect = core.now() >= book.suspect_at();
         let why = match () {
             () if suspect => StartReason::Rescue,
-            () if book.idle_ns > 0 => StartReason::Explore,
+            () if book.idle_ns == book.tells_ns => StartReason::Explore,
             () => StartReason::Idle,
         };
         let id = core.start(query, server, Role::Duplicate, why);
@@ -338,10 +339,23 @@ impl Rescue {
         } else if !newer.stopping && stops {
             let first = core.copies_of(query).last().filter(|first| !first.stopping);
             let Some(first) = first else { return };
-            let replaces = self.learned.replaces_first && !book.replaced;
-            book.replaced |= replaces;
-            book.long |= !replaces;
-            core.stop(if replaces { first.id } else { newer.id }, StopReason::GiveUp);
+            if self.learned.replaces_first && !book.replaced {
+                book.replaced = true;
+                core.stop(first.id, StopReason::GiveUp);
+            } else {
+                book.long = true;
+                self.give_way(core, query, newer);
+            }
+        }
+    }
+
+    /// The second copy of a query that is long may run on where its slot is of no use.
+    fn give_way(&mut self, core: &mut Core, query: QueryId, newer: &CopyView) {
+        if self.is_crowded(newer.server) {
+            self.make_room(core, query, newer.id);
+        } else {
+            self.enlist(core, query);
+            self.starved(core, core.group_of(query));
         }
     }
 
@@ -376,10 +390,14 @@ impl Rescue {
         }
     }
 
+    /// Stops a second copy that gives way. That of a long query was a rescue, in vain.
     fn make_room(&mut self, core: &mut Core, query: QueryId, copy: CopyId) {
-        self.displaced(core, query);
-        self.books[query.index()].second = None;
-        core.stop(copy, StopReason::Preemption);
+        let long = self.books[query.index()].long;
+        if !long {
+            self.displaced(core, query);
+            self.books[query.index()].second = None;
+        }
+        core.stop(copy, if long { StopReason::GiveUp } else { StopReason::Preemption });
         self.recount(core, query);
     }
 }
@@ -466,7 +484,8 @@ impl Hedge for Rescue {
     }
 
     fn starved(&mut self, core: &mut Core, group: GroupId) {
-        if !self.can_stop(core) {
+        // Without slots queries do not wait for one.
+        if !self.can_stop(core) || self.line.is_some() {
             return;
         }
         let suspects =

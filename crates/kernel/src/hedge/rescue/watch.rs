@@ -112,18 +112,26 @@ impl Rescue {
             return false;
         };
         let Some(cost) = self.watch.cost(core, query) else { return false };
+        let unusual_ns = self.learned.unusual_ns;
         if self.watch.is_unsettled(first.server) {
             let server = first.server;
-            self.books[query.index()] = Book { first_at, server, cost, ..Book::NONE };
+            let book = Book { first_at, server, cost, idle_ns: unusual_ns, ..Book::NONE };
+            self.books[query.index()] = book;
+            if unusual_ns != NEVER_NS {
+                core.set_timer(query, book.idle_at());
+            }
             return false;
         }
-        let measure = Measure::stretched(cost * self.watch.slowness(first.server));
-        let may = self.watch.seen.is_multiple_of(self.learned.suspect_every.max(1));
-        let suspect_ns = if may { measure.absolute(self.learned.suspect_ns) } else { NEVER_NS };
+        let slowness = self.watch.slowness(first.server);
+        let measure = Measure::stretched(cost * slowness, self.learned.round_trip_ns);
+        let suspect_ns = measure.absolute(self.learned.suspect_ns);
         let give_up_ns = measure.absolute(self.learned.give_up_ns).max(suspect_ns);
         let explore_ns = measure.absolute(self.explore_ns());
         let at_once = self.version == Version::Preempt && self.learned.at_once;
         let tells_ns = explore_ns.min(suspect_ns);
+        // What is slow is better on another server; what costs much may be stuck besides, if there are hiccups.
+        let unusual = slowness > 1.0 || (cost != 1.0 && suspect_ns != NEVER_NS);
+        let idle_ns = if unusual { explore_ns.min(unusual_ns) } else { explore_ns };
         let book = Book {
             first_at,
             server: first.server,
@@ -133,13 +141,13 @@ impl Rescue {
             measure,
             suspect_ns,
             give_up_ns,
-            idle_ns: if at_once { 0 } else { explore_ns },
+            idle_ns: if at_once { 0 } else { idle_ns },
             tells_ns,
             is_settled: true,
             ..Book::NONE
         };
         self.books[query.index()] = book;
-        let next = if at_once { book.suspect_at() } else { first_at.after(tells_ns) };
+        let next = if at_once { book.suspect_at() } else { first_at.after(suspect_ns.min(idle_ns)) };
         if next != Timestamp::NEVER {
             core.set_timer(query, next);
         }
@@ -168,9 +176,14 @@ impl Rescue {
             self.budget.refund(core.arrivals);
         }
         // Of one that is beaten it is known that it is at least as slow.
-        self.watch.ran(book.server, Measure::stretched(book.cost).relative(age_ns));
+        let trip_ns = self.learned.round_trip_ns;
+        self.watch.ran(book.server, Measure::stretched(book.cost, trip_ns).relative(age_ns));
         if let Some(hint) = core.cost_hint_of(query).filter(|_| book.second.is_none()) {
-            self.watch.hints.ran(age_ns, hint.get() as f64 / USUAL_COST);
+            let served_ns = age_ns.saturating_sub(trip_ns);
+            self.watch.hints.ran(served_ns, hint.get() as f64 / USUAL_COST);
+        }
+        if book.cost != 1.0 {
+            self.records.push(Record::Answered { age_ns });
         }
         let Some(second) = won else {
             let tried = self.tried(&book, age_ns).filter(|_| book.second.is_some());
@@ -200,13 +213,13 @@ impl Rescue {
     fn tried(&self, book: &Book, age_ns: u64) -> Option<Tried> {
         let lead_ns = book.second.map_or(0, |second| second.started.since(book.first_at));
         let from_ns = lead_ns.max(book.tells_ns);
-        let risked_ns = age_ns.min(book.suspect_ns).saturating_sub(from_ns);
         // One that started late tells of queries that are older, and those are others.
         let late = lead_ns > book.tells_ns.saturating_add(book.tells_ns / 4);
-        (book.tells_ns != NEVER_NS && age_ns >= from_ns && !late).then(|| Tried {
-            age_ns: book.measure.relative(from_ns),
-            rescue: from_ns >= book.suspect_ns,
-            risked_ns: book.measure.relative(risked_ns),
+        (book.tells_ns != NEVER_NS && age_ns >= from_ns && !late).then(|| {
+            let until_ns = book.measure.relative(age_ns.min(book.suspect_ns));
+            let from = book.measure.relative(from_ns);
+            let risked_ns = until_ns.saturating_sub(from);
+            Tried { age_ns: from, rescue: from_ns >= book.suspect_ns, risked_ns }
         })
     }
 
