@@ -217,8 +217,8 @@ fn policy(raw: &raw::Service, (slots, cancel): (u32, Cancel), report: &mut Repor
 fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>) {
     let at = given.span();
     if let PolicyError::Argument { why, .. } = error {
-        let fix = why.split_once("; ").map_or(why.as_str(), |(_, fix)| fix);
-        return report.error(&at, "policy has an argument that it cannot use", fix);
+        let (wrong, fix) = why.split_once("; ").unwrap_or((why, "use another"));
+        return report.error(&at, &format!("policy cannot be used: {wrong}"), fix);
     }
     let forms = Policy::live_forms();
     let fix = match closest(given.get(), &forms) {
