@@ -28,7 +28,9 @@ A configuration to start from:
   [[service]]
   name = \"search\"
   slots = 1              # queries that a replica serves at once
-  # policy = \"rescue\"    # the default; or psq, laedge, least-outstanding, delayed:20ms, ...
+  # policy = \"rescue\"    # the default; without slots it is rescue+least-outstanding.
+                         # Others: psq, laedge, least-outstanding, delayed:20ms:cc+least-outstanding, ...
+  # cancel = \"reset\"     # if a replica stops a query when its connection is reset: rescue gains most
 
   [[service.shard]]
   name = \"0\"
@@ -87,9 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Ok(ExitCode::SUCCESS);
     }
     log(&config.log);
-    for warning in config.warnings() {
-        tracing::warn!("{warning}");
-    }
+    remark(&config);
     let runtime = crate::runtime()?;
     let done = runtime.block_on(serve(config, path, args));
     // Whatever still runs was given its time.
@@ -136,6 +136,12 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
             }
         }
     }
+}
+
+/// Logs what `--check` prints.
+fn remark(config: &Config) {
+    config.warnings().iter().for_each(|text| tracing::warn!("{text}"));
+    config.notes().iter().for_each(|text| tracing::info!("{text}"));
 }
 
 /// Says whether the configuration file would do for a restart.

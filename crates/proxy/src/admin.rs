@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::metrics::CONTENT_TYPE;
+use crate::metrics::{CONTENT_TYPE, RescueMetrics, SecondCopies};
 use crate::sidecar::Sidecar;
 use crate::state::{Proxy, Service};
 
@@ -72,6 +72,9 @@ struct ServiceStatus<'a> {
     /// With a policy that learns.
     #[serde(skip_serializing_if = "Option::is_none")]
     learned: Option<Learned>,
+    /// Those of the metrics, with the policy rescue.
+    #[serde(flatten)]
+    second_copies: Option<SecondCopies<'a>>,
     shards: Vec<ShardStatus<'a>>,
 }
 
@@ -232,6 +235,7 @@ fn service(service: &Service) -> ServiceStatus<'_> {
         policy: service.config.policy.to_string(),
         live: service.cells.iter().map(|(cell, _)| cell.live_queries()).sum(),
         learned: service.learning.as_ref().map(|learning| learning.learned()),
+        second_copies: service.metrics.rescue.as_ref().map(RescueMetrics::second_copies),
         shards: (0..service.config.shards.len()).map(shard).collect(),
     }
 }

@@ -45,15 +45,11 @@ pub struct LearnedRescue {
     version: &'static str,
     /// The age from which on a query is a suspect; null as long as rescues are not known to pay.
     suspect_ns: Option<u64>,
-    /// How many queries a replica serves at once, as far as the service has learned it; null where `slots` say it, as long
-    /// as it is unknown, and above 63.
+    /// Among how many of its oldest copies the responses of a replica fall: at most the number of its slots, and near that
+    /// only at high load. Null where `slots` are configured, until it is learned, and above 63.
     slots: Option<u32>,
     /// The share of queries that are stuck at that age.
     stuck: f32,
-    rescues_won: u64,
-    rescues_lost: u64,
-    explorations_won: u64,
-    explorations_lost: u64,
     /// How often rescues were found not to pay any more.
     fallbacks: u64,
 }
@@ -71,10 +67,6 @@ impl Learned {
             suspect_ns: known(snapshot.suspect_ns),
             slots: (snapshot.slots != u32::MAX).then_some(snapshot.slots),
             stuck: status.stuck,
-            rescues_won: status.won,
-            rescues_lost: status.lost,
-            explorations_won: status.explored_won,
-            explorations_lost: status.explored_lost,
             fallbacks: status.fallbacks,
         })
     }

@@ -154,6 +154,11 @@ fn a_port_that_is_taken_is_three() {
     let place = format!("listen.http = \"{address}\" (");
     assert!(said(&output).contains(&place), "{}", said(&output));
     assert!(said(&output).contains("proxy.toml:2)"), "{}", said(&output));
+    // It has logged what --check prints.
+    let note = "service \"s\" (psq) gains most where one proxy sends all queries";
+    assert!(said(&output).contains(note), "{}", said(&output));
+    let checked = proxy(GOOD, &["--check"]);
+    assert!(said(&checked).contains(&format!("note: {note}")), "{}", said(&checked));
 }
 
 #[test]

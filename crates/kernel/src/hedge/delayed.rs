@@ -8,6 +8,7 @@
 //! in the source is its arrival. Deviation: where no server has room at that time, there is no
 //! second copy.
 
+use alloc::format;
 use core::fmt;
 
 use super::{Hedge, duplicate, set_timer_after};
@@ -56,7 +57,13 @@ impl Named for Delayed {
             // A percentile: [`super::LearnedDelay`].
             return Err(args.unknown());
         }
-        Ok(Self { delay_ns: args.delay(delay)?, cleanup })
+        let delay_ns = args.delay(delay).map_err(|error| match error {
+            PolicyError::Argument { text, why } => {
+                PolicyError::Argument { text, why: format!("{why}, or a percentile, like p95") }
+            }
+            unknown @ PolicyError::Unknown { .. } => unknown,
+        })?;
+        Ok(Self { delay_ns, cleanup })
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

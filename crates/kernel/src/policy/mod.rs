@@ -202,7 +202,7 @@ impl Policy {
     }
 
     /// Does it let queries wait in the cell until a server has a free slot? Then it must know the
-    /// servers' slots, and be the only one that sends to them.
+    /// servers' slots.
     #[must_use]
     pub fn pulls(&self) -> bool {
         self.gate != Gate::Outstanding

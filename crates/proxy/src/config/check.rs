@@ -17,14 +17,21 @@ macro_rules! key {
 }
 pub(super) use key;
 
-/// A duration that is more than zero.
+/// A duration that is more than zero. The error offers the default, or 500 ms where that is zero, too.
 pub(super) fn duration(
     report: &mut Report<'_>,
     key: &str,
     given: Option<&Given<Span>>,
     default: Duration,
 ) -> Duration {
-    at_least(report, key, given, Duration::from_nanos(1), default)
+    let Some(given) = given else { return default };
+    let span = Duration::from_nanos(given.get().0);
+    if span.is_zero() {
+        let usual = if default.is_zero() { Duration::from_millis(500) } else { default };
+        let fix = format!("give it more than that, like \"{usual:?}\"");
+        report.error(&given.span(), &format!("{key} is zero"), &fix);
+    }
+    span
 }
 
 /// A duration that is not too short.

@@ -35,7 +35,7 @@ impl Config {
         &self.warnings
     }
 
-    /// What an operator should know though nothing is wrong, for `--check`: one line each.
+    /// What an operator should know though nothing is wrong: one line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

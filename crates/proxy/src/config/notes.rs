@@ -1,4 +1,5 @@
-//! What an operator should know though nothing is wrong: what the policies make of the services.
+//! What an operator should know though nothing is wrong: what the policies make of the services. `--check` prints it,
+//! and the proxy logs it when it starts.
 
 use curtail_kernel::hedge::Version;
 use curtail_kernel::{HedgeSpec, Limits, Policy};
@@ -13,21 +14,25 @@ pub(super) fn of(services: &[Service]) -> Vec<String> {
     alone(services).into_iter().chain(services.iter().flat_map(one).flatten()).collect()
 }
 
-/// A policy that fills the slots exactly must know of all queries. One with a bound leaves room for
-/// those of others. One note for all services that have such a policy.
+/// Policies that gain less with each further proxy before the same replicas: a queue in the proxy, unless a bound leaves
+/// room for the queries of others, and copies wherever a replica seems idle. `rescue` alone fits any number. One note
+/// for all services that have such a policy.
 fn alone(services: &[Service]) -> Option<String> {
-    let exact = |policy: Policy| policy.pulls() && policy.bound().is_none();
-    let exact = services.iter().filter(|service| exact(service.policy));
-    let named = exact.map(|Service { name, policy, .. }| format!("{name:?} ({policy})"));
+    let fits_one = |policy: Policy| match policy.rescues() {
+        Some(version) => version == Version::Preempt,
+        None => policy.pulls() && policy.bound().is_none(),
+    };
+    let named = services.iter().filter(|service| fits_one(service.policy));
+    let named = named.map(|Service { name, policy, .. }| format!("{name:?} ({policy})"));
     let named: Vec<_> = named.collect();
-    let (what, count) = match &*named {
+    let (what, gain) = match &*named {
         [] => return None,
-        [_] => ("service", "counts"),
-        _ => ("services", "count"),
+        [_] => ("service", "gains"),
+        _ => ("services", "gain"),
     };
     let named = named.join(", ");
     Some(format!(
-        "{what} {named} {count} the slots of the replicas, so let one proxy alone send to them; with k proxies give each slots / k, or use a policy with a bound or one that pushes"
+        "{what} {named} {gain} most where one proxy sends all queries, and less with each further one; with several proxies use rescue, and give each of them all slots of the replicas"
     ))
 }
 
@@ -79,14 +84,15 @@ fn nothing_twice(service: &Service) -> Option<String> {
     })
 }
 
-/// A published policy that the budget turns into another one: it sends second copies of all queries, or
-/// wherever a replica is idle, which is far more than the default allows.
+/// A policy that the budget turns into another one: it sends second copies wherever a replica is idle, which is far
+/// more than the default allows. A budget of zero has a warning.
 fn budgeted(service: &Service) -> Option<String> {
     let Service { name, policy, limits: Limits { hedge_budget, .. }, .. } = service;
-    let many = matches!(policy.hedge(), Some(HedgeSpec::Laedge(_) | HedgeSpec::Tied(_)));
-    (many && *hedge_budget < 1.0).then(|| {
+    let many =
+        matches!(policy.hedge(), Some(HedgeSpec::Laedge(_) | HedgeSpec::Rescue(Version::Preempt)));
+    (many && *hedge_budget > 0.0 && *hedge_budget < 1.0).then(|| {
         format!(
-            "service {name:?} ({policy}) may send second copies of {:.0} % of the queries (hedge_budget = {hedge_budget}), so it is not the policy that was published and that curtail sim runs; set hedge_budget = 1.0 for that one",
+            "service {name:?} ({policy}) may send second copies of {:.0} % of the queries (hedge_budget = {hedge_budget}), so it is not the policy that curtail sim runs; set hedge_budget = 1.0 for that one",
             hedge_budget * 100.0
         )
     })

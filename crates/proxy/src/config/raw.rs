@@ -159,14 +159,15 @@ pub enum LogLevel {
 pub(super) struct Service {
     /// What metrics, logs and the status call it. Required.
     pub(super) name: Maybe<String>,
-    /// How it picks replicas and hedges, such as `rescue`, `bounded:2` or `delayed:5ms`.
+    /// How it picks replicas and hedges, such as `rescue`, `bounded:2` or `delayed:5ms:cc+least-outstanding`. If left out:
+    /// `rescue` with `slots`, else `rescue+least-outstanding`.
     #[schemars(extend("default" = "rescue"))]
     pub(super) policy: Maybe<String>,
-    /// Queries that a replica serves at once; required by psq, bounded, laedge and rescue in all
-    /// forms.
+    /// The number of queries that a replica serves at once. Policies that keep queries in the proxy require it: psq,
+    /// bounded, laedge, and rescue without `+PICK`. Others do not use it.
     #[schemars(range(min = 1, max = 65_535))]
     pub(super) slots: Maybe<u64>,
-    /// Queries that a replica may hold, for the policies that push.
+    /// Queries that a replica may hold, for the policies that keep none in the proxy.
     #[schemars(range(min = 1, max = 65_535), extend("default" = 128))]
     pub(super) max_outstanding: Maybe<u64>,
     /// What a replica does with a query that is given up: goes on, or stops when its connection is

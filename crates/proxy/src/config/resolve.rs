@@ -153,10 +153,10 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
             if other != index {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
                 let wrong = format!(
-                    "service {:?} has this replica too, and each counts its slots alone",
+                    "service {:?} has this replica too, and neither counts the copies of the other",
                     services[other].name
                 );
-                report.warn(&at, &wrong, "put both into one service, or share out the slots");
+                report.warn(&at, &wrong, "put both into one service, as routes or shards");
             }
         }
     }

@@ -7,7 +7,7 @@ use curtail_kernel::{HedgeSpec, Limits, PickSpec, Policy, PolicyError, Topology,
 use curtail_runtime::http::Health;
 
 use super::check::key;
-use super::model::{Cancel, Route, Service, Throttle};
+use super::model::{Cancel, FlowRole, Route, Service, Throttle};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{AutoOr, Given, OrFalse, Span, each};
@@ -99,6 +99,8 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
     let retry_budget = key!(fraction, report, raw.retry_budget, retry, 0.1);
     let hedge = "0.2 is one duplicate per five queries";
     let hedge_budget = key!(fraction, report, raw.hedge_budget, hedge, default.hedge_budget);
+    let rescue_budget = rescue_budget(raw.rescue_budget.as_ref(), policy, report);
+    budgets(raw, (hedge_budget, rescue_budget), policy, report);
     let half = "0.5 lets half of the replicas be ejected";
     let span = Duration::from_nanos;
     let ejection = key!(duration, report, raw.ejection_time, span(default.ejection_ns));
@@ -127,7 +129,7 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
         retry_reserve: if retry_budget > 0.0 { default.retry_reserve } else { 0 },
         hedge_budget,
         hedge_burst: if hedge_budget > 0.0 { default.hedge_burst } else { 0 },
-        rescue_budget: rescue_budget(raw.rescue_budget.as_ref(), policy, report),
+        rescue_budget,
         eject_after: key!(count, report, raw.eject_after, 0..=1_000_000, default.eject_after),
         eject_after_refusals: {
             let usual = default.eject_after_refusals;
@@ -201,10 +203,7 @@ fn policy(raw: &raw::Service, (slots, cancel): (u32, Cancel), report: &mut Repor
         let fix = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
         report.error(&at, wrong, fix);
     }
-    if policy.pulls() && raw.slots.is_none() {
-        let fix = "add slots = N, the queries that a replica serves at once";
-        report.missing(&at, "policy pulls, so it must know the replicas' slots", fix);
-    }
+    slots_fit(raw, &at, policy, report);
     if let Some(n) = policy.bound()
         && n < slots
     {
@@ -214,11 +213,37 @@ fn policy(raw: &raw::Service, (slots, cancel): (u32, Cancel), report: &mut Repor
     policy
 }
 
+/// Policies that keep queries in the proxy need `slots`, and only they use it.
+fn slots_fit(raw: &raw::Service, at: &Range<usize>, policy: Policy, report: &mut Report<'_>) {
+    let is_ingress = raw.flow.as_ref().is_some_and(|given| *given.get() == FlowRole::Ingress);
+    match &raw.slots {
+        None if policy.pulls() => {
+            let wrong = "policy keeps queries in the proxy until a replica has a free slot, so it needs the number of slots";
+            let add = "add slots = N, the number of queries that a replica serves at once";
+            let without = match policy.hedge() {
+                None => ", or use \"least-outstanding\", which needs none",
+                Some(HedgeSpec::Rescue(_)) => {
+                    ", or use \"rescue+least-outstanding\", which needs none"
+                }
+                Some(_) => "",
+            };
+            report.missing(at, wrong, &format!("{add}{without}"));
+        }
+        // A sidecar admits by them, whatever the policy.
+        Some(given) if !policy.pulls() && !is_ingress => {
+            let of = "policies that keep queries in the proxy";
+            let wrong = format!("slots is for {of}, and {policy} does not look at it");
+            report.warn(&given.span(), &wrong, "leave it out, or use rescue");
+        }
+        _ => {}
+    }
+}
+
 fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>) {
     let at = given.span();
     if let PolicyError::Argument { why, .. } = error {
-        let fix = why.split_once("; ").map_or(why.as_str(), |(_, fix)| fix);
-        return report.error(&at, "policy has an argument that it cannot use", fix);
+        let (wrong, fix) = why.split_once("; ").unwrap_or((why, "use another"));
+        return report.error(&at, &format!("policy cannot be used: {wrong}"), fix);
     }
     let forms = Policy::live_forms();
     let fix = match closest(given.get(), &forms) {
@@ -371,6 +396,30 @@ fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report
         report.warn(&given.span(), wrong, "give it more than 0, or use psq");
     }
     budget
+}
+
+/// Rescues spend from both budgets, so the smaller one limits them.
+fn budgets(
+    raw: &raw::Service,
+    (hedge, rescue): (f64, f64),
+    policy: Policy,
+    report: &mut Report<'_>,
+) {
+    let spends = policy.hedges() && policy.is_budgeted();
+    if let Some(given) = raw.hedge_budget.as_ref().filter(|_| spends && hedge == 0.0) {
+        let wrong = "without a hedge_budget no second copies are sent";
+        let fix =
+            "give it more than 0, or use a policy without second copies, like least-outstanding";
+        report.warn(&given.span(), wrong, fix);
+    } else if let Some(given) = raw.hedge_budget.as_ref().or(raw.rescue_budget.as_ref())
+        && policy.rescues().is_some()
+        && hedge < rescue
+    {
+        let wrong = format!(
+            "hedge_budget ({hedge}) is below rescue_budget ({rescue}), and rescues spend from both"
+        );
+        report.warn(&given.span(), &wrong, "give hedge_budget at least rescue_budget");
+    }
 }
 
 fn cost_hint(

@@ -18,6 +18,7 @@ use curtail_runtime::{Cause, CopyEnd};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::config::{Config, Service};
@@ -73,6 +74,13 @@ pub(crate) struct RescueMetrics {
     explorations: ByKind<ExplorationOutcome, Counter>,
     fallbacks: Counter,
     state: ByKind<RescueState, Gauge>,
+}
+
+/// What came of the second copies of a service that rescues, for the status.
+#[derive(Serialize)]
+pub(crate) struct SecondCopies<'m> {
+    rescues: &'m ByKind<RescueOutcome, Counter>,
+    explorations: &'m ByKind<ExplorationOutcome, Counter>,
 }
 
 #[derive(Debug)]
@@ -288,6 +296,10 @@ impl RescueMetrics {
         };
         metrics.state.set(RescueState::Exploring);
         metrics
+    }
+
+    pub(crate) fn second_copies(&self) -> SecondCopies<'_> {
+        SecondCopies { rescues: &self.rescues, explorations: &self.explorations }
     }
 
     /// Counts a copy that has ended, if it was a rescue or an exploration.

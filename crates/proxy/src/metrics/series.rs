@@ -16,6 +16,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Unit};
+use serde::{Serialize, Serializer};
 
 use super::kinds::Kind;
 
@@ -56,7 +57,10 @@ const METRICS: [(&str, &str); 34] = [
     ("cancellations", "Copies that were cancelled"),
     ("server_up", "May the server get queries"),
     ("server_busy", "Copies that the server holds"),
-    ("server_slots", "Copies that the server may hold"),
+    (
+        "server_slots",
+        "Copies that the server may hold at once: slots, and with rescue more where round trips are long; a bound; else max_outstanding",
+    ),
     ("server_rate", "Copies per second that the server may be sent, as its rate adapts"),
     ("server_score", "By what the policy ranks the server; less is better"),
     ("load_probes", "Probes that asked the server for its load"),
@@ -155,6 +159,13 @@ impl<K: Kind> ByKind<K, Counter> {
     #[cfg(test)]
     pub(crate) fn get(&self, kind: K) -> u64 {
         self.0[kind.index()].get()
+    }
+}
+
+impl<K: Kind> Serialize for ByKind<K, Counter> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counts = K::ALL.iter().map(|kind| (kind.text(), self.0[kind.index()].get()));
+        serializer.collect_map(counts)
     }
 }
 

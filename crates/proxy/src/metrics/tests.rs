@@ -86,6 +86,13 @@ fn what_a_service_that_rescues_does_is_counted() {
     ] {
         has(&text, &format!("curtail_{name}_total{{{labels},outcome=\"{outcome}\"}} {count}"));
     }
+    assert_eq!(
+        serde_json::to_value(rescue.second_copies()).expect("a status"),
+        serde_json::json!({
+            "rescues": { "won": 1, "lost": 2, "given_up": 1 },
+            "explorations": { "won": 1, "lost": 1, "displaced": 1 },
+        })
+    );
     has(&text, &format!("curtail_rescue_suspects{{{labels}}} 2"));
     has(&text, &format!("curtail_rescue_fallbacks_total{{{labels}}} 0"));
     has(&text, &format!("curtail_rescue_state{{{labels},state=\"exploring\"}} 0"));

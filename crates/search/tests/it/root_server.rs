@@ -122,7 +122,7 @@ async fn a_root_tells_what_its_policy_has_learned() {
         assert_eq!(service.get("learned").is_some(), learns, "{policy}");
         // One query tells nothing.
         assert!(service["learned"]["suspect_ns"].is_null(), "{status}");
-        assert_eq!(service["learned"]["rescues_won"].as_u64(), learns.then_some(0), "{status}");
+        assert_eq!(service["learned"]["fallbacks"].as_u64(), learns.then_some(0), "{status}");
     }
 }
 
