@@ -64,7 +64,7 @@ impl Learned {
         let status = learner.status();
         Self::Rescue(LearnedRescue {
             version: learner.version().name(),
-            suspect_ns: known(snapshot.suspect_ns),
+            suspect_ns: learner.threshold_ns(),
             slots: (snapshot.slots != u32::MAX).then_some(snapshot.slots),
             stuck: status.stuck,
             fallbacks: status.fallbacks,

@@ -108,7 +108,10 @@ fn t_is_where_server_time_is_saved() {
     let give_up = service.learner.snapshot().give_up_ns as f64 / MS;
     assert!(give_up > 9.0, "{give_up}");
     let status = service.learner.status();
-    assert!(status.pays && (0.0006..0.0016).contains(&status.stuck), "{status:?}");
+    assert!(
+        service.learner.threshold_ns().is_some() && (0.0006..0.0016).contains(&status.stuck),
+        "{status:?}"
+    );
     assert_eq!(status.fallbacks, 0);
 }
 
@@ -215,7 +218,7 @@ fn without_wins_there_is_no_t_and_less_and_less_is_explored() {
         service.run(200_000);
         let before = service.learner.status();
         service.run(200_000);
-        assert!(!service.learner.status().pays);
+        assert_eq!(service.learner.threshold_ns(), None);
         let rescued = service.learner.status().lost - before.lost;
         assert!(rescued < 100, "{rescued} of 200,000 queries are rescued, in vain");
         let before = before.explored_lost;
@@ -225,6 +228,14 @@ fn without_wins_there_is_no_t_and_less_and_less_is_explored() {
         assert!(after < 800, "{after} of 200,000 queries are explored");
         assert_eq!(service.learner.status().explored_won, 0);
     }
+}
+
+#[test]
+fn in_the_first_minute_queries_are_rescued_and_no_threshold_is_reported() {
+    let mut service = Service::new(Cleanup, (0.0, 0.0));
+    service.run(EPOCH);
+    assert!(service.suspect() < 10.0, "{}", service.suspect());
+    assert_eq!(service.learner.threshold_ns(), None);
 }
 
 #[test]

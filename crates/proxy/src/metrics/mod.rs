@@ -321,10 +321,10 @@ impl RescueMetrics {
 
     /// Takes over where the learner of the service stands.
     pub(crate) fn learned(&self, learner: &RescueLearner) {
-        let suspect_ns = learner.snapshot().suspect_ns;
-        self.threshold.set_ns(suspect_ns);
-        let exploring = suspect_ns == NEVER_NS;
-        self.state.set(if exploring { RescueState::Exploring } else { RescueState::Rescuing });
+        let threshold_ns = learner.threshold_ns();
+        self.threshold.set_ns(threshold_ns.unwrap_or(NEVER_NS));
+        let state = threshold_ns.map_or(RescueState::Exploring, |_| RescueState::Rescuing);
+        self.state.set(state);
         // The learner counts them; several readers may store the same.
         self.fallbacks.inner().store(learner.status().fallbacks, Ordering::Relaxed);
     }

@@ -151,8 +151,6 @@ pub struct Status {
     pub explored_lost: u64,
     /// How often rescues were found not to pay: per-shard queuing again.
     pub fallbacks: u64,
-    /// Rescues are known to pay. In the first minute T is tried before they are.
-    pub pays: bool,
     /// The share of queries that are stuck at the age T, as far as is known.
     pub stuck: f32,
 }
@@ -210,6 +208,12 @@ impl RescueLearner {
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// T in ns, where rescues are known to pay. In the first minute queries are rescued before they are.
+    #[must_use]
+    pub fn threshold_ns(&self) -> Option<u64> {
+        (self.status.stuck > 0.0).then_some(self.snapshot.suspect_ns)
     }
 
     /// Where it stands.
@@ -363,7 +367,6 @@ impl RescueLearner {
         }
         self.rescues = self.rescues || self.starts() || self.resumes();
         let pays = if self.rescues { self.threshold() } else { None };
-        self.status.pays = pays.is_some();
         self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
         let explore = self.exploration(pays.is_some());
         if self.is_known() {

@@ -147,7 +147,8 @@ impl Rescue {
             ..Book::NONE
         };
         self.books[query.index()] = book;
-        let next = if at_once { book.suspect_at() } else { first_at.after(suspect_ns.min(idle_ns)) };
+        let next =
+            if at_once { book.suspect_at() } else { first_at.after(suspect_ns.min(idle_ns)) };
         if next != Timestamp::NEVER {
             core.set_timer(query, next);
         }
