@@ -29,8 +29,9 @@ A configuration to start from:
   name = \"search\"
   slots = 1              # queries that a replica serves at once
   # policy = \"rescue\"    # the default; without slots it is rescue+least-outstanding.
-                         # Others: psq, laedge, least-outstanding, delayed:20ms:cc+least-outstanding, ...
-  # cancel = \"reset\"     # if a replica stops a query when its connection is reset: rescue gains most
+                         # Others: psq, laedge, least-outstanding, ...
+                         # or with cancel: delayed:20ms:cc+least-outstanding
+  # cancel = \"reset\"     # if replicas stop a query whose connection closes
 
   [[service.shard]]
   name = \"0\"
