@@ -1,12 +1,15 @@
 //! What verbs share: a flag has one name and one meaning, wherever it occurs.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use clap::builder::RangedI64ValueParser;
 use clap::value_parser;
+use curtail_load::Trust;
 use curtail_sim::check_percentiles;
 
 use crate::exit::Stop;
+use crate::say;
 use crate::sim::length::check_length;
 
 /// The flag of programs.
@@ -23,6 +26,36 @@ pub(crate) struct Seed {
     /// Decides every draw: the same seed, the same run
     #[arg(long, default_value_t = 42, value_name = "N")]
     pub(crate) seed: u64,
+}
+
+/// Which certificates of a server are accepted.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct TrustArgs {
+    /// Trust the authorities in this file (PEM) rather than the system's
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// Trust any certificate at all
+    #[arg(short = 'k', long, conflicts_with = "cacert")]
+    insecure: bool,
+}
+
+impl TrustArgs {
+    pub(crate) fn trust(&self) -> Trust {
+        match &self.cacert {
+            Some(file) => Trust::File(file.clone()),
+            None if self.insecure => Trust::Anyone,
+            None => Trust::System,
+        }
+    }
+
+    /// Warns about --insecure, once the plan is known to be valid.
+    pub(crate) fn warn(&self) {
+        if self.insecure {
+            say::aside(
+                "warning: --insecure: any certificate is accepted, so whoever answers could be anybody",
+            );
+        }
+    }
 }
 
 /// Work that takes processors and time.

@@ -15,6 +15,11 @@ pub(crate) fn unit_words(unit: &str) -> &'static str {
     if unit == "1" { "multiples of the unit of time" } else { "milliseconds" }
 }
 
+/// A count and its noun, which gets an s unless the count is 1.
+pub(crate) fn counted(count: u32, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// From here on a number is told by its magnitude.
 const HUGE: f64 = 1e9;
 /// Below this it is 0: in milliseconds a nanosecond, the finest time that is measured, and in multiples of a

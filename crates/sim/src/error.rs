@@ -27,7 +27,7 @@ pub enum Error {
     Policy(String),
     #[error("policy {name} is there twice; drop one")]
     PolicyTwice { name: String },
-    #[error("percentiles {percentile}: {why}")]
+    #[error("percentiles {}: {why}", shown(*.percentile))]
     Percentile { percentile: f64, why: String },
     #[error(transparent)]
     Times(#[from] ResolveError),
@@ -49,8 +49,8 @@ fn finite_mean(mean: f64) -> &'static str {
     if mean > 0.0 { "bound it, as pareto:ALPHA:MIN:MAX" } else { "give it times above zero" }
 }
 
-/// A number, by its magnitude where it has one out of the ordinary.
-pub(crate) fn shown(number: f64) -> String {
+/// Formats a number for a message: `0.3`, and very large or small ones as `1e300`.
+pub fn shown(number: f64) -> String {
     match number.abs() {
         1e-6..1e15 | 0.0 => number.to_string(),
         _ => format!("{number:e}"),

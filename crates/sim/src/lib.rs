@@ -101,7 +101,7 @@ pub use calendar::Disturbance;
 pub use candidate::Candidate;
 pub use compare::{PERCENTILES, compare, total};
 pub use curtail_dist::arrivals::Arrivals;
-pub use error::{Error, LONGEST};
+pub use error::{Error, LONGEST, shown};
 pub use experiment::{Change, Experiment, JitterOf, UNIT_NS, UtilizationOf, Windows};
 pub use figures::{Figures, name};
 pub use load::{ServerLoad, Turned};

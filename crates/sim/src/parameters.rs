@@ -285,7 +285,11 @@ impl Parameters {
         whole("shards", &self.shards, &allowed::SHARDS)?;
         whole("replicas", &self.replicas, &allowed::REPLICAS)?;
         whole("slots", &self.slots, &allowed::SLOTS)?;
-        whole("client-slots", &self.client_slots.unwrap_or(1), &allowed::SLOTS)?;
+        let own = self.client_slots.unwrap_or(1);
+        whole("client-slots", &own, &allowed::SLOTS)?;
+        let fewer = format!("{} or fewer: slots is {0}, and a server has no more", self.slots);
+        let usable = own <= self.slots || self.servers.is_none();
+        range("client-slots", &own.to_string(), usable, &fewer)?;
         whole("requests", &self.requests, &allowed::REQUESTS)?;
         whole("replications", &self.replications, &allowed::REPLICATIONS)?;
         whole("queue", &self.queue, &allowed::QUEUE)?;

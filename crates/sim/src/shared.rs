@@ -3,7 +3,7 @@
 use curtail_dist::Distribution;
 use curtail_kernel::Tuning;
 
-use crate::error::Error;
+use crate::error::{Error, shown};
 use crate::parameters::{NONE, Parameters};
 
 /// Servers that clients share, checked.
@@ -173,7 +173,7 @@ impl Parameters {
         let mut time = |name, text: &str| Ok(read(name, &format!("det:{text}"))?.mean() as u64);
         let repair = self.repair.unwrap_or(0.0);
         if !(0.0..=1.0).contains(&repair) {
-            return Err(wrong("repair", &repair.to_string(), "a share from 0 to 1"));
+            return Err(wrong("repair", &shown(repair), "a share from 0 to 1"));
         }
         let speed = self.speed.as_deref().map(|text| -> Result<_, Error> {
             const FORM: &str = "D:T, as 3:500ms, with a speed D from 0.001 to 1000";

@@ -15,7 +15,7 @@ use curtail_sim::{PERCENTILES, Plan, UtilizationOf, allowed};
 use curtail_load::Target;
 use serde::Serialize;
 
-use crate::args::{Effort, Json, Seed, ServiceTimes, within};
+use crate::args::{Effort, Json, Seed, ServiceTimes, TrustArgs, within};
 use crate::exit::Stop;
 use crate::sim::args::utilization_of;
 use crate::sim::{length, work};
@@ -33,6 +33,8 @@ use question::Asked;
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("times").required(true).args(["service_time", "samples"])))]
 #[command(group(clap::ArgGroup::new("load").required(true).args(["utilization", "rate"])))]
+#[command(mut_arg("cacert", |arg| arg.requires("slots_of").help_heading(SERVICE)))]
+#[command(mut_arg("insecure", |arg| arg.requires("slots_of").help_heading(SERVICE)))]
 #[command(after_help = "\
 Examples:
   curtail advise --shards 5 --utilization 0.35 --service-time exp:5ms --jitter bimodal:0.003:75ms
@@ -57,6 +59,8 @@ pub(crate) struct Args {
     /// throughput does not grow any more: some seconds, or longer if a query takes more than 20 ms
     #[arg(long, value_name = "URL", value_parser = slots::replica, conflicts_with = "slots", help_heading = SERVICE)]
     slots_of: Option<Target>,
+    #[command(flatten)]
+    trust: TrustArgs,
     #[command(flatten)]
     times: ServiceTimes,
     /// Service times, one per line, in place of --service-time and --jitter; or a folder of curtail
@@ -103,7 +107,8 @@ const LOAD: &str = "Load";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     config::may_be_written(args)?;
-    let found = args.slots_of.as_ref().map(slots::find).transpose()?;
+    let find = |target| slots::find(target, &args.trust);
+    let found = args.slots_of.as_ref().map(find).transpose()?;
     let slots = found.as_ref().map(|found| found.slots);
     let Asked { experiment, resampled, samples, replicas_at } =
         question::asked(args, slots.unwrap_or(args.slots))?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::ValueEnum;
 use curtail_sim::advise::{SampleSummary, Times, resampled};
-use curtail_sim::{Error, Experiment, LONGEST, Parameters};
+use curtail_sim::{Error, Experiment, LONGEST, Parameters, shown};
 
 use super::Args;
 use crate::exit::Stop;
@@ -75,12 +75,16 @@ pub(super) fn asked(args: &Args, slots: u32) -> Result<Asked, Stop> {
 fn utilization(rate: f64, at_half: &Experiment) -> Result<f64, Stop> {
     if !at_half.has_units {
         return Err(Stop::BadInput(format!(
-            "--rate {rate}: it is per second, and the times have no unit; write them with one, as 5ms, or \
-             give --utilization"
+            "--rate {}: it is per second, and the times have no unit; write them with one, as 5ms, or \
+             give --utilization",
+            shown(rate)
         )));
     }
     if !(rate > 0.0 && rate.is_finite()) {
-        return Err(Stop::BadInput(format!("--rate {rate}: give requests per second above 0")));
+        return Err(Stop::BadInput(format!(
+            "--rate {}: give requests per second above 0",
+            shown(rate)
+        )));
     }
     Ok(HALF * at_half.gap_ns() * rate / 1e9)
 }
@@ -116,7 +120,7 @@ pub(super) fn bad(rate: Option<f64>, error: Error) -> Stop {
         other => other.to_string(),
     };
     Stop::BadInput(match rate.filter(|_| of_utilization) {
-        Some(rate) => format!("--rate {rate}: at that rate {why}"),
+        Some(rate) => format!("--rate {}: at that rate {why}", shown(rate)),
         None => why,
     })
 }

@@ -7,16 +7,18 @@
 use std::cell::Cell;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::stage::Throttler;
-use curtail_load::{Answer, Extent, Pace, Plan, PlanError, Target};
+use curtail_load::{Answer, Extent, Pace, Plan, PlanError, Protocol, Snapshot, Target};
 use indicatif::ProgressBar;
 
+use crate::args::TrustArgs;
+use crate::digits::counted;
 use crate::exit::Stop;
-use crate::progress;
 use crate::signals::Termination;
+use crate::{progress, say};
 
 /// Connections at most.
 const MOST: u32 = 256;
@@ -26,6 +28,11 @@ const FIRST: u64 = 3;
 const QUERY_NS: f64 = 20e6;
 /// The throttler decides on a level within this, of its time, if queries are answered.
 const LEVEL_NS: f64 = 5e9;
+
+/// Above this share of queries without a good answer, the throughput says nothing about slots.
+const FAILED_MOST: f64 = 0.01;
+/// A longer wait for one number of connections is announced.
+const LONG_NS: f64 = 30e9;
 
 /// A measured number of slots.
 pub(super) struct Found {
@@ -53,21 +60,35 @@ impl fmt::Display for Found {
 
 /// Parses the URL of a replica.
 pub(super) fn replica(text: &str) -> Result<Target, String> {
-    let target: Target = text.parse().map_err(|error: PlanError| error.to_string())?;
-    if target.scheme().is_http() {
-        return Ok(target);
+    let is_http = |scheme: &str| ["http", "https"].iter().any(|it| it.eq_ignore_ascii_case(scheme));
+    if !text.split_once("://").is_some_and(|(scheme, _)| is_http(scheme)) {
+        return Err("a replica serves HTTP; write http://HOST:PORT/path or https://HOST:PORT/path"
+            .to_owned());
     }
-    Err("a replica serves HTTP; write http://HOST:PORT/path".to_owned())
+    text.parse().map_err(|error: PlanError| error.to_string())
 }
 
 /// Measures the replica behind a URL.
-pub(super) fn find(target: &Target) -> Result<Found, Stop> {
+pub(super) fn find(target: &Target, trust: &TrustArgs) -> Result<Found, Stop> {
+    if target.scheme().is_tls() {
+        trust.warn();
+    }
     let runtime = crate::runtime()?;
     let found = runtime.block_on(async {
         let signals = Termination::listen_at_terminal()
             .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
         let bar = progress::spinner();
-        let found = Replica { target, signals, bar: &bar }.measure().await;
+        let replica = Replica {
+            target,
+            trust,
+            signals,
+            bar: &bar,
+            start: Instant::now(),
+            sent: 0,
+            failed: 0,
+            example: None,
+        };
+        let found = replica.measure().await;
         bar.finish_and_clear();
         found
     });
@@ -78,8 +99,15 @@ pub(super) fn find(target: &Target) -> Result<Found, Stop> {
 
 struct Replica<'a> {
     target: &'a Target,
+    trust: &'a TrustArgs,
     signals: Termination,
     bar: &'a ProgressBar,
+    start: Instant,
+    /// Queries so far, and those of them without a good answer.
+    sent: u64,
+    failed: u64,
+    /// The first failure.
+    example: Option<String>,
 }
 
 impl Replica<'_> {
@@ -91,7 +119,11 @@ impl Replica<'_> {
         };
         self.run(1, Extent::Requests(FIRST), time).await?;
         times.sort_unstable();
-        let slower = (times[times.len() / 2] as f64 / QUERY_NS).max(1.0);
+        let query_ns = times[times.len() / 2] as f64;
+        let slower = (query_ns / QUERY_NS).max(1.0);
+        if LEVEL_NS * slower > LONG_NS {
+            self.note(&long(query_ns, LEVEL_NS * slower));
+        }
         let extent = Extent::Duration { ns: (LEVEL_NS * slower) as u64 };
         let (mut throttler, start) = (Throttler::new(MOST), Instant::now());
         let mut throughput = Vec::new();
@@ -112,6 +144,7 @@ impl Replica<'_> {
             };
             self.run(level, extent, decide).await?;
             if throttler.level() == level && throttler.knee().is_none() {
+                self.failures()?;
                 return Err(self.lacking(&format!(
                     "{} good responses with {level} connections within {:.0} s are too few; give --slots",
                     ends.len(),
@@ -119,6 +152,9 @@ impl Replica<'_> {
                 )));
             }
             throughput.push((level, rate(&ends)));
+        }
+        if let Some(few) = self.failures()? {
+            self.note(&few);
         }
         throughput.sort_by_key(|(level, _)| *level);
         let slots = throttler.knee().unwrap_or(1);
@@ -132,32 +168,62 @@ impl Replica<'_> {
         extent: Extent,
         mut on_good: impl FnMut(&Answer) -> ControlFlow<()>,
     ) -> Result<(), Stop> {
-        let plural = if connections == 1 { "" } else { "s" };
-        self.bar.set_message(format!("finding slots: {connections} connection{plural}"));
+        let (bar, start, began) = (self.bar, self.start, Instant::now());
+        bar.set_message(line(connections, 0, 0, start.elapsed()));
         let plan = Plan {
             pace: Pace::Closed,
             extent,
             connections: connections as usize,
+            protocol: Protocol { trust: self.trust.trust(), ..Protocol::default() },
             ..Plan::new(self.target.clone(), 1.0)
         };
-        let (interrupted, any_good) = (Cell::new(false), Cell::new(false));
+        let interrupted = Cell::new(false);
         let cancel = async {
             self.signals.next().await;
             interrupted.set(true);
         };
         let take = |answer: &Answer| {
-            any_good.set(any_good.get() || answer.good);
             if answer.good { on_good(answer) } else { ControlFlow::Continue(()) }
         };
-        let report = curtail_load::run_observed(&plan, cancel, |_| {}, take).await?;
+        let show = |at: &Snapshot| {
+            bar.set_message(line(connections, at.answered, at.errors, start.elapsed()));
+        };
+        let report = curtail_load::run_observed(&plan, cancel, show, take).await?;
         if interrupted.get() {
             return Err(Stop::Interrupted("while the slots were measured"));
         }
-        if any_good.get() {
+        let failed = report.errors.total();
+        self.sent += report.requests;
+        self.failed += failed;
+        let first = report.failures.map(|failures| failures.first);
+        if failed < report.requests {
+            self.example = self.example.take().or(first);
             return Ok(());
         }
-        let first = report.failures.map_or(String::new(), |failures| failures.first);
-        Err(self.lacking(&format!("no query was answered well: {first}")))
+        Err(self.lacking(&format!(
+            "no query was answered well: {} ({} in {:.1} s; each may take {:.0} s)",
+            first.unwrap_or_default(),
+            queries(report.requests),
+            began.elapsed().as_secs_f64(),
+            plan.timeout_ns as f64 / 1e9
+        )))
+    }
+
+    /// Describes failed queries, if there are any. More than a few are an error.
+    fn failures(&self) -> Result<Option<String>, Stop> {
+        let Some(example) = &self.example else { return Ok(None) };
+        let share = self.failed as f64 / self.sent as f64;
+        let sent = queries(self.sent);
+        let what = format!("{:.2} % of {sent} were not answered well: {example}", 100.0 * share);
+        if share <= FAILED_MOST {
+            return Ok(Some(what));
+        }
+        Err(self.lacking(&format!("{what}; give a query that the replica answers, or --slots")))
+    }
+
+    /// Writes a note above the progress.
+    fn note(&self, what: &str) {
+        self.bar.suspend(|| say::aside(format_args!("note: --slots-of {}: {what}", self.target)));
     }
 
     fn lacking(&self, why: &str) -> Stop {
@@ -165,8 +231,42 @@ impl Replica<'_> {
     }
 }
 
+/// The line of progress.
+fn line(connections: u32, answered: u64, failed: u64, elapsed: Duration) -> String {
+    let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+    let connections = counted(connections, "connection");
+    format!("finding slots: {connections}, {answered} answered{failed}, {} s", elapsed.as_secs())
+}
+
+/// Announces a long measurement.
+fn long(query_ns: f64, level_ns: f64) -> String {
+    format!(
+        "a query takes {:.1} s, so each number of connections is tried for up to {:.0} s",
+        query_ns / 1e9,
+        level_ns / 1e9
+    )
+}
+
+fn queries(count: u64) -> String {
+    if count == 1 { "1 query".to_owned() } else { format!("{count} queries") }
+}
+
 /// Responses per second between the first and the last one.
 fn rate(ends: &[Instant]) -> f64 {
     let span = ends.last().zip(ends.first()).map(|(last, first)| last.duration_since(*first));
     span.map_or(0.0, |span| (ends.len() - 1) as f64 / span.as_secs_f64().max(1e-9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_has_the_time_and_what_failed() {
+        let shown = |connections, failed| line(connections, 7, failed, Duration::from_secs(12));
+        assert_eq!(shown(1, 0), "finding slots: 1 connection, 7 answered, 12 s");
+        assert_eq!(shown(4, 3), "finding slots: 4 connections, 7 answered, 3 failed, 12 s");
+        let said = "a query takes 3.0 s, so each number of connections is tried for up to 750 s";
+        assert_eq!(long(3e9, LEVEL_NS * 150.0), said);
+    }
 }

@@ -190,7 +190,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         }));
     }
     files::room_for(&plan)?;
-    args.protocol.warn();
+    args.protocol.trust.warn();
     let processors = Processors::allowed().map_err(|error| {
         Stop::Lacking(format!("the system does not tell its processors: {error}"))
     })?;

@@ -240,6 +240,6 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         let why = "--token-file is for agents; name them with --agents";
         return Err(Stop::BadInput(why.to_owned()));
     }
-    args.protocol.warn();
+    args.protocol.trust.warn();
     Ok(plan)
 }

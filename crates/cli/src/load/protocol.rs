@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use curtail_dist::read_text;
-use curtail_load::{AnswerEnd, Batch, KeyDistribution, Keys, Protocol, Trust};
+use curtail_load::{AnswerEnd, Batch, KeyDistribution, Keys, Protocol};
 
-use crate::say;
+use crate::args::TrustArgs;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Requests and protocols")]
@@ -40,12 +40,8 @@ pub(crate) struct ProtocolArgs {
     /// When a connection of these writes requests: nagle, or in batches, WAIT or WAIT:REQUESTS after the first of each
     #[arg(long, value_name = "B")]
     batch: Option<Batch>,
-    /// Trust the authorities in this file (PEM) rather than the system's
-    #[arg(long, value_name = "FILE")]
-    cacert: Option<PathBuf>,
-    /// Trust any certificate at all
-    #[arg(short = 'k', long, conflicts_with = "cacert")]
-    insecure: bool,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
     /// Describes the messages of gRPC: a .proto file, or what protoc --descriptor_set_out writes
     #[arg(long, value_name = "FILE")]
     proto: Option<PathBuf>,
@@ -85,21 +81,7 @@ impl ProtocolArgs {
         self.streams.is_some_and(|streams| streams != 1)
     }
 
-    /// Warns about --insecure, once the plan is known to be valid.
-    pub(crate) fn warn(&self) {
-        if self.insecure {
-            say::aside(format_args!(
-                "warning: --insecure: any certificate is accepted, so whoever answers could be anybody"
-            ));
-        }
-    }
-
     pub(crate) fn protocol(&self) -> Protocol {
-        let trust = match &self.cacert {
-            Some(file) => Trust::File(file.clone()),
-            None if self.insecure => Trust::Anyone,
-            None => Trust::System,
-        };
         let default = Protocol::default();
         let answer_end = match (&self.answer_bytes, &self.answer_until) {
             (Some(bytes), _) => AnswerEnd::Bytes(*bytes),
@@ -112,7 +94,7 @@ impl ProtocolArgs {
             streams: self.streams.unwrap_or(default.streams),
             pipeline: self.pipeline,
             batch: self.batch.unwrap_or_default(),
-            trust,
+            trust: self.trust.trust(),
             schema: self.proto.clone(),
             answer_end,
             datagram_bytes: self.size.unwrap_or(default.datagram_bytes),

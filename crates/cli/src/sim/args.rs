@@ -266,6 +266,12 @@ fn shown(value: &impl Serialize) -> String {
 /// A file, and what it says that is varied, in its order.
 fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
     let (mut file, text): (File, _) = files::toml_and_text(path)?;
+    if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#')) {
+        let path = path.display();
+        return Err(Stop::BadInput(format!(
+            "{path} is empty; give it an [experiment], or drop it"
+        )));
+    }
     if file.policies.as_ref().is_some_and(Vec::is_empty) {
         let path = path.display();
         return Err(Stop::BadInput(format!("{path}: policies is empty; name one, or drop it")));

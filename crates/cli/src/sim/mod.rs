@@ -10,6 +10,7 @@ pub(crate) mod work;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use curtail_kernel::Gate;
 use curtail_sim::{Candidate, Plan, compare, total};
 
 use crate::exit::Stop;
@@ -67,6 +68,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let learns = |candidate: &Candidate| candidate.policy().rescues().is_some();
     if experiment.hint_error.is_some() && !candidates.iter().any(learns) {
         say::aside("note: hint-error changes nothing: of all policies only rescue looks at hints");
+    }
+    let uses_slots = |candidate: &Candidate| {
+        candidate.policy().gate() == Gate::Slots || candidate.policy().hedges()
+    };
+    let has_own = experiment.shared.as_ref().is_some_and(|shared| shared.client_slots.is_some());
+    if has_own && !candidates.iter().any(uses_slots) {
+        say::aside("note: client-slots changes nothing: none of the policies depends on slots");
     }
     let requests = total(&experiment, &candidates);
     let (replicas, network) = (experiment.servers.len(), experiment.network.is_some());

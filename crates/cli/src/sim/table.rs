@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use curtail_sim::{Experiment, Outcome, Versus};
 
-use crate::digits::{self, NONE, or_none};
+use crate::digits::{self, NONE, counted, or_none};
 use crate::table::row;
 
 /// Replicas that were busy for a smaller share of what they should have been saw too few of the
@@ -60,11 +60,11 @@ fn heading(experiment: &Experiment) -> String {
         format!("From request {} on: {}\n", change.at, change.texts.join(", "))
     });
     let what = match &experiment.shared {
-        None => format!("{shards} × {} replicas{of}", servers.len()),
+        None => format!("{shards} × {}{of}", counted(servers.len() as u32, "replica")),
         Some(shared) => format!(
-            "{} clients, {} servers{of} in groups of {}",
-            shared.clients,
-            servers.len(),
+            "{}, {}{of} in groups of {}",
+            counted(shared.clients, "client"),
+            counted(servers.len() as u32, "server"),
             shared.replicas
         ),
     };

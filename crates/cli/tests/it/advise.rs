@@ -1,8 +1,13 @@
 //! `curtail advise` as people and scripts meet it: yes and no, samples that are taken apart, and what
 //! it says of bad input. Each answer is some seconds of simulation, so there are few.
 
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::harness::Process;
 use crate::harness::answering::Server;
+use crate::harness::serving::{http, serve};
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
@@ -89,6 +94,15 @@ fn bad_input_is_refused_with_value_and_mend() {
             "--service-time exp:1 --utilization 0.3 --slots-of redis://127.0.0.1:9",
             "a replica serves HTTP; write http://",
         ),
+        (
+            "--service-time exp:1 --utilization 0.3 --slots-of 127.0.0.1:9555",
+            "a replica serves HTTP; write http://HOST:PORT/path or https://HOST:PORT/path\n",
+        ),
+        (
+            "--service-time exp:1 --utilization 0.3 --slots-of http://127.0.0.1:9/ --insecure",
+            "http:// has no use for --insecure; use https://",
+        ),
+        ("--service-time exp:1 --utilization 0.3 --insecure", "--slots-of <URL>"),
         ("--utilization 0.3 --samples escape", r"escape:1: `\u{1b}[31m1` is not a sample"),
         ("--utilization 0.3", "<--service-time <DIST>|--samples <FILE|DIR>>"),
         ("--utilization 0.3 --service-time exp:1 --samples good", "cannot be used with"),
@@ -100,7 +114,8 @@ fn bad_input_is_refused_with_value_and_mend() {
             "--service-time exp:5ms --rate 1e9",
             "--rate 1000000000: at that rate utilization is 2500000;",
         ),
-        ("--service-time exp:5ms --rate 1e-9", "--rate 0.000000001: at that rate utilization is "),
+        ("--service-time exp:5ms --rate 1e-9", "--rate 1e-9: at that rate utilization is "),
+        ("--service-time exp:5ms --rate 1e300", "--rate 1e300: at that rate utilization is 2.5"),
         ("--service-time exp:5ms --rate 9 --threads 0", "'--threads <N>': 0 is not in 1..=1024"),
         ("--utilization 0.3 --service-time exp:1 --cancel maybe", "[possible values: none, reset]"),
     ];
@@ -131,7 +146,30 @@ fn slots_of_a_replica_that_serves_nothing_are_not_found() {
         assert_eq!(answer.status.code(), Some(3), "{said}");
         let begin = format!("error: --slots-of {url}: no query was answered well: {why}");
         assert!(said.starts_with(&begin) && answer.stdout.is_empty(), "{said}");
+        assert!(
+            said.contains("(3 queries in ") && said.contains("; each may take 10 s)"),
+            "{said}"
+        );
     }
+}
+
+#[test]
+fn slots_of_a_replica_that_fails_some_queries_are_not_found() {
+    let served = Arc::<AtomicU32>::default();
+    let address = serve(move |stream| {
+        http(&stream, |stream| {
+            let is_third = served.fetch_add(1, Ordering::Relaxed) % 3 == 2;
+            let status = if is_third { 503 } else { 200 };
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            write!(stream, "HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n").is_ok()
+        });
+    });
+    let line =
+        format!("advise --service-time det:1 --utilization 0.3 --slots-of http://{address}/");
+    let answer = curtail_in(std::path::Path::new("."), &line);
+    let said = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert_eq!(answer.status.code(), Some(3), "{said}");
+    assert!(said.contains("queries were not answered well: status 503; give a query"), "{said}");
 }
 
 #[test]

@@ -162,11 +162,25 @@ fn flags_override_the_file() {
 }
 
 #[test]
+fn slots_of_clients_that_no_policy_looks_at_are_noted() {
+    for (policy, noted) in [("least-outstanding", true), ("psq", false)] {
+        let line =
+            format!("sim --servers 4 --slots 4 --client-slots 1 --requests 1000 --policy {policy}");
+        let output = curtail_in(here(), &line);
+        let [printed, aside] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+        assert!(printed.starts_with("1 client, 4 servers of 4 slots"), "{printed}");
+        assert_eq!(aside.contains("note: client-slots changes nothing"), noted, "{aside}");
+    }
+}
+
+#[test]
 fn bad_input_is_refused_with_value_and_fix() {
     let folder = folder(&[
         ("key.toml", "policies = [\"psq\"]\n[experiment]\nshards = 2\nsevers = 3\n"),
         ("type.toml", "[experiment]\nshards = \"many\"\n"),
         ("none.toml", "policies = []\n"),
+        ("empty.toml", "# shards = 5\n\n"),
         ("long.toml", &format!("x = {}", "[".repeat(100_000))),
         ("later", "2ms\n1ms\n"),
         ("mixed", "1\n2ms\n"),
@@ -199,6 +213,13 @@ fn bad_input_is_refused_with_value_and_fix() {
         ("--file key.toml", "in `severs = 3`"),
         ("--file type.toml", "type.toml:2: invalid type"),
         ("--file none.toml", "none.toml: policies is empty; name one, or drop it"),
+        ("--file empty.toml", "empty.toml is empty; give it an [experiment], or drop it"),
+        (
+            "--servers 4 --slots 4 --client-slots 8",
+            "client-slots is 8; give it 4 or fewer: slots is 4",
+        ),
+        ("--servers 4 --repair 1e300", "repair is 1e300; give it"),
+        ("--percentiles 1e300", "--percentiles 1e300: give numbers above 0"),
         ("--file long.toml", "[[[[…`"),
         ("--requests 1000000000", "which takes about"),
         ("--requests 1000000000", "add --yes"),

@@ -29,7 +29,7 @@ use serde::Serialize;
 
 use crate::candidate::Candidate;
 use crate::compare::{PERCENTILES, compare};
-use crate::error::Error;
+use crate::error::{Error, shown};
 use crate::experiment::{Experiment, UNIT_NS, UtilizationOf};
 use crate::figures::Figures;
 use crate::outcome::Outcome;
@@ -279,7 +279,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         stop_above_utilization: curve.stop_above,
         settled,
         confidence,
-        because: reasons::because(&facts, settled.then_some(pays)),
+        because: reasons::because(&facts, settled.then_some(pays)) + &reasons::conditions(advised),
         rival,
         unit: best.unit,
         hiccups: facts.hiccups,
@@ -306,7 +306,7 @@ fn overloaded(experiment: &Experiment, mostly_jitter: bool) -> Error {
     };
     Error::OutOfRange {
         name: "utilization",
-        value: experiment.utilization.to_string(),
+        value: shown(experiment.utilization),
         allowed: format!("less: {with}replicas would have to be busy {busy:.0} % of the time{fix}"),
     }
 }

@@ -1,6 +1,9 @@
 //! The reasons for a verdict, in words.
 
 use super::{Facts, Gain, WORTH, figure};
+use crate::outcome::Outcome;
+
+const PREEMPT: &str = "rescue:preempt";
 
 /// The share of requests that p99 leaves out.
 const BEYOND_P99: f64 = 0.01;
@@ -113,6 +116,17 @@ fn means(facts: &Facts<'_>) -> String {
         }
         _ => "replicas have time for second copies, which takes".to_owned(),
     }
+}
+
+/// What the advised policy requires: further sentences of the reasons.
+pub(super) fn conditions(advised: &Outcome) -> String {
+    let Some(copies) = advised.copies_per_query.filter(|_| advised.policy == PREEMPT) else {
+        return String::new();
+    };
+    format!(
+        ". The policy {PREEMPT} must be the only sender to its replicas, sends {copies:.2} copies per query \
+         here, and is slower where round trips or stops take long"
+    )
 }
 
 /// What keeps second copies from saving what the jitter costs.
@@ -274,8 +288,9 @@ mod tests {
 
     use super::*;
     use crate::advise::Hiccups;
-    use crate::outcome::Outcome;
     use crate::{Candidate, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
+    use curtail_kernel::Policy;
+    use curtail_kernel::hedge::Version;
 
     #[test]
     fn a_policy_that_is_always_faster_is_not_slower_anywhere() {
@@ -330,6 +345,17 @@ mod tests {
             "{only}"
         );
         assert!(!only.contains("of no steady state"), "{only}");
+    }
+
+    #[test]
+    fn a_policy_that_must_be_the_only_sender_says_so() {
+        let advised =
+            |policy: &str| Outcome { policy: policy.to_owned(), ..outcomes(0.3).remove(0) };
+        assert_eq!(conditions(&advised("rescue")), "");
+        let said = conditions(&advised(&Policy::from(Version::Preempt).to_string()));
+        let words =
+            ["only sender", "sends 1.00 copies per query", "round trips or stops take long"];
+        assert!(said.starts_with(". ") && words.iter().all(|word| said.contains(word)), "{said}");
     }
 
     #[test]

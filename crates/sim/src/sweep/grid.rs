@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use super::axis::{Axis, Value};
 use super::error::{Error, MOST_POINTS};
+use crate::error::shown;
 use crate::experiment::Experiment;
 use crate::parameters::{Parameters, split_changes};
 
@@ -127,7 +128,11 @@ impl Grid {
     }
 
     pub(super) fn wrong(&self, point: usize, why: &dyn std::fmt::Display) -> Error {
-        let values = self.values(point).map(|(key, value)| format!("{key} = {value}"));
+        let text = |value: &Value| match value {
+            Value::Number(number) => shown(*number),
+            other => other.to_string(),
+        };
+        let values = self.values(point).map(|(key, value)| format!("{key} = {}", text(value)));
         Error::Point { values: values.collect::<Vec<_>>().join(", "), why: why.to_string() }
     }
 }
@@ -303,6 +308,10 @@ mod tests {
             let error = grid(parameters, axes).expect_err("wrong").to_string();
             assert!(error.contains(words), "{axes:?}: {error}");
         }
+        let huge = [("utilization", "1e300")];
+        let error =
+            grid(&plain, &huge).expect("a grid").experiment(0).expect_err("too much").to_string();
+        assert!(error.starts_with("at utilization = 1e300: utilization is 1e300"), "{error}");
         let axes = [("p", "0.5,2"), ("shards", "3,4")];
         let grid = grid(&jitter, &axes).expect("its points are not looked at");
         let error = grid.experiment(3).expect_err("no probability").to_string();
