@@ -160,7 +160,7 @@ fn slots_of_a_replica_that_fails_some_queries_are_not_found() {
         http(&stream, |stream| {
             let is_third = served.fetch_add(1, Ordering::Relaxed) % 3 == 2;
             let status = if is_third { 503 } else { 200 };
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(std::time::Duration::from_millis(2)); // tidy: real time
             write!(stream, "HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n").is_ok()
         });
     });

@@ -273,6 +273,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             for slot in self.core.copies.on(server) {
                 self.lose(slot);
             }
+            // Its copies were lost in no order, and none may decide how many wait there when it is back.
+            self.core.prefetch(server, 0);
         }
     }
 }

@@ -100,8 +100,8 @@ pub struct Snapshot {
     /// Ages at which an idle server may try a second copy, to learn: one query in so many. Nothing is
     /// tried at [`crate::NEVER_NS`].
     pub explore: [Exploration; 2],
-    /// Of a query whose rescue reaches the age T, too, the first copy is stopped and not the rescue.
-    pub replaces_first: bool,
+    /// The copy that gives way to a third one, if a rescue is given up; none where such queries are long.
+    pub replaces: Option<Replaced>,
     /// The age at which a query with a learned delay gets a second copy, in ns.
     pub delay_ns: u64,
     /// ŝ: where slots are unknown, the number of a cell's copies that a server serves at once.
@@ -115,6 +115,15 @@ pub struct Snapshot {
     /// How many copies may wait at a server of 64 slots, so that it does not idle for a round trip; 1: one may at
     /// times, to learn whether that pays.
     pub prefetch: u32,
+}
+
+/// Which copy of a query is replaced, where both are probably stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// The first one. If the query is long instead, the first one is stuck more often than not.
+    First,
+    /// The rescue.
+    Second,
 }
 
 /// One query in `every` may be tried at the age `age_ns`.
@@ -134,7 +143,7 @@ impl Snapshot {
         unusual_ns: crate::NEVER_NS,
         overtakes: u32::MAX,
         explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],
-        replaces_first: false,
+        replaces: None,
         delay_ns: crate::NEVER_NS,
         slots: u32::MAX,
         at_once: false,

@@ -223,13 +223,7 @@ impl Policy {
         // Over a pick that is named, rescue does without slots.
         let hedge = match (hedge, gate, pick) {
             (Some(HedgeSpec::Rescue(version)), None, Some(_)) => {
-                let slotless = Slotless::of(version).ok_or_else(|| PolicyError::Argument {
-                    text: text.to_string(),
-                    why: "rescue:preempt needs slots, and over a pick rescue has none; give it psq, as in \
-                          rescue:preempt+psq+two-choices, or use rescue+least-outstanding"
-                        .to_string(),
-                })?;
-                Some(HedgeSpec::Slotless(slotless))
+                Slotless::of(version).map(HedgeSpec::Slotless).or(hedge)
             }
             _ => hedge,
         };
@@ -410,8 +404,6 @@ mod tests {
             let said = said.to_string();
             assert!(said.contains(&format!("`{delay}` ")) && said.ends_with("like p95"), "{said}");
         }
-        let said = Policy::parse("rescue:preempt+least-outstanding", None).expect_err("no slots");
-        assert!(said.to_string().contains("rescue:preempt needs slots"), "{said}");
         for share in ["1.1", "-0", "-1", "NaN", "inf", "half", ""] {
             let said = Policy::parse(&format!("probabilistic:5ms:{share}"), None).expect_err(share);
             assert!(said.to_string().contains("give it a number from 0 to 1"), "{said}");

@@ -4,7 +4,7 @@
 //! `CURTAIL_EVENTS` sets how many events; `CURTAIL_SEED` replays one world.
 
 use crate::referee::{World, named, names_pick};
-use curtail_kernel::hedge::{Exploration, Snapshot};
+use curtail_kernel::hedge::{Exploration, Replaced, Snapshot};
 use curtail_kernel::{
     Arrive, CopyId, Event, Fault, Feedback, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy,
     Probed, QueryId, Rng, Server, ServerId, Timestamp, Topology, Tuning, rng,
@@ -125,7 +125,7 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
         slots: pick(rng, &[1, 2, u32::MAX]),
         delay_ns: pick(rng, &[NEVER_NS, 0, 10, 30]),
         overtakes: pick(rng, &[0, 1, u32::MAX]),
-        replaces_first: below(rng, 2) == 0,
+        replaces: pick(rng, &[None, Some(Replaced::First), Some(Replaced::Second)]),
         at_once: below(rng, 2) == 0,
         audit_every: pick(rng, &[1, 2, u32::MAX]),
         unusual_ns: pick(rng, &[0, 40, NEVER_NS]),

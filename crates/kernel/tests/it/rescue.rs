@@ -2,7 +2,7 @@
 
 use crate::referee::World;
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
-use curtail_kernel::hedge::{Exploration, Record, Snapshot, Tried, Version};
+use curtail_kernel::hedge::{Exploration, Record, Replaced, Snapshot, Tried, Version};
 use curtail_kernel::{
     Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, Role, ServerId, StartReason,
     StopReason, Timestamp,
@@ -94,7 +94,7 @@ fn a_rescue_that_takes_as_long_gives_way_and_is_never_tried_again() {
 
 #[test]
 fn where_the_rescue_is_stuck_as_well_the_first_copy_is_stopped_and_there_is_one_more_rescue() {
-    let learned = Snapshot { replaces_first: true, ..SUSPECTING };
+    let learned = Snapshot { replaces: Some(Replaced::First), ..SUSPECTING };
     let mut w = suspecting(Cleanup, 3, Limits::default(), learned);
     let stuck = w.arrive(0, 0);
     w.feed(100, Event::Tick);
@@ -111,6 +111,25 @@ fn where_the_rescue_is_stuck_as_well_the_first_copy_is_stopped_and_there_is_one_
     assert_eq!(w.stops(), [(third, StopReason::GiveUp)], "now it is taken for long");
     w.finish(400, second, Outcome::Good);
     w.finish_all(500);
+}
+
+#[test]
+fn where_such_queries_are_rather_long_the_rescue_is_replaced_and_the_first_copy_runs_on() {
+    let learned = Snapshot { replaces: Some(Replaced::Second), ..SUSPECTING };
+    let mut w = suspecting(Cleanup, 3, Limits::default(), learned);
+    let stuck = w.arrive(0, 0);
+    w.feed(100, Event::Tick);
+    let [first, second] = w.copies(stuck)[..] else { panic!("two copies") };
+    w.feed(200, Event::Tick);
+    assert_eq!(w.stops(), [(second, StopReason::GiveUp)]);
+    w.feed(201, Event::Stopped { copy: second });
+    assert_eq!(w.starts(), [(stuck, StartReason::Rescue)], "it has the age of the first copy");
+    let [_, third] = w.copies(stuck)[..] else { panic!("two copies") };
+    w.feed(301, Event::Tick);
+    assert_eq!(w.actions, [], "now it is taken for long");
+    w.finish(310, first, Outcome::Good);
+    assert_eq!(w.stops(), [(third, StopReason::Cleanup)]);
+    w.finish_all(400);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Random scenarios, each from a seed.
 
-use curtail_kernel::hedge::{Exploration, Snapshot};
+use curtail_kernel::hedge::{Exploration, Replaced, Snapshot};
 use curtail_kernel::{Limits, NEVER_NS, PickSpec, Policy, Rng, Tuning, rng};
 use curtail_sim::script::{Script, Step, What};
 use rand_core::Rng as _;
@@ -69,7 +69,8 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     if suspect_ns == NEVER_NS {
         explore[0] = Exploration { age_ns: near(rng, SERVICE_NS, grid), every: pick(rng, &[1, 2]) };
     }
-    let (at_once, replaces_first) = (one_in(rng, 2), one_in(rng, 2));
+    let at_once = one_in(rng, 2);
+    let replaces = pick(rng, &[None, Some(Replaced::First), Some(Replaced::Second)]);
     let audit_every = pick(rng, &[1, 2, u32::MAX]);
     let (round_trip_ns, prefetch) = (near(rng, SERVICE_NS / 4, grid), pick(rng, &[0, 0, 1, 64]));
     let overtakes = pick(rng, &[0, 1, u32::MAX]);
@@ -77,7 +78,7 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     let nothing = Snapshot { unusual_ns, ..Snapshot::NOTHING };
     let (give_up_ns, slots) = (near(rng, SERVICE_NS, grid), pick(rng, &[1, 2, u32::MAX]));
     let learned = Snapshot { suspect_ns, overtakes, explore, at_once, audit_every, ..nothing };
-    Snapshot { replaces_first, round_trip_ns, prefetch, give_up_ns, slots, ..learned }
+    Snapshot { replaces, round_trip_ns, prefetch, give_up_ns, slots, ..learned }
 }
 
 /// From nothing to twice a mean, on the grid.

@@ -1,6 +1,6 @@
 //! Scenarios as people write them: TOML, times with units, steps in order of time.
 
-use curtail_kernel::hedge::{Exploration, Snapshot};
+use curtail_kernel::hedge::{Exploration, Replaced, Snapshot};
 use curtail_kernel::{Limits, NEVER_NS, Policy, Tuning, duration};
 use curtail_sim::script::{Script, Step, What};
 use serde::Deserialize;
@@ -53,6 +53,14 @@ struct WrittenLimits {
     burst: Option<f64>,
 }
 
+/// Which copy gives way to a third one, where both are probably stuck.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum WrittenReplaced {
+    First,
+    Second,
+}
+
 /// What the service has learned, with a policy that learns; nothing, where it is left out.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -63,8 +71,7 @@ struct WrittenLearned {
     overtakes: Option<u32>,
     explore: Option<String>,
     every: Option<u32>,
-    #[serde(default)]
-    replaces_first: bool,
+    replaced: Option<WrittenReplaced>,
     #[serde(default)]
     at_once: bool,
     #[serde(default)]
@@ -141,7 +148,10 @@ impl WrittenLearned {
             slots: self.slots.unwrap_or(nothing.slots),
             overtakes: self.overtakes.unwrap_or(nothing.overtakes),
             explore,
-            replaces_first: self.replaces_first,
+            replaces: self.replaced.as_ref().map(|replaced| match replaced {
+                WrittenReplaced::First => Replaced::First,
+                WrittenReplaced::Second => Replaced::Second,
+            }),
             delay_ns: time(&self.delay)?,
             at_once: self.at_once,
             audit_every: if self.audit { 1 } else { u32::MAX },

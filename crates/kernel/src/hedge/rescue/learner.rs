@@ -23,7 +23,7 @@ use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
 use super::trip::Trips;
 use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
-use crate::hedge::record::{Exploration, Record, Snapshot, Tried};
+use crate::hedge::record::{Exploration, Record, Replaced, Snapshot, Tried};
 use crate::math::root;
 use crate::time::NEVER_NS;
 
@@ -74,6 +74,9 @@ const DEEPEST: u32 = 32;
 
 /// The share of queries that are older than is usual.
 const UNUSUAL: f32 = 0.025;
+
+/// How many times as much as other queries' time that of a query counts that has waited for two copies.
+const URGENT: f32 = 4.0;
 
 /// A query that has this part of the longest time left to run has about as long.
 const AS_LONG: f32 = 0.8;
@@ -382,8 +385,8 @@ impl RescueLearner {
         let learned = pays.map(|pays| Suspects { age_ns: pays.age_ns, overtakes: pays.overtakes });
         let suspects = learned.or(cold).unwrap_or(Suspects::NONE);
         let suspect_ns = suspects.age_ns;
-        let replaces = pays.is_some_and(|pays| self.replaces_first(&pays));
-        let given_up = |pays: Pays| if replaces { pays.give_up_ns } else { pays.long_ns };
+        let replaces = pays.and_then(|pays| self.replaces(&pays));
+        let given_up = |pays: Pays| if replaces.is_some() { pays.give_up_ns } else { pays.long_ns };
         let give_up_ns = pays.map_or(suspect_ns, given_up);
         self.snapshot = Snapshot {
             suspect_ns,
@@ -391,7 +394,7 @@ impl RescueLearner {
             unusual_ns: self.unusual_ns(),
             overtakes: suspects.overtakes,
             explore,
-            replaces_first: replaces,
+            replaces,
             slots: self.places.as_ref().map_or(u32::MAX, Places::slots),
             at_once: self.recent >= WINS.0,
             audit_every: if self.is_settled() { self.wins_per_audit() } else { u32::MAX },
@@ -416,18 +419,24 @@ impl RescueLearner {
         (per_audit * self.audits.min(AUDITS)) as u32
     }
 
-    /// Is a query whose rescue reaches the age T, too, rather one whose copies are both stuck than one that is long?
-    /// Both copies are stuck with probability D², or the first one was, and the query needs longer than T, too.
-    /// Neither is F_P of twice the age, to which the answers of a few may not have come yet.
-    fn replaces_first(&self, pays: &Pays) -> bool {
+    /// Which copy is replaced where a rescue is given up? Both copies are stuck with probability D²; the first one is, and the
+    /// query needs longer than the rescue has run, with D F_P(g); or the query is long. A third copy saves the rest of the
+    /// stuck ones in the first case, and runs in vain in the others. As long as no copy is replaced, queries with two stuck
+    /// copies are among the long ones.
+    fn replaces(&self, pays: &Pays) -> Option<Replaced> {
         let tries = if self.is_known() { &self.rescued } else { &self.explored[0] };
-        let own = |ns: u64| {
-            let at = bin(ns);
-            (self.survival[at] - tries.stuck(ns).0).max(0.0).min(self.own[at])
-        };
-        let both = pays.stuck * (pays.stuck + own(pays.give_up_ns));
-        both >= own(pays.age_ns.saturating_add(pays.give_up_ns))
-            + 1.0 / self.answers.count().max(1.0)
+        let own = |ns: u64| self.own[bin(ns)];
+        let both = pays.stuck * pays.stuck;
+        let slow = pays.stuck * own(pays.give_up_ns);
+        let seen = if self.snapshot.replaces.is_none() { both } else { 0.0 };
+        let long = (own(pays.age_ns.saturating_add(pays.give_up_ns)) - seen).max(0.0);
+        let unseen = 1.0 / self.answers.count().max(1.0);
+        let vain_ns = (slow + long + unseen) * pays.give_up_ns as f32;
+        let (share, rest_ns) = tries.stuck(pays.age_ns);
+        let saved_ns = both * rest_ns / share.max(f32::MIN_POSITIVE);
+        // The rescue is further than a third copy would be, if the first one is stuck; the first one is further, if none is.
+        let which = if 2.0 * slow >= long { Replaced::First } else { Replaced::Second };
+        (URGENT * saved_ns >= vain_ns).then_some(which)
     }
 
     /// From which age on a rescue pays. What is biased is not believed; but rather than to give up

@@ -15,11 +15,13 @@
 //!   never one of a pair whose older copy has reached T.
 //! - *No cancel*: as cleanup, but losers run to their end, and a suspect overtakes short queues only.
 //!
-//! *Give-up*: a rescue that has run for longer than nearly all queries do is stopped as soon as a query waits for its slot, and
-//! its query is never rescued again: it is long, not stuck. Where hiccups are so frequent that both copies are rather stuck, the first copy is stopped
-//! instead, once, and the query is rescued again beside the second. *Exploration*: until enough rescues tell what is to be
-//! known, idle servers try few queries early; such a copy is stopped when a query waits. So is one of a query that is older
-//! than most, but not for what it costs or for its server, which is slow.
+//! *Give-up*: a rescue that has run for longer than nearly all queries do is given up. Its query is long, not stuck, and is
+//! never rescued again; the second copy is stopped as soon as another query waits for its slot. Where hiccups are so frequent
+//! that both copies may be stuck, one of them is stopped instead, once, and the query is rescued again beside the other.
+//!
+//! *Exploration*: until enough rescues tell what is to be known, idle servers try few queries early; such a copy is stopped
+//! when a query waits. An idle server also runs a second copy, which is stopped in the same way, of a query that is older
+//! than most but not old for its cost or for its server.
 //!
 //! *Load bias*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
 //! it answers again.
@@ -62,7 +64,7 @@ use self::backlog::Backlog;
 use self::book::{Book, Measure, Second};
 use self::lists::{List, Lists};
 use self::places::Line;
-use super::record::{Record, Records, Snapshot};
+use super::record::{Record, Records, Replaced, Snapshot};
 use super::{Hedge, Learner};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
@@ -339,12 +341,15 @@ impl Rescue {
         } else if !newer.stopping && stops {
             let first = core.copies_of(query).last().filter(|first| !first.stopping);
             let Some(first) = first else { return };
-            if self.learned.replaces_first && !book.replaced {
-                book.replaced = true;
-                core.stop(first.id, StopReason::GiveUp);
-            } else {
-                book.long = true;
-                self.give_way(core, query, newer);
+            let replaced = self.learned.replaces.filter(|_| !book.replaced);
+            book.replaced |= replaced.is_some();
+            match replaced {
+                Some(Replaced::First) => core.stop(first.id, StopReason::GiveUp),
+                Some(Replaced::Second) => core.stop(newer.id, StopReason::GiveUp),
+                None => {
+                    book.long = true;
+                    self.give_way(core, query, newer);
+                }
             }
         }
     }

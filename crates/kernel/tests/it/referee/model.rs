@@ -392,6 +392,7 @@ impl Model {
             self.remove(copy);
             self.lost.insert(copy);
         }
+        self.prefetch[server.index()] = 0;
     }
 
     /// A copy that went down with its server, or whose query has ended and that was silent.
