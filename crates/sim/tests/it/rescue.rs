@@ -63,6 +63,18 @@ fn over_a_network_it_gains_more_with_prefetch() {
 }
 
 #[test]
+fn prefetch_is_no_worse_where_some_server_is_idle_soon() {
+    // Service 255 of the study: of six servers one is idle before the one where a query waits, behind a long one.
+    let waits = with(
+        "utilization = 0.483, shards = 16, replicas = 6, requests = 5_000, replications = 4, \
+         service = 'bimodal:0.0914:4.9380+det:0.5487', network = 'det:0.2255'",
+    );
+    let outcomes = run(&waits, &["psq", "bounded:2", "rescue"]);
+    assert!(is_worse(&outcomes, 1, 99.0, 0.05), "a copy that always waits at a server costs p99");
+    assert!(!is_worse(&outcomes, 2, 99.0, 0.01), "{} and {}", p99(&outcomes[2]), p99(&outcomes[0]));
+}
+
+#[test]
 fn prefetch_without_anything_to_rescue_is_prefetch() {
     for utilization in [0.3, 0.6] {
         let none = Parameters { jitter: None, ..service(utilization) };
