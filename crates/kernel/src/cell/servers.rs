@@ -306,6 +306,13 @@ impl Core {
         self.sort(server);
     }
 
+    /// How many copies a server executes at once.
+    #[inline(always)]
+    #[must_use]
+    pub fn slots(&self, server: ServerId) -> u32 {
+        self.servers[server.index()].slots
+    }
+
     /// How many copies a server holds beyond its slots: they wait there.
     #[inline(always)]
     #[must_use]

@@ -27,7 +27,7 @@ pub use naive::Naive;
 pub use none::NoHedge;
 pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
 pub use probabilistic::Probabilistic;
-pub use record::{Exploration, Record, Replaced, Snapshot, Tried};
+pub use record::{Exploration, Prefetch, Record, Replaced, Snapshot, Tried};
 pub use rescue::{Rescue, RescueLearner, Slotless, Status, USUAL_COST, Version};
 pub use tied::Tied;
 

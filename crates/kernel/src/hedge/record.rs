@@ -112,9 +112,24 @@ pub struct Snapshot {
     pub audit_every: u32,
     /// The round trip to a server, as far as copies that waited there show it, in ns.
     pub round_trip_ns: u64,
-    /// How many copies may wait at a server of 64 slots, so that it does not idle for a round trip; 1: one may at
-    /// times, to learn whether that pays.
-    pub prefetch: u32,
+    /// Copies that wait at servers.
+    pub prefetch: Prefetch,
+}
+
+/// How many copies may wait at a server, so that it does not idle for a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    /// At one of 64 slots; at others in proportion, rounded up.
+    pub per_64: u32,
+    /// None at servers of fewer slots.
+    pub least_slots: u32,
+    /// They may from the end of one copy in this number on; more than 1 to learn whether that pays.
+    pub one_in: u32,
+}
+
+impl Prefetch {
+    /// None.
+    pub const NONE: Self = Self { per_64: 0, least_slots: 1, one_in: 1 };
 }
 
 /// Which copy of a query is replaced, where both are probably stuck.
@@ -149,6 +164,6 @@ impl Snapshot {
         at_once: false,
         audit_every: 1,
         round_trip_ns: 0,
-        prefetch: 0,
+        prefetch: Prefetch::NONE,
     };
 }

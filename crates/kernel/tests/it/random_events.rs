@@ -4,7 +4,7 @@
 //! `CURTAIL_EVENTS` sets how many events; `CURTAIL_SEED` replays one world.
 
 use crate::referee::{World, named, names_pick};
-use curtail_kernel::hedge::{Exploration, Replaced, Snapshot};
+use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{
     Arrive, CopyId, Event, Fault, Feedback, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy,
     Probed, QueryId, Rng, Server, ServerId, Timestamp, Topology, Tuning, rng,
@@ -130,7 +130,11 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
         audit_every: pick(rng, &[1, 2, u32::MAX]),
         unusual_ns: pick(rng, &[0, 40, NEVER_NS]),
         round_trip_ns: pick(rng, &[0, 5, 1_000]),
-        prefetch: pick(rng, &[0, 1, 64, 200]),
+        prefetch: Prefetch {
+            per_64: pick(rng, &[0, 1, 64, 200]),
+            least_slots: pick(rng, &[1, 2]),
+            one_in: pick(rng, &[1, 2, 16]),
+        },
     }
 }
 

@@ -267,6 +267,25 @@ fn an_exploration_makes_room_for_a_query_that_waits() {
 }
 
 #[test]
+fn a_rescue_tells_of_t_though_an_exploration_made_room_before() {
+    let explore =
+        [Exploration { age_ns: 50, every: 1 }, Exploration { age_ns: NEVER_NS, every: 1 }];
+    let mut w = suspecting(Cleanup, 2, Limits::default(), Snapshot { explore, ..LEARNED });
+    let long = w.arrive(0, 0);
+    w.feed(50, Event::Tick);
+    let [first, tried] = w.copies(long)[..] else { panic!("two copies") };
+    let other = w.arrive(60, 0);
+    w.feed(60, Event::Stopped { copy: tried });
+    w.feed(100, Event::Tick);
+    w.finish(110, w.copies(other)[0], Outcome::Good);
+    assert_eq!(w.starts().last(), Some(&(long, StartReason::Rescue)));
+    w.published();
+    w.finish(150, first, Outcome::Good);
+    let tried = Some(Tried { age_ns: 110, rescue: true, risked_ns: 0 });
+    assert_eq!(w.published(), [Record::First { ran_ns: 150, tried, crowded: false }]);
+}
+
+#[test]
 fn a_server_whose_copy_was_beaten_is_the_last_choice_until_it_answers() {
     // So few that each is looked at, and so many that an order of them is kept.
     for servers in [3, 12] {

@@ -1,7 +1,7 @@
 //! Rescue over JBSQ(N), step by step: copies wait at their servers, and age from when they begin there.
 
 use crate::referee::{World, named};
-use curtail_kernel::hedge::{Exploration, Record, Snapshot};
+use curtail_kernel::hedge::{Exploration, Prefetch, Record, Snapshot};
 use curtail_kernel::{
     CopyId, Event, Fault, Limits, NEVER_NS, Outcome, QueryId, Rng, ServerId, StartReason,
     StopReason, Timestamp, Topology, rng,
@@ -10,6 +10,9 @@ use rand_core::Rng as _;
 
 const SUSPECTING: Snapshot =
     Snapshot { suspect_ns: 100, audit_every: u32::MAX, ..Snapshot::NOTHING };
+
+/// One copy may wait at a server of one or two slots.
+const AT_ONCE: Prefetch = Prefetch { per_64: 32, ..Prefetch::NONE };
 
 /// Servers with a slot each that may hold two copies, and a T of 100.
 fn world(servers: u32, cancel: bool) -> World {
@@ -205,7 +208,7 @@ fn with_a_bound_of_the_slots_it_is_plain_rescue() {
 fn where_round_trips_are_long_a_copy_waits_at_each_server() {
     let limits = Limits { cancel: true, ..Limits::default() };
     let mut w = World::new(named("rescue"), &Topology::replicated(2, 1), limits, 1);
-    w.adopt(&Snapshot { prefetch: 32, round_trip_ns: 30, ..SUSPECTING });
+    w.adopt(&Snapshot { prefetch: AT_ONCE, round_trip_ns: 30, ..SUSPECTING });
     let queries: Vec<QueryId> = (0..6).map(|_| w.arrive(0, 0)).collect();
     let held = |w: &World| queries.iter().filter(|&&query| !w.copies(query).is_empty()).count();
     assert_eq!(held(&w), 2, "gates move when a copy ends");

@@ -1,6 +1,6 @@
 //! Scenarios as people write them: TOML, times with units, steps in order of time.
 
-use curtail_kernel::hedge::{Exploration, Replaced, Snapshot};
+use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{Limits, NEVER_NS, Policy, Tuning, duration};
 use curtail_sim::script::{Script, Step, What};
 use serde::Deserialize;
@@ -155,7 +155,7 @@ impl WrittenLearned {
             delay_ns: time(&self.delay)?,
             at_once: self.at_once,
             audit_every: if self.audit { 1 } else { u32::MAX },
-            prefetch: self.prefetch,
+            prefetch: Prefetch { per_64: self.prefetch, ..Prefetch::NONE },
             ..nothing
         })
     }

@@ -75,6 +75,17 @@ fn prefetch_is_no_worse_where_some_server_is_idle_soon() {
 }
 
 #[test]
+fn cheap_queries_over_long_round_trips_do_no_harm() {
+    // Service 385: relative to its hint, a cheap query is very old when its response comes.
+    let costs = with(
+        "utilization = 0.223, shards = 19, replicas = 2, requests = 4_000, replications = 4, \
+         service = 'lognormal:1:4.122', hint-error = 0.0349, jitter = 'bimodal:0.00127:46.8', network = 'det:0.3285'",
+    );
+    let outcomes = run(&costs, &["psq", "rescue"]);
+    assert!(!is_worse(&outcomes, 1, 50.0, 0.02), "p50");
+}
+
+#[test]
 fn prefetch_without_anything_to_rescue_is_prefetch() {
     for utilization in [0.3, 0.6] {
         let none = Parameters { jitter: None, ..service(utilization) };

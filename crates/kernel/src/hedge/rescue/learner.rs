@@ -23,7 +23,7 @@ use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
 use super::trip::Trips;
 use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
-use crate::hedge::record::{Exploration, Record, Replaced, Snapshot, Tried};
+use crate::hedge::record::{Exploration, Prefetch, Record, Replaced, Snapshot, Tried};
 use crate::math::root;
 use crate::time::NEVER_NS;
 
@@ -400,7 +400,7 @@ impl RescueLearner {
             audit_every: if self.is_settled() { self.wins_per_audit() } else { u32::MAX },
             round_trip_ns: self.trips.round_trip_ns(),
             prefetch: match self.version {
-                Version::Preempt => 0,
+                Version::Preempt => Prefetch::NONE,
                 Version::Cleanup | Version::NoCancel => self.trips.prefetch(self.crowded),
             },
             ..Snapshot::NOTHING

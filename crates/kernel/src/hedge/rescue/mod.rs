@@ -248,6 +248,8 @@ impl Rescue {
         let started = if waits { Timestamp::NEVER } else { core.now() };
         book.second = Some(Second { id, started, paid: suspect });
         if suspect {
+            // Of a rescue it is asked what it tells of T, whatever became of an exploration before.
+            book.tells_ns = book.suspect_ns;
             self.budget.spend(core.arrivals);
             self.await_end(core, query);
         } else {
@@ -531,7 +533,7 @@ impl Hedge for Rescue {
             self.move_up(core, server, copy);
             return;
         }
-        core.prefetch(server, self.prefetch_after(copy));
+        core.prefetch(server, self.prefetch_after(core, server, copy));
         if let Some(next) = self.backlog.ended(server, copy) {
             self.begins(core, next);
         }

@@ -14,8 +14,8 @@
 use super::Rescue;
 use super::book::Book;
 use crate::cell::Core;
-use crate::hedge::record::Record;
-use crate::id::CopyId;
+use crate::hedge::record::{Prefetch, Record};
+use crate::id::{CopyId, ServerId};
 use crate::math::root;
 use crate::time::Timestamp;
 
@@ -36,19 +36,22 @@ const CHANCE: f32 = 1.2;
 /// With less chance in it, it is known whether a round trip is long.
 const CLEAR: f32 = 0.06;
 
-/// The share of queries that end while others wait from which on copies wait at servers, if round trips are long. With fewer,
-/// some server would soon be idle, and a copy that waits for a certain one often waits longer than a round trip (study, 255).
+/// The share of queries that end while others wait from which on copies wait at a server of one slot, if round trips are long.
+/// With fewer, some server would soon be idle, and a copy that waits for a certain one often waits for longer than a round
+/// trip (study, 255). Of N slots one is free N times as soon, so an Nth of this share is enough.
 const OFTEN: f32 = 0.5;
 
-/// The same, to find out how long they are: with fewer than the first it is not asked; with more than the second, copies that
-/// wait at servers cost nothing.
-const ASKED: (f32, f32) = (0.3, 0.8);
+/// The same, to find out how long round trips are.
+const ASKED: f32 = 0.3;
+
+/// With more, copies that wait at servers cost nothing.
+const NEARLY_ALL: f32 = 0.8;
 
 /// Copies that waited for a smaller part of the round trip do not count: the server was idle before they came.
 const ENOUGH: f32 = 0.75;
 
 /// Until the round trip is known, a copy may wait at its server after one copy in this number.
-const EXPLORED: u64 = 16;
+const EXPLORED: u32 = 16;
 
 /// A round trip that is a smaller part of the service time is not worth a copy that waits.
 const SHORT: f32 = 0.05;
@@ -122,31 +125,31 @@ impl Trips {
         self.long().unwrap_or(0.0) as u64
     }
 
-    /// How many copies may wait at a server of 64 slots until the next epoch; 1 to find out.
-    pub(super) fn prefetch(&self, crowded: f32) -> u32 {
-        let Some(trip_ns) = self.long() else {
-            let unknown = self.chance_ns() > CLEAR * self.mean_ns;
-            return match crowded {
-                _ if !unknown => 0,
-                all if all > ASKED.1 => 2,
-                some if some > ASKED.0 => 1,
-                _ => 0,
-            };
-        };
-        if crowded < OFTEN {
-            return 0;
+    /// Which copies may wait at servers until the next epoch, if a share `crowded` of the queries ends while others wait.
+    pub(super) fn prefetch(&self, crowded: f32) -> Prefetch {
+        let least_slots = |share: f32| ((share / crowded) as u32).saturating_add(1);
+        if let Some(trip_ns) = self.long() {
+            let service_ns = (self.mean_ns - trip_ns).max(trip_ns / MOST);
+            let per_64 = ((AHEAD * 64.0 * trip_ns / service_ns) as u32).max(1);
+            return Prefetch { per_64, least_slots: least_slots(OFTEN), one_in: 1 };
         }
-        let service_ns = (self.mean_ns - trip_ns).max(trip_ns / MOST);
-        ((AHEAD * 64.0 * trip_ns / service_ns) as u32).max(2)
+        if self.chance_ns() <= CLEAR * self.mean_ns {
+            return Prefetch::NONE;
+        }
+        let one_in = if crowded > NEARLY_ALL { 1 } else { EXPLORED };
+        Prefetch { per_64: 1, least_slots: least_slots(ASKED), one_in }
     }
 }
 
 impl Rescue {
-    /// How many copies may wait at a server of 64 slots from the end of this copy on.
+    /// How many copies may wait at a server from the end of this copy of its on, per 64 slots.
     #[inline(always)]
-    pub(super) fn prefetch_after(&self, copy: CopyId) -> u32 {
-        let prefetch = self.learned.prefetch;
-        if prefetch == 1 && !copy.serial.is_multiple_of(EXPLORED) { 0 } else { prefetch }
+    pub(super) fn prefetch_after(&self, core: &Core, server: ServerId, copy: CopyId) -> u32 {
+        let Prefetch { per_64, least_slots, one_in } = self.learned.prefetch;
+        let may = per_64 > 0
+            && copy.serial.is_multiple_of(u64::from(one_in))
+            && core.slots(server) >= least_slots;
+        if may { per_64 } else { 0 }
     }
 
     /// From when on a copy has an age that begins at its server now.
@@ -187,16 +190,18 @@ mod tests {
             let trips = learned(trip_ns, 20_000);
             let found = trips.round_trip_ns();
             assert!(found.abs_diff(trip_ns) <= 8, "{found} for {trip_ns}");
-            let prefetch = trips.prefetch(0.5);
+            let Prefetch { per_64, least_slots, one_in } = trips.prefetch(0.3);
             assert!(
-                u64::from(prefetch).abs_diff(128 * trip_ns / 100) <= 20,
-                "{prefetch} for {trip_ns}"
+                u64::from(per_64).abs_diff(128 * trip_ns / 100) <= 20,
+                "{per_64} for {trip_ns}"
             );
-            assert_eq!(trips.prefetch(0.4), 0, "some server is often idle soon");
+            assert_eq!((least_slots, one_in), (2, 1), "of one slot, others are idle soon");
+            assert_eq!(trips.prefetch(0.6).least_slots, 1);
+            assert_eq!(trips.prefetch(0.0).least_slots, u32::MAX, "none waits");
         }
         let none = learned(0, 20_000);
         assert!(none.round_trip_ns() <= 4, "{}", none.round_trip_ns());
-        assert_eq!(none.prefetch(0.9), 0, "none may wait where it is not worth it");
+        assert_eq!(none.prefetch(0.9), Prefetch::NONE, "none may wait where it is not worth it");
     }
 
     /// One copy waits at a server of four slots, which has room for it a quarter of a service time later.
@@ -208,18 +213,24 @@ mod tests {
             trips.add(100 + 80 - waited_ns, waited_ns, 180.0);
         }
         assert!((20..=40).contains(&trips.round_trip_ns()), "{}", trips.round_trip_ns());
-        assert!(trips.prefetch(0.9) > 16, "more than one of four slots: {}", trips.prefetch(0.9));
+        let per_64 = trips.prefetch(0.9).per_64;
+        assert!(per_64 > 16, "more than one of four slots: {per_64}");
     }
 
     #[test]
     fn until_it_is_known_a_copy_may_wait_now_and_then() {
         let trips = learned(20, 60);
-        assert_eq!((trips.round_trip_ns(), trips.prefetch(0.5)), (0, 1), "15 waited");
-        assert_eq!(trips.prefetch(0.2), 0, "few wait anywhere");
-        assert_eq!(trips.prefetch(0.9), 2, "all wait somewhere");
+        let asks = |least_slots, one_in| Prefetch { per_64: 1, least_slots, one_in };
+        assert_eq!(
+            (trips.round_trip_ns(), trips.prefetch(0.4)),
+            (0, asks(1, EXPLORED)),
+            "15 waited"
+        );
+        assert_eq!(trips.prefetch(0.2), asks(2, EXPLORED), "few wait anywhere");
+        assert_eq!(trips.prefetch(0.9), asks(1, 1), "all wait somewhere");
         let mut trips = learned(0, 20_000);
-        assert_eq!(trips.prefetch(0.5), 0);
+        assert_eq!(trips.prefetch(0.5), Prefetch::NONE);
         (0..60_000).for_each(|i| trips.add(50 + i % 100, 0, 100.0));
-        assert_eq!(trips.prefetch(0.5), 1, "that was long ago");
+        assert_eq!(trips.prefetch(0.5), asks(1, EXPLORED), "that was long ago");
     }
 }

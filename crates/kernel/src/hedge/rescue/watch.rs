@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use super::book::{Book, Measure};
 use super::hints::Hints;
@@ -15,6 +16,10 @@ use crate::time::{NEVER_NS, Timestamp};
 
 /// A cost hint of so much means what no hint does.
 pub const USUAL_COST: f64 = 1e6;
+
+/// What costs less than this, relative to the mean, is compared as if it cost this. Otherwise an unknown round trip makes the
+/// relative ages of cheap queries great, and T too late for others; a rescue of a cheap one is not worth its round trip.
+const CHEAPEST: f64 = 0.25;
 
 const COMPARED_EVERY: u32 = 64;
 
@@ -57,7 +62,7 @@ impl Watch {
         self.hinted = (self.hinted + if hint.is_some() { 1 } else { -1 }).clamp(-64, 64);
         let alike = hint.is_some() == (self.hinted > 0);
         let heeded = hint.filter(|_| self.hints.narrow());
-        alike.then(|| heeded.map_or(1.0, |hint| hint.get() as f64 / USUAL_COST))
+        alike.then(|| heeded.map_or(1.0, relative_cost))
     }
 
     /// How many times as long as the fastest server a server takes. Compared with each other, and not
@@ -91,6 +96,11 @@ impl Watch {
             self.fastest = means.fold(f32::INFINITY, f32::min);
         }
     }
+}
+
+/// What a query costs, relative to the mean.
+fn relative_cost(hint: NonZeroU64) -> f64 {
+    (hint.get() as f64 / USUAL_COST).max(CHEAPEST)
 }
 
 /// 2 to a power that is not negative, to within 6 %: what lies between whole ones is interpolated.
@@ -181,7 +191,7 @@ impl Rescue {
         self.watch.ran(book.server, Measure::stretched(book.cost, trip_ns).relative(age_ns));
         if let Some(hint) = core.cost_hint_of(query).filter(|_| book.second.is_none()) {
             let served_ns = age_ns.saturating_sub(trip_ns);
-            self.watch.hints.ran(served_ns, hint.get() as f64 / USUAL_COST);
+            self.watch.hints.ran(served_ns, relative_cost(hint));
         }
         if book.cost != 1.0 {
             self.records.push(Record::Answered { age_ns });

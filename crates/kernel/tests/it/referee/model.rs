@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use curtail_kernel::hedge::Prefetch;
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{
     Action, Arrive, CopyId, Core, Event, FailReason, Fault, GroupId, HedgeSpec, Limits, NEVER_NS,
@@ -73,7 +74,7 @@ pub(crate) struct Model {
     pub(super) limit: Vec<Option<u32>>,
     /// By server: how many copies it may hold beyond its slots; and that of servers of 64 slots, as was learned last.
     pub(super) prefetch: Vec<u32>,
-    pub(crate) prefetch_per_64: u32,
+    pub(crate) may_prefetch: Prefetch,
     pub(crate) longest_round_trip_ns: u64,
     /// By server: until when it is closed, and then until the next tick.
     pub(super) closed: Vec<Option<Timestamp>>,
@@ -107,7 +108,7 @@ impl Model {
             overtaken: vec![false; topology.servers.len()],
             limit: vec![None; topology.servers.len()],
             prefetch: vec![0; topology.servers.len()],
-            prefetch_per_64: 0,
+            may_prefetch: Prefetch::NONE,
             longest_round_trip_ns: 0,
             closed: vec![None; topology.servers.len()],
             buckets: vec![(limits.tuning.burst, false); topology.servers.len()],
@@ -170,10 +171,10 @@ impl Model {
         let server = removed.server;
         if matches!(self.policy.hedge(), Some(HedgeSpec::Rescue(_))) {
             let is_free = self.limit_of(server) == self.slots(server);
-            let explores = self.prefetch_per_64 == 1 && !copy.serial.is_multiple_of(16);
-            let per_64 = if explores { 0 } else { self.prefetch_per_64 };
-            let copies = (self.slots(server) * per_64).div_ceil(64);
-            self.prefetch[server.index()] = if is_free { copies } else { 0 };
+            let Prefetch { per_64, least_slots, one_in } = self.may_prefetch;
+            let slots = self.slots(server);
+            let may = is_free && slots >= least_slots && copy.serial % u64::from(one_in) == 0;
+            self.prefetch[server.index()] = if may { (slots * per_64).div_ceil(64) } else { 0 };
         }
         Some(removed)
     }

@@ -128,7 +128,7 @@ impl World {
         self.model.least_delay_ns = self.model.least_delay_ns.min(snapshot.delay_ns);
         let trip_ns = &mut self.model.longest_round_trip_ns;
         *trip_ns = snapshot.round_trip_ns.max(*trip_ns);
-        self.model.prefetch_per_64 = snapshot.prefetch;
+        self.model.may_prefetch = snapshot.prefetch;
         self.cell.adopt(snapshot);
     }
 
