@@ -1,6 +1,6 @@
 //! Random scenarios, each from a seed.
 
-use curtail_kernel::hedge::{Exploration, Replaced, Snapshot};
+use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{Limits, NEVER_NS, PickSpec, Policy, Rng, Tuning, rng};
 use curtail_sim::script::{Script, Step, What};
 use rand_core::Rng as _;
@@ -72,7 +72,9 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     let at_once = one_in(rng, 2);
     let replaces = pick(rng, &[None, Some(Replaced::First), Some(Replaced::Second)]);
     let audit_every = pick(rng, &[1, 2, u32::MAX]);
-    let (round_trip_ns, prefetch) = (near(rng, SERVICE_NS / 4, grid), pick(rng, &[0, 0, 1, 64]));
+    let (round_trip_ns, per_64) = (near(rng, SERVICE_NS / 4, grid), pick(rng, &[0, 0, 1, 64]));
+    let (least_slots, of) = (pick(rng, &[1, 2]), pick(rng, &[1, 2]));
+    let prefetch = Prefetch { per_64, least_slots, one_in: of };
     let overtakes = pick(rng, &[0, 1, u32::MAX]);
     let unusual_ns = if one_in(rng, 2) { NEVER_NS } else { near(rng, SERVICE_NS, grid) };
     let nothing = Snapshot { unusual_ns, ..Snapshot::NOTHING };
