@@ -27,7 +27,7 @@ const FEW: f32 = 25.0;
 const MEMORY: f32 = 1_000.0;
 
 /// Run times without a wait until those with one are forgotten, about; then it is asked again.
-const STALE: f32 = 16_384.0;
+const STALE: f32 = 65_536.0;
 
 /// The chance error of the difference of two quartiles: this times the mean run time, over the root of the number of run
 /// times. That is two standard errors, if times are exponential.
@@ -42,7 +42,7 @@ const CLEAR: f32 = 0.06;
 const OFTEN: f32 = 0.5;
 
 /// The same, to find out how long round trips are.
-const ASKED: f32 = 0.3;
+const ASKED: f32 = 0.4;
 
 /// With more, copies that wait at servers cost nothing.
 const NEARLY_ALL: f32 = 0.8;
@@ -222,15 +222,15 @@ mod tests {
         let trips = learned(20, 60);
         let asks = |least_slots, one_in| Prefetch { per_64: 1, least_slots, one_in };
         assert_eq!(
-            (trips.round_trip_ns(), trips.prefetch(0.4)),
+            (trips.round_trip_ns(), trips.prefetch(0.5)),
             (0, asks(1, EXPLORED)),
             "15 waited"
         );
-        assert_eq!(trips.prefetch(0.2), asks(2, EXPLORED), "few wait anywhere");
+        assert_eq!(trips.prefetch(0.3), asks(2, EXPLORED), "few wait anywhere");
         assert_eq!(trips.prefetch(0.9), asks(1, 1), "all wait somewhere");
         let mut trips = learned(0, 20_000);
         assert_eq!(trips.prefetch(0.5), Prefetch::NONE);
-        (0..60_000).for_each(|i| trips.add(50 + i % 100, 0, 100.0));
+        (0..240_000).for_each(|i| trips.add(50 + i % 100, 0, 100.0));
         assert_eq!(trips.prefetch(0.5), asks(1, EXPLORED), "that was long ago");
     }
 }
