@@ -267,7 +267,7 @@ fn an_exploration_makes_room_for_a_query_that_waits() {
 }
 
 #[test]
-fn a_rescue_tells_of_t_though_an_exploration_made_room_before() {
+fn a_rescue_counts_at_t_though_an_exploration_made_room_before() {
     let explore =
         [Exploration { age_ns: 50, every: 1 }, Exploration { age_ns: NEVER_NS, every: 1 }];
     let mut w = suspecting(Cleanup, 2, Limits::default(), Snapshot { explore, ..LEARNED });

@@ -248,7 +248,7 @@ impl Rescue {
         let started = if waits { Timestamp::NEVER } else { core.now() };
         book.second = Some(Second { id, started, paid: suspect });
         if suspect {
-            // Of a rescue it is asked what it tells of T, whatever became of an exploration before.
+            // A rescue counts as one at T, also if an exploration made room before.
             book.tells_ns = book.suspect_ns;
             self.budget.spend(core.arrivals);
             self.await_end(core, query);
@@ -526,7 +526,7 @@ impl Hedge for Rescue {
     #[inline(always)]
     fn released(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
         if self.audits_copy(copy) {
-            // It was lost, or failed: that tells nothing.
+            // It was lost, or failed: nothing is known of it.
             self.audited = None;
         }
         if self.line.is_some() {

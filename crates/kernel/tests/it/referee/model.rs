@@ -173,7 +173,8 @@ impl Model {
             let is_free = self.limit_of(server) == self.slots(server);
             let Prefetch { per_64, least_slots, one_in } = self.may_prefetch;
             let slots = self.slots(server);
-            let may = is_free && slots >= least_slots && copy.serial % u64::from(one_in) == 0;
+            let may =
+                is_free && slots >= least_slots && copy.serial.is_multiple_of(u64::from(one_in));
             self.prefetch[server.index()] = if may { (slots * per_64).div_ceil(64) } else { 0 };
         }
         Some(removed)
