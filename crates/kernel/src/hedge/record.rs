@@ -108,7 +108,8 @@ pub struct Snapshot {
     pub slots: u32,
     /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
     pub at_once: bool,
-    /// If a second copy answers, the first copy runs on in one query of this number, which shows how long it is stuck.
+    /// If a second copy answers, the first copy runs on in one query of this number, which shows how long it is stuck. 0 as long
+    /// as there was none: it does even if other copies wait at its server.
     pub audit_every: u32,
     /// The round trip to a server, as far as copies that waited there show it, in ns.
     pub round_trip_ns: u64,

@@ -249,8 +249,9 @@ impl Rescue {
         let second = book.second.map(|second| second.id);
         let first = core.copies_of(query).find(|copy| Some(copy.id) != second && !copy.stopping);
         let Some(first) = first else { return false };
-        // Copies that wait behind it would be stuck with it.
-        if self.audited.is_some() || self.is_crowded(first.server) || !self.is_audited(first.id) {
+        // Copies that wait behind it would be stuck with it. But without one audit no rescue is known to pay.
+        let harms = self.is_crowded(first.server) && self.learned.audit_every > 0;
+        if self.audited.is_some() || harms || !self.is_audited(first.id) {
             return false;
         }
         let Book { first_at: since, measure, .. } = *book;
