@@ -1,20 +1,21 @@
-//! What a decision costs: feeds a cell arrivals and ends of copies, one pair after the other, and
-//! prints what it did and how long that took, as `name=value` on one line.
+//! Measures the cost of a decision. Feeds a cell pairs of events: a query arrives, and a copy ends.
+//! Prints the number of events, the number of copies, and the time, as `name=value` pairs on one
+//! line.
 //!
-//! `pair POLICY REPLICAS WAITING QUERIES`: WAITING queries stand in the queue throughout; where
-//! that is 0, half of the servers are idle instead. With `DEADLINE=1` in the environment every
-//! query has a deadline, as in a proxy.
+//! `pair POLICY REPLICAS WAITING QUERIES`: WAITING queries stay in the queue throughout. If it is
+//! 0, half of the servers are idle instead. With `DEADLINE=1` in the environment, every query has a
+//! deadline, as in a proxy.
 //!
-//! To count instructions, run it under callgrind and collect inside of the kernel only:
+//! To count instructions, run it under callgrind, and collect only inside the kernel:
 //!
 //! ```text
 //! valgrind --tool=callgrind --toggle-collect='*::Scheduler>::handle' pair psq 2 0 20000
 //! ```
 //!
-//! What 20000 queries cost more than 10000, divided by 10000, is the cost of a query: the
-//! difference is free of what it costs to fill the cell. `--toggle-collect='*Driver::learn'`
-//! collects what the policy's service learns, too.
-// A benchmark is about real time.
+//! The cost of a query is the difference between runs of 20000 and 10000 queries, divided by 10000.
+//! The difference excludes the cost of filling the cell. `--toggle-collect='*Driver::learn'` also
+//! collects the work of the policy's learner.
+// A benchmark measures real time.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::VecDeque;
@@ -27,7 +28,8 @@ use curtail_kernel::{
 };
 use rand_core::Rng as _;
 
-/// Queries per epoch. A query takes two events, so 1 ms on average: an epoch is 100 ms, as in a proxy.
+/// Queries per epoch. A query has two events, so it takes 1 ms on average, and an epoch takes 100
+/// ms, as in a proxy.
 const EPOCH: u32 = 100;
 
 struct Driver {
@@ -45,7 +47,8 @@ struct Driver {
 }
 
 impl Driver {
-    /// The event comes up to 1 ms after the one before, so that ages differ and some reach a delay.
+    /// Feeds an event up to 1 ms after the previous one, so that ages differ and some queries reach
+    /// their hedge delay.
     fn next(&mut self, event: Event) {
         let until = self.now.after(self.gaps.next_u64() % 1_000_000);
         while self.cell.next_deadline() <= until {
@@ -69,10 +72,10 @@ impl Driver {
                     self.answers += 1;
                     self.free.push(query);
                 }
-                other => panic!("not in this world: {other:?}"),
+                other => panic!("not possible in this example: {other:?}"),
             }
         }
-        // A copy that is cancelled does so at once.
+        // A cancelled copy stops immediately.
         while let Some(copy) = self.stopping.pop() {
             self.running.retain(|&other| other != copy);
             self.feed(Event::Stopped { copy });
@@ -93,7 +96,8 @@ impl Driver {
         }
     }
 
-    /// An epoch ends: what the cell recorded goes to the learner, and its snapshot to the cell.
+    /// Ends an epoch: the cell's records go to the learner, and the learner's snapshot goes to the
+    /// cell.
     #[inline(never)]
     fn learn(&mut self) {
         let Some(learner) = &mut self.learner else { return };
@@ -122,7 +126,7 @@ fn main() {
         queue: waiting + 10,
         cancel: true,
         hedge_budget: 1.0,
-        // Long enough that none passes.
+        // Long enough that no deadline passes.
         timeout_ns: if deadline { 2_000_000_000_000 } else { NEVER_NS },
         ..Limits::default()
     };

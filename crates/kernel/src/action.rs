@@ -1,54 +1,55 @@
-//! What a cell tells its driver to do.
+//! Actions: what a cell orders its driver to do.
 
 use crate::id::{CopyId, QueryId, ServerId};
 
-/// Is a copy the query's own, or one that hedges it?
+/// Whether a copy is the query's primary or a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The copy that every query has.
+    /// The copy that every query gets.
     Primary,
-    /// A further one.
+    /// A further copy.
     Duplicate,
 }
 
 /// Why a copy starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StartReason {
-    /// On arrival a server had room.
+    /// A server had room when the query arrived.
     Arrival,
-    /// It waited, and a server got room.
+    /// The query waited in the queue until a server had room.
     Queue,
     /// An earlier copy failed.
     Retry,
-    /// A duplicate at once.
+    /// A duplicate that is sent immediately.
     Hedge,
-    /// A duplicate because the first copy took long.
+    /// A duplicate, because the first copy took a long time.
     Delay,
-    /// A duplicate because a server would have been idle.
+    /// A duplicate, because a server would have been idle.
     Idle,
-    /// A duplicate because the query is probably stuck.
+    /// A duplicate, because the query is probably stuck.
     Rescue,
-    /// A duplicate to learn whether queries of that age are stuck.
+    /// A duplicate that tests whether queries of this age are stuck.
     Explore,
 }
 
 /// Why a copy is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// Its answer is of no use any more.
+    /// Its response is no longer needed.
     Cleanup,
-    /// Its slot is needed for a query that waits.
+    /// Its slot is needed for a waiting query.
     Preemption,
-    /// Another copy of its query is to do the work.
+    /// Another copy of its query does the work.
     Purge,
-    /// It was to rescue its query, and takes as long: the query is long, and not stuck.
+    /// A rescue ran for its full time without a response: one of the query's two copies is given
+    /// up.
     GiveUp,
 }
 
 /// Why a query failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailReason {
-    /// Its last copy failed and it may not, or can not, be sent again.
+    /// Its last copy failed, and it cannot or must not be retried.
     CopyFailed,
     /// Its deadline passed while it ran.
     Timeout,
@@ -57,22 +58,22 @@ pub enum FailReason {
 /// Why a query was not served at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShedReason {
-    /// The waiting queue of its group is full.
+    /// The queue of its group is full.
     QueueFull,
     /// Its deadline passed while it waited.
     Expired,
 }
 
-/// Why a server was ejected: the last one of its failures in a row.
+/// Why a server was ejected: the kind of its last failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EjectReason {
     /// It accepted no connection.
     ConnectFailed,
     /// It closed or reset the connection before the response was complete.
     Reset,
-    /// It sent something that is no response.
+    /// It sent something that is not a response.
     Malformed,
-    /// The status of its response says that it failed.
+    /// Its response has a status that indicates a server failure.
     Status,
     /// It refused the work.
     Refused,
@@ -82,33 +83,34 @@ pub enum EjectReason {
     Silent,
 }
 
-/// One thing to do.
-#[allow(missing_docs, reason = "the fields say what they are")]
+/// An action for the driver.
+#[allow(missing_docs, reason = "the names of the fields document them")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send a copy of the query to the server.
     Start { copy: CopyId, query: QueryId, server: ServerId, role: Role, why: StartReason },
-    /// Tell the server to stop a copy; report [`crate::Event::Stopped`] when it has.
+    /// Order the server to stop a copy. Report [`crate::Event::Stopped`] when it has stopped.
     Stop { copy: CopyId, why: StopReason },
-    /// The query has ended: this copy's response is the response.
+    /// The query has ended: the client gets this copy's response.
     Answer { query: QueryId, copy: CopyId },
     /// The query has ended without a response.
     Fail {
         query: QueryId,
         why: FailReason,
-        /// The copy that failed last, if one did: a driver that holds its bad response may pass it.
+        /// The copy that failed last, if any. If the driver still has the bad response of that
+        /// copy, it may pass it on to the client.
         copy: Option<CopyId>,
     },
-    /// The query has ended unserved.
+    /// The query has ended without being served.
     Shed { query: QueryId, why: ShedReason },
-    /// A copy is lost and has ended: its server went down, or it stayed silent past the cancel
-    /// timeout. Close its connection.
+    /// A copy was lost and has ended: either its server went down, or the copy stayed silent past
+    /// the cancel timeout. Close its connection.
     Lose { copy: CopyId },
-    /// Ask a server how it is, and report [`crate::Event::Probed`]; nothing is lost with a probe that is
-    /// not answered.
+    /// Probe a server for its load, and report [`crate::Event::Probed`]. A probe without a response
+    /// needs no report.
     Probe { server: ServerId },
-    /// The cell ejected a server: it gets no new copies, those that run go on. Probe it, and send
-    /// [`crate::Event::ServerUp`] when a probe succeeds.
+    /// The cell ejected a server: it gets no new copies, but its running copies continue. Probe the
+    /// server, and send [`crate::Event::ServerUp`] when a probe succeeds.
     Eject { server: ServerId, why: EjectReason },
     /// A server that was ejected, unhealthy, draining or down gets new copies again.
     Restore { server: ServerId },

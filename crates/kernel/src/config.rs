@@ -1,4 +1,4 @@
-//! What a cell is built from: its servers and groups, and its limits.
+//! The configuration of a cell: its servers, groups and limits.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +13,7 @@ use crate::tuning::Tuning;
 /// A server of a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// How many queries it serves at once, 1 to [`Topology::MAX_GATE`].
+    /// Number of queries that it serves at once, 1 to [`Topology::MAX_GATE`].
     pub slots: u32,
 }
 
@@ -30,7 +30,7 @@ impl Topology {
     /// The largest number of copies that any gate may let a server hold.
     pub const MAX_GATE: u32 = 65_535;
 
-    /// One group of `replicas` servers with `slots` slots each.
+    /// Returns one group of `replicas` servers with `slots` slots each.
     #[must_use]
     pub fn replicated(replicas: u32, slots: u32) -> Self {
         Self {
@@ -39,11 +39,11 @@ impl Topology {
         }
     }
 
-    /// Checks that the topology makes sense.
+    /// Checks that the topology is valid.
     ///
     /// # Errors
-    /// A group without servers, with a server twice or with one that does not exist; slots out of
-    /// range; no group or no server at all.
+    /// A group is empty, contains a server twice, or contains a server that does not exist; a
+    /// number of slots is out of range; or there is no group or no server.
     pub fn check(&self) -> Result<(), ConfigError> {
         let fail = |text| Err(ConfigError(text));
         if self.groups.is_empty() || self.servers.is_empty() {
@@ -52,12 +52,12 @@ impl Topology {
         let most = Self::MAX_GATE;
         for (at, Server { slots }) in self.servers.iter().enumerate() {
             if !(1..=most).contains(slots) {
-                return fail(format!("server {at} has {slots} slots; give it 1 to {most}"));
+                return fail(format!("server {at} has {slots} slots; use 1 to {most}"));
             }
         }
         for (at, group) in self.groups.iter().enumerate() {
             if group.is_empty() {
-                return fail(format!("group {at} has no servers; give it at least one"));
+                return fail(format!("group {at} has no servers; add at least one"));
             }
             let mut seen = vec![false; self.servers.len()];
             for &ServerId(id) in group {
@@ -69,54 +69,57 @@ impl Topology {
                         continue;
                     }
                 };
-                return fail(format!("group {at} names server {id}, {why}"));
+                return fail(format!("group {at} contains server {id}, {why}"));
             }
         }
         Ok(())
     }
 }
 
-/// The bounds of a cell, fixed when it is built.
+/// The limits of a cell, fixed when it is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Copies that a push policy lets a server hold, 1 to [`Topology::MAX_GATE`].
+    /// Number of copies that a push policy lets a server hold, 1 to [`Topology::MAX_GATE`].
     pub max_outstanding: u32,
-    /// Queries that may wait per group; beyond it they are shed.
+    /// Number of queries that may wait per group. Further queries are shed.
     pub queue: u32,
-    /// From arrival to the end of anybody's interest, in ns.
+    /// Time from the arrival of a query to its deadline, in ns.
     pub timeout_ns: u64,
-    /// A copy without a response for so long has failed, in ns.
+    /// Time without a response after which a copy has failed, in ns.
     pub attempt_timeout_ns: u64,
-    /// A cancelled copy that stays silent for so long is lost, in ns.
+    /// Silence after which a cancelled copy is lost, in ns.
     pub cancel_timeout_ns: u64,
-    /// Can a server stop a copy? The kernel believes this.
+    /// Whether servers can stop a copy. The kernel does not check it.
     pub cancel: bool,
-    /// Retries per query.
+    /// Maximum number of retries per query.
     pub retries: u8,
-    /// Retries that each arrival pays for: 0.1 allows one retry per ten queries.
+    /// Number of retries that each arrival adds to the budget: 0.1 allows one retry per ten
+    /// queries.
     pub retry_budget: f64,
-    /// Retries that may be saved up, and are there at the start.
+    /// Number of retries that the budget can save up. It starts full.
     pub retry_reserve: u32,
-    /// Duplicates that each arrival pays for, 0 to 1; 1 is no limit.
+    /// Number of duplicates that each arrival adds to the budget, 0 to 1. At 1 there is no limit.
     pub hedge_budget: f64,
-    /// Duplicates that may be saved up, and are there at the start.
+    /// Number of duplicates that the budget can save up. It starts full.
     pub hedge_burst: u32,
-    /// The share of queries that may be rescued in vain, 0 to 1.
+    /// The fraction of queries that may be rescued in vain, 0 to 1.
     pub rescue_budget: f64,
-    /// Failures in a row that eject a server; 0 never does.
+    /// Number of failures in a row that ejects a server. 0 disables this ejection.
     pub eject_after: u32,
-    /// Refusals in a row that eject a server; 0 never does. A server that refuses a part of its requests is overloaded
-    /// rather than broken, and its good responses end the row.
+    /// Number of refusals in a row that ejects a server. 0 disables this ejection. A server that
+    /// refuses some of its requests is overloaded rather than broken, and each good response
+    /// restarts the count.
     pub eject_after_refusals: u32,
-    /// The longest pause that a server gets for which it asks when it refuses work, in ns.
+    /// The longest pause that a server can request when it refuses work, in ns.
     pub retry_after_max_ns: u64,
-    /// The share of a group's servers that may be ejected, 0 to 1; at least one stays.
+    /// The fraction of a group's servers that may be ejected, 0 to 1. At least one server stays up.
     pub max_ejected: f64,
-    /// The least time of a first ejection, in ns; doubled for each one that follows soon.
+    /// Minimum duration of a server's first ejection, in ns. It doubles with each ejection that
+    /// follows soon after the previous one.
     pub ejection_ns: u64,
-    /// The longest least time of an ejection, in ns.
+    /// Upper bound of that minimum duration, in ns.
     pub ejection_max_ns: u64,
-    /// Of the policies that adapt to feedback.
+    /// Parameters of the policies that adapt to feedback.
     pub tuning: Tuning,
 }
 
@@ -147,14 +150,15 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Checks that the limits make sense.
+    /// Checks that the limits are valid.
     ///
     /// # Errors
-    /// `max_outstanding` out of range, or a share that is no number from 0 to 1.
+    /// `max_outstanding` is out of range, a fraction is not a number from 0 to 1, or a tuning
+    /// parameter is out of range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let (gate, most) = (self.max_outstanding, Topology::MAX_GATE);
         if !(1..=most).contains(&gate) {
-            return Err(ConfigError(format!("max_outstanding is {gate}; give it 1 to {most}")));
+            return Err(ConfigError(format!("max_outstanding is {gate}; use 1 to {most}")));
         }
         let shares = [
             ("retry_budget", self.retry_budget),
@@ -164,7 +168,7 @@ impl Limits {
         ];
         for (name, share) in shares {
             if !(0.0..=1.0).contains(&share) {
-                let why = format!("{name} is {share}; give it a fraction from 0 to 1");
+                let why = format!("{name} is {share}; use a fraction from 0 to 1");
                 return Err(ConfigError(why));
             }
         }
@@ -172,7 +176,7 @@ impl Limits {
     }
 }
 
-/// A cell that cannot be built, and why.
+/// The reason why a cell cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub String);
 

@@ -1,6 +1,6 @@
 //! Durations in options, policies and configuration: `250us`, `1.5ms`, `2s`.
 //!
-//! Both directions are exact: no floating point is involved.
+//! Parsing and formatting are exact, without floating point.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -8,7 +8,7 @@ use alloc::string::{String, ToString as _};
 use core::error::Error;
 use core::fmt;
 
-/// A unit of time that a value may carry.
+/// A unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // they say what they are
 pub enum Unit {
@@ -20,10 +20,10 @@ pub enum Unit {
     Hour,
 }
 
-/// What to write, for error messages.
+/// The units that are accepted, for error messages.
 pub const UNITS: &str = "ns, us, µs, ms, s, min, h";
 
-/// By unit: how it is written, and how many nanoseconds it has.
+/// The spelling of each unit, and its length in nanoseconds.
 const TABLE: [(Unit, &str, u64); 6] = [
     (Unit::Nanosecond, "ns", 1),
     (Unit::Microsecond, "us", 1_000),
@@ -34,19 +34,19 @@ const TABLE: [(Unit, &str, u64); 6] = [
 ];
 
 impl Unit {
-    /// Nanoseconds in one of this unit.
+    /// Returns the length of the unit in nanoseconds.
     #[must_use]
     pub const fn ns(self) -> u64 {
         TABLE[self as usize].2
     }
 
-    /// The canonical spelling, which [`Unit::parse`] reads back.
+    /// Returns the canonical spelling, which [`Unit::parse`] accepts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         TABLE[self as usize].1
     }
 
-    /// Reads a unit. The micro sign has two code points that look alike; both are read.
+    /// Parses a unit. Accepts both code points of the micro sign.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let name = if matches!(text, "\u{b5}s" | "\u{3bc}s") { "us" } else { text };
@@ -54,7 +54,8 @@ impl Unit {
     }
 }
 
-/// Splits `1.5ms` into `1.5` and `ms`. No unit starts with a character that a number may hold.
+/// Splits `1.5ms` into `1.5` and `ms`. No unit starts with a character that can be part of a
+/// number.
 #[must_use]
 pub fn split(text: &str) -> (&str, &str) {
     let numeric = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
@@ -62,23 +63,24 @@ pub fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// Why a text is not a duration. The message names the text and what to write instead.
+/// The error for a text that is not a duration. The message quotes the text and shows what to write
+/// instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// What was to be read.
+    /// The text.
     pub text: String,
     /// What is wrong with it.
     pub why: Why,
 }
 
-/// What is wrong with a text. Messages are predicates, with the fix.
+/// What is wrong with a text. Each message is a predicate that includes the fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The part before the unit is not a plain decimal number.
     NotANumber,
     /// The unit is missing.
     NoUnit,
-    /// The unit is not one that is known.
+    /// The unit is unknown.
     UnknownUnit,
     /// The duration is negative.
     Negative,
@@ -97,7 +99,7 @@ impl fmt::Display for Why {
             Self::NoUnit => write!(f, "has no unit; add one of {UNITS}, as in 1.5ms"),
             Self::UnknownUnit => write!(f, "has an unknown unit; use one of {UNITS}"),
             Self::Negative => f.write_str("is negative; durations are zero or more"),
-            Self::TooFine => f.write_str("is finer than a nanosecond; drop some decimals"),
+            Self::TooFine => f.write_str("is finer than a nanosecond; use fewer decimals"),
             Self::TooLong => f.write_str("is too long; durations are below 584 years"),
         }
     }
@@ -111,14 +113,14 @@ impl fmt::Display for ParseError {
 
 impl Error for ParseError {}
 
-/// Reads a duration such as `250us` or `1.5ms`, in nanoseconds.
+/// Parses a duration such as `250us` or `1.5ms`, in nanoseconds.
 ///
 /// A unit is required (`ns`, `us`, `µs`, `ms`, `s`, `min`, `h`). The result is exact.
 ///
 /// # Errors
 ///
-/// [`ParseError`] if the text is not a number with a known unit, is negative, is not a whole
-/// number of nanoseconds, or exceeds `u64::MAX` nanoseconds.
+/// [`ParseError`] if the text is not a number with a known unit, is negative, is not a whole number
+/// of nanoseconds, or exceeds `u64::MAX` nanoseconds.
 ///
 /// ```
 /// assert_eq!(curtail_kernel::duration::parse("1.5ms"), Ok(1_500_000));
@@ -146,16 +148,17 @@ fn read(text: &str) -> Result<u64, Why> {
     whole.and_then(|ns| ns.checked_add(fraction)).ok_or(Why::TooLong)
 }
 
-/// Digits with at most one point between or beside them.
+/// Whether the text consists of digits and at most one decimal point, which may be anywhere.
 fn is_decimal(text: &str) -> bool {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty())
 }
 
-/// The nanoseconds in the decimals `fraction` of a unit; `None` if they are not whole.
+/// Returns the length of a fraction of a unit, in nanoseconds. `fraction` contains the digits after
+/// the decimal point. `None` if the length is not a whole number.
 fn fraction_ns(fraction: &str, unit_ns: u64) -> Option<u64> {
-    // Beyond thirteen decimals even an hour is cut finer than a nanosecond.
+    // Even in hours, a fourteenth decimal place is finer than a nanosecond.
     const MOST_DECIMALS: usize = 13;
     let digits = fraction.trim_end_matches('0');
     if digits.is_empty() {
@@ -169,7 +172,8 @@ fn fraction_ns(fraction: &str, unit_ns: u64) -> Option<u64> {
     (numerator % denominator == 0).then(|| u64::try_from(numerator / denominator).ok()).flatten()
 }
 
-/// A duration that displays itself exactly, in the largest of ns, us, ms and s that fits into it.
+/// A duration that displays itself exactly, in the largest of the units ns, us, ms and s that is
+/// not longer than the duration.
 ///
 /// ```
 /// assert_eq!(curtail_kernel::duration::format(1_500_000).to_string(), "1.5ms");
@@ -180,7 +184,7 @@ pub struct Formatted {
     ns: u64,
 }
 
-/// Formats `ns` nanoseconds so that [`parse`] reads back the same value.
+/// Formats `ns` nanoseconds so that [`parse`] returns the same value.
 #[must_use]
 pub const fn format(ns: u64) -> Formatted {
     Formatted { ns }
@@ -193,7 +197,7 @@ impl fmt::Display for Formatted {
         let (whole, rest) = (self.ns / unit.ns(), self.ns % unit.ns());
         let mut text = whole.to_string();
         if rest > 0 {
-            // The units here are powers of ten: their zeros are the decimals.
+            // These units are powers of ten, so the number of decimals is the number of zeros.
             let decimals = unit.ns().ilog10() as usize;
             text.push_str(format!(".{rest:0decimals$}").trim_end_matches('0'));
         }

@@ -1,4 +1,4 @@
-//! What the world tells a cell.
+//! Events: what a driver reports to a cell.
 
 use core::num::NonZeroU64;
 
@@ -9,24 +9,24 @@ use crate::time::Timestamp;
 /// A query arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrive {
-    /// Its name until it ends.
+    /// Its id, until it ends.
     pub query: QueryId,
-    /// The group whose servers can answer it.
+    /// The group whose servers can serve it.
     pub group: GroupId,
-    /// May it run on several servers at once? True for idempotent queries only.
+    /// Whether it may run on several servers at once. Set this only for idempotent queries.
     pub may_duplicate: bool,
-    /// May it be sent again after a failure?
+    /// Whether it may be sent again after a failure.
     pub may_retry: bool,
-    /// The deadline; [`Timestamp::NEVER`] for none. The deadline from
+    /// The deadline, or [`Timestamp::NEVER`]. The deadline that follows from
     /// [`crate::Limits::timeout_ns`] applies as well.
     pub deadline: Timestamp,
-    /// What its work is expected to cost, in any unit that all queries of the service share; none
-    /// where it is unknown.
+    /// The expected cost of its work, in any unit that all queries of the service share. `None` if
+    /// unknown.
     pub cost_hint: Option<NonZeroU64>,
 }
 
 impl Arrive {
-    /// An idempotent query without a deadline of its own and of unknown cost.
+    /// Creates an idempotent query that has an unknown cost and no deadline of its own.
     #[must_use]
     pub fn new(query: QueryId, group: GroupId) -> Self {
         Self {
@@ -40,86 +40,94 @@ impl Arrive {
     }
 }
 
-/// What a server says of itself on a response (document 002 §4.2.1), and a client believes within
-/// reason.
+/// The load that a server reports about itself on a response (document 002 §4.2.1). Clients limit
+/// it to plausible values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
-    /// Requests that waited or ran there when the response was sent, without it.
+    /// Requests that waited or ran on the server when it sent the response, excluding this one.
     pub queue: u32,
-    /// How long it worked on the request, without its wait, in ns.
+    /// How long the server worked on the request, without queueing, in ns.
     pub service_ns: u64,
 }
 
-/// What a server answers to a probe ([`crate::Action::Probe`]).
+/// A server's reply to a probe ([`crate::Action::Probe`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// Who answers.
+    /// The server that was probed.
     pub server: ServerId,
-    /// Requests that are there.
+    /// Requests that the server holds.
     pub in_flight: u32,
-    /// What requests of late took there, when about as many were, in ns.
+    /// Recent latency of the server while it held about this many requests, in ns.
     pub latency_ns: u64,
 }
 
 /// One thing that happened.
-// With a tag of its own: one hidden in a field of `Arrive` would have to be decoded every time.
-#[allow(missing_docs, reason = "the fields say what they are")]
+// An explicit tag: a tag that the compiler hides in a field of `Arrive` would have to be decoded
+// for every event.
+#[allow(missing_docs, reason = "the names of the fields document them")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
 pub enum Event {
     /// A query arrives.
     Arrive(Arrive),
-    /// A server began to execute a copy, rather than let it wait for its turn. Optional: a policy that
-    /// wants it does without where the server cannot say.
+    /// A server began to execute a copy that may have waited for its turn there. Optional: policies
+    /// that use it also work with servers that do not report it.
     Started { copy: CopyId },
-    /// The head of a copy's response arrived. The first one that [`Outcome::wins`] is the response of the query. The
-    /// slot stays taken until [`Event::Finished`], and only that end shows whether the server is well.
+    /// The head of a copy's response arrived. The first head with [`Outcome::wins`] is the response
+    /// of the query. The slot stays taken until [`Event::Finished`], and only that event shows
+    /// whether the server works.
     Responded {
         copy: CopyId,
-        /// What the head is worth.
+        /// The outcome, as far as the head shows it.
         outcome: Outcome,
     },
-    /// A copy ended on its server: the slot is free. Implies `Responded` where that was not said.
+    /// A copy ended on its server, and its slot is free. Implies `Responded` if that was not
+    /// reported.
     Finished { copy: CopyId, outcome: Outcome },
-    /// A copy that was cancelled has stopped: the slot is free.
+    /// A cancelled copy has stopped, and its slot is free.
     Stopped { copy: CopyId },
-    /// The client went away while it received this copy's response.
+    /// The client disconnected while it received this copy's response.
     Unwanted { copy: CopyId },
-    /// A copy that was given up is still at work: its server sent something. It is not silent, so
-    /// its cancel timeout starts anew.
+    /// A copy was given up, but its server has sent data, so the copy is still running. Restarts
+    /// the copy's cancel timeout, unless the server was ordered to stop it.
     Progress { copy: CopyId },
-    /// The client of a query went away.
+    /// The client of a query disconnected.
     Abandoned { query: QueryId },
-    /// A server can be used (again): a probe succeeded.
+    /// A probe of a server succeeded, so the server can be used.
     ServerUp { server: ServerId },
-    /// The probes of a server fail. It gets no new copies, unless no server of a group is up.
+    /// Probes of a server are failing. It gets no new copies as long as each of its groups has a
+    /// server that is up.
     ServerUnhealthy {
         server: ServerId,
-        /// Does it accept connections? One that does not gets no copies in any case.
+        /// Whether it accepts connections. If not, it gets no copies at all.
         listens: bool,
     },
-    /// An operator takes a server out of service: it gets no new copies, those that run go on.
+    /// An operator takes a server out of service: it gets no new copies, but its running copies
+    /// continue.
     ServerDraining { server: ServerId },
-    /// A server is gone: its copies are lost, each with an [`crate::Action::Lose`].
+    /// A server is gone. All its copies are lost, and the cell returns an [`crate::Action::Lose`]
+    /// for each.
     ServerDown { server: ServerId },
-    /// Somebody knows when a copy will end: the simulator's oracle, or a server that says so.
+    /// A forecast of when a copy will end, from the simulator's oracle or from a server that
+    /// reports one.
     Forecast {
         copy: CopyId,
-        /// When it ends unless it is stopped.
+        /// When the copy ends unless it is stopped.
         ends: Timestamp,
     },
-    /// What the server of a copy reports of itself on a good response, before [`Event::Responded`] or
-    /// [`Event::Finished`]. Optional, and means nothing to most policies.
+    /// The load that a server reports on a good response, before [`Event::Responded`] or
+    /// [`Event::Finished`]. Optional; most policies ignore it.
     Feedback { copy: CopyId, feedback: Feedback },
-    /// A server has answered a probe. One that does not is no event.
+    /// A server replied to a probe. A probe without a reply is not an event.
     Probed(Probed),
-    /// From now on a server may hold so many copies ([`crate::Core::set_limit`]).
+    /// Changes the number of copies that a server may hold ([`crate::Core::set_limit`]).
     Limit { server: ServerId, limit: u32 },
-    /// A server gets no new copies until a time ([`crate::Core::close_until`]).
+    /// Closes a server to new copies until the given time ([`crate::Core::close_until`]).
     Close { server: ServerId, until: Timestamp },
-    /// A server that refused work names the time after which it may take some again (`Retry-After`): it is closed for
-    /// that long, up to [`crate::Limits::retry_after_max_ns`], unless no other server of a group would be left.
+    /// A server that refused work asks for a pause (`Retry-After`). It is closed for that time, but
+    /// at most [`crate::Limits::retry_after_max_ns`], and only if each of its groups has another
+    /// server that takes copies.
     RetryAfter { server: ServerId, ns: u64 },
-    /// Time passed: whatever is due is done.
+    /// Time passed: every timer that is due fires.
     Tick,
 }

@@ -1,80 +1,81 @@
 //! A family of indexed binary heaps over one dense id space.
 //!
-//! Each id is in at most one heap of the family, and can be removed or re-keyed where it stands:
-//! timers, the running queries of each group by age, hedged pairs by the time that stopping one
-//! copy would save. O(log n) per change, O(1) for the minimum, no allocation after warm-up.
+//! Each id is in at most one heap of the family, and can be removed from any position. Used for
+//! timers, for the running queries of each group by age, and for hedged pairs by the time that
+//! stopping one copy would save. O(log n) per change, O(1) for the minimum, no allocation after
+//! warm-up.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 const ABSENT: u32 = u32::MAX;
 
-/// A family of minimum heaps with keys `K` over dense ids.
+/// A family of min-heaps with keys `K` over dense ids.
 #[derive(Clone, Debug)]
 pub struct Heaps<K> {
     heaps: Vec<Vec<(K, u32)>>,
-    /// By id: where it stands in its heap.
+    /// The position of each id in its heap.
     position: Vec<u32>,
     entries: usize,
 }
 
 impl<K: Copy + Ord> Heaps<K> {
-    /// `count` empty heaps.
+    /// Creates `count` empty heaps.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self { heaps: vec![Vec::new(); count], position: Vec::new(), entries: 0 }
     }
 
-    /// The same, with at least so many heaps.
+    /// Grows the family to at least `count` heaps.
     pub fn grow(&mut self, count: usize) {
         if self.heaps.len() < count {
             self.heaps.resize(count, Vec::new());
         }
     }
 
-    /// The minimum of a heap.
+    /// Returns the minimum of a heap.
     #[must_use]
     pub fn first(&self, heap: usize) -> Option<(K, u32)> {
         self.heaps[heap].first().copied()
     }
 
-    /// Has the heap no entries?
+    /// Whether the heap is empty.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self, heap: usize) -> bool {
         self.heaps[heap].is_empty()
     }
 
-    /// Have all heaps no entries?
+    /// Whether all heaps are empty.
     #[inline(always)]
     #[must_use]
     pub fn are_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// Is the id in a heap of the family?
+    /// Whether the id is in a heap of the family.
     #[must_use]
     pub fn contains(&self, id: u32) -> bool {
         self.position.get(id as usize).is_some_and(|&at| at != ABSENT)
     }
 
-    /// How many entries a heap has.
+    /// Returns the number of entries in a heap.
     #[must_use]
     pub fn len(&self, heap: usize) -> usize {
         self.heaps[heap].len()
     }
 
-    /// Is the id in this heap of the family?
+    /// Whether the id is in this heap of the family.
     #[must_use]
     pub fn holds(&self, heap: usize, id: u32) -> bool {
         let at = self.position.get(id as usize).copied().unwrap_or(ABSENT);
         self.heaps[heap].get(at as usize).is_some_and(|entry| entry.1 == id)
     }
 
-    /// Puts an id into a heap.
+    /// Inserts an id into a heap.
     ///
     /// # Panics
-    /// When the id is in a heap of the family already: a bug of the caller's.
+    /// If the id is already in a heap of the family, which is a bug in the caller.
     pub fn insert(&mut self, heap: usize, key: K, id: u32) {
         let Some(position) = self.position.get_mut(id as usize) else {
             return self.insert_new(heap, key, id);
@@ -85,7 +86,7 @@ impl<K: Copy + Ord> Heaps<K> {
         *position = at as u32;
         self.entries += 1;
         items.push((key, id));
-        // Mostly it is the only one, or comes in the order of time.
+        // Usually the heap is empty, or keys are inserted in order of time.
         if at > 0 && (key, id) < items[(at - 1) / 2] {
             self.rise(heap, at);
         }
@@ -98,7 +99,7 @@ impl<K: Copy + Ord> Heaps<K> {
         self.insert(heap, key, id);
     }
 
-    /// Takes an id out of the heap it is in; false when it is not there.
+    /// Removes an id from the heap that contains it. Returns false if it is in no heap.
     #[inline(always)]
     pub fn remove(&mut self, heap: usize, id: u32) -> bool {
         let is_there = self.contains(id);
@@ -122,8 +123,8 @@ impl<K: Copy + Ord> Heaps<K> {
         }
     }
 
-    /// The least entry whose id is `wanted`. Where k entries of the heap are not wanted, it visits
-    /// at most 2 k + 1 entries.
+    /// Returns the least entry with a `wanted` id. If k entries of the heap are not wanted, it
+    /// visits at most 2 k + 1 entries.
     #[inline(always)]
     pub fn first_where(
         &self,
@@ -131,7 +132,7 @@ impl<K: Copy + Ord> Heaps<K> {
         mut wanted: impl FnMut(u32) -> bool,
     ) -> Option<(K, u32)> {
         let items = &self.heaps[heap];
-        // Mostly there is none, or the first will do.
+        // Usually the heap is empty, or the first entry is wanted.
         let &(key, id) = items.first()?;
         if wanted(id) {
             return Some((key, id));
@@ -142,7 +143,7 @@ impl<K: Copy + Ord> Heaps<K> {
         self.search(heap, wanted)
     }
 
-    /// [`Self::first_where`] among the entries after the first.
+    /// Does what [`Self::first_where`] does, among the entries after the first.
     #[inline(never)]
     fn search(&self, heap: usize, mut wanted: impl FnMut(u32) -> bool) -> Option<(K, u32)> {
         let items = &self.heaps[heap];
@@ -201,7 +202,7 @@ impl<K: Copy + Ord> Heaps<K> {
     }
 }
 
-/// The nodes still to visit, on the stack while they are few.
+/// The nodes still to visit. The first 16 are on the stack.
 struct Frontier {
     near: [usize; 16],
     used: usize,

@@ -1,10 +1,10 @@
-//! The servers of a group by how loaded they are.
+//! The servers of a group, ordered by load.
 //!
-//! In a small group every pick looks at every server: for up to [`SCAN`] of them that is cheaper
-//! than keeping an order. A larger group keeps a counting sort up to date: `order` lists the
-//! members by level, `ends[k]` is where level k ends. A member that gains or loses a copy swaps
-//! with the border of its level, so a change costs O(1) per level crossed, and the least loaded and
-//! the available members are prefixes.
+//! In a small group every pick scans all servers: up to [`SCAN`] servers, a scan is cheaper than
+//! maintaining an order. A larger group maintains a counting sort: `order` lists the members by
+//! level, and `ends[k]` is the end of level k. A member whose level changes swaps places with the
+//! member at the border of its level, so a change costs O(1) per level crossed. The least loaded
+//! members and the available members are prefixes of `order`.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,29 +17,30 @@ use rand_core::Rng as _;
 
 const SCAN: usize = 8;
 
-/// The level of a server that can take nothing: full, draining or down.
+/// The level of a server that cannot take a copy: full, closed, or out.
 pub(crate) const FULL: u32 = u32::MAX;
 
-/// Servers that a copy must not go to: at most the one that holds its query's other copy, and the
-/// one that failed it.
+/// Servers that a copy must not go to: the server that holds the query's other copy, and the server
+/// that failed it, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Avoid(pub [Option<ServerId>; 2]);
 
 impl Avoid {
-    /// Any server will do.
+    /// No server to avoid.
     pub const NONE: Self = Self([None; 2]);
 
-    /// Must the copy not go there?
+    /// Whether the copy must not go to this server.
     #[inline(always)]
     #[must_use]
     pub fn contains(&self, server: ServerId) -> bool {
-        // Without jumps, and nothing at all for one of which it is known that it is `None`.
+        // This has no branches, and an entry that is known to be `None` at compile time generates
+        // no code.
         let is = |avoided: Option<ServerId>| avoided.is_some_and(|avoided| avoided == server);
         is(self.0[0]) | is(self.0[1])
     }
 
-    /// By bit: must the copy not go to the server of this number, counted from `first`? For as many
-    /// servers as are scanned.
+    /// Returns a mask. Bit i is set if the copy must not go to server `first` + i, for i below
+    /// [`SCAN`].
     #[inline(always)]
     fn bits_from(&self, first: u32) -> u32 {
         let bit = |avoided: Option<ServerId>| {
@@ -50,7 +51,7 @@ impl Avoid {
     }
 }
 
-/// A number from 0 to `n` − 1. Multiply-shift: biased by less than n / 2³².
+/// Returns a random number from 0 to `n` − 1, by multiply-shift. The bias is below n / 2³².
 #[inline]
 fn below(rng: &mut Rng, n: u32) -> u32 {
     ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
@@ -59,16 +60,16 @@ fn below(rng: &mut Rng, n: u32) -> u32 {
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     position: Vec<u32>,
-    /// By member: its level, at most that of the full ones.
+    /// The level of each member, at most the level of full members.
     level: Vec<u32>,
     order: Vec<u32>,
-    /// By level: where it ends in `order`. The last level holds the full ones.
+    /// The end of each level in `order`. The last level contains the full members.
     ends: Vec<u32>,
 }
 
 impl Order {
-    /// For a group of `count`, all on level 0; on level `full` a member is full. None where a scan
-    /// is cheaper.
+    /// Creates the order of a group of `count` members on level 0, where `full` is the level of
+    /// full members. `None` if a scan is cheaper.
     pub(crate) fn new(count: usize, full: u32) -> Option<Self> {
         let all = || (0..count as u32).collect();
         (count > SCAN).then(|| Self {
@@ -79,7 +80,7 @@ impl Order {
         })
     }
 
-    /// From now on a member is full on level `full`, if that is above the level where it is now.
+    /// Raises the level of full members to `full`, if that is higher than the current level.
     pub(crate) fn make_room(&mut self, full: u32) {
         let was_full = self.ends.len() as u32 - 1;
         if full > was_full {
@@ -118,14 +119,14 @@ impl Order {
         &self.order[..self.ends[self.ends.len() - 2] as usize]
     }
 
-    /// The available members on the level of the one at `from`, and where that level ends.
+    /// Returns the available members from position `from` to the end of their level, and that end.
     fn level_at(&self, from: usize) -> Option<(&[u32], usize)> {
         let &first = self.available().get(from)?;
         let end = self.ends[self.level[first as usize] as usize] as usize;
         Some((&self.order[from..end], end))
     }
 
-    /// A least loaded of the group's servers, ties at random; or [`NONE`].
+    /// Returns a least loaded server, or [`NONE`]. Ties are broken at random.
     #[inline(never)]
     fn least(&self, servers: &[ServerId], rng: &mut Rng, avoid: Avoid) -> u32 {
         let mut from = 0;
@@ -140,16 +141,16 @@ impl Order {
     }
 }
 
-/// One of some members of the group of these servers at random, without those to avoid; or
-/// [`NONE`], as long as it is handed on: an `Option` would be packed and unpacked at every step.
+/// Returns the server of a random member that is not to be avoided, or [`NONE`]. The result is not
+/// an `Option`, because every caller in the chain would have to unpack it and pack it again.
 fn draw(servers: &[ServerId], members: &[u32], rng: &mut Rng, avoid: Avoid) -> u32 {
     let of = |at: u32| servers[members[at as usize] as usize];
     let count = members.len() as u32;
     if avoid == Avoid::NONE && count > 0 {
         return of(below(rng, count)).0;
     }
-    // Two are avoided at most, so three draws without replacement find one that is not: draw, and
-    // on a miss draw again among those before and behind it.
+    // At most two servers are avoided, so three draws without replacement find another one. After a
+    // miss, draw among the members that have not been drawn.
     let mut missed = [NONE; 2];
     for round in 0..count.min(3) {
         let mut at = below(rng, count - round);
@@ -168,7 +169,7 @@ fn draw(servers: &[ServerId], members: &[u32], rng: &mut Rng, avoid: Avoid) -> u
     NONE
 }
 
-/// The servers of a group as a pick sees them.
+/// The servers of a group, as a pick sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Levels<'a> {
     pub(crate) group: &'a GroupState,
@@ -177,27 +178,27 @@ pub struct Levels<'a> {
 }
 
 impl Levels<'_> {
-    /// All servers of the group, in the order of the topology.
+    /// Returns all servers of the group, in the order of the topology.
     #[must_use]
     pub fn servers(&self) -> &[ServerId] {
         &self.group.servers
     }
 
-    /// The time of the event at hand.
+    /// Returns the time of the current event.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// How many copies a server holds that one more may have to wait for.
+    /// Returns the number of copies on a server that a new copy may have to wait for.
     #[must_use]
     pub fn outstanding(&self, server: ServerId) -> u32 {
         self.states[server.index()].ahead()
     }
 
-    /// Two different servers that can take a copy, uniformly at random; the same one twice where there
-    /// is only one, or, rarely, where two are to be avoided.
+    /// Returns two different servers that can take a copy, uniformly at random. Returns the same
+    /// server twice if it is the only one, or, rarely, if two servers are to be avoided.
     #[inline(always)]
     #[must_use]
     pub fn two(&self, rng: &mut Rng, avoid: Avoid) -> Option<[ServerId; 2]> {
@@ -209,22 +210,23 @@ impl Levels<'_> {
         Some([one, self.uniform(rng, others).unwrap_or(one)])
     }
 
-    /// Can the server take a copy?
+    /// Whether the server can take a copy.
     #[inline(always)]
     #[must_use]
     pub fn is_available(&self, server: ServerId) -> bool {
         self.level(server) != FULL
     }
 
-    /// How loaded a server is: the copies it holds that one more may have to wait for, and how many slots
-    /// fewer it has than the server with the most. The largest number when it can take none.
+    /// Returns the load of a server: the number of copies there that a new copy may have to wait
+    /// for, plus the number of slots that the server lacks compared to the largest one. `u32::MAX`
+    /// if the server can take no copy.
     #[inline(always)]
     #[must_use]
     pub fn level(&self, server: ServerId) -> u32 {
         self.states[server.index()].level
     }
 
-    /// The servers that can take a copy.
+    /// Returns the servers that can take a copy.
     pub fn available(&self) -> impl Iterator<Item = ServerId> + '_ {
         let GroupState { servers, order, .. } = self.group;
         let scan = if order.is_some() { &[] } else { &servers[..] };
@@ -233,7 +235,8 @@ impl Levels<'_> {
         scan.iter().copied().filter(|&server| self.is_available(server)).chain(sorted)
     }
 
-    /// The server that can take a copy and has the least score, ties at random. O(servers).
+    /// Returns the server with the least score among those that can take a copy. Ties are broken at
+    /// random. O(servers).
     #[must_use]
     pub fn least_by<Score: PartialOrd>(
         &self,
@@ -249,7 +252,7 @@ impl Levels<'_> {
                 Some((ref least, _)) if score == *least => ties + 1,
                 _ => 1,
             };
-            // Each of k that tie stays with a chance of 1/k.
+            // Each of k tied servers is kept with probability 1/k.
             if ties == 1 || below(rng, ties) == 0 {
                 best = Some((score, server));
             }
@@ -257,7 +260,7 @@ impl Levels<'_> {
         best.map(|(_, server)| server)
     }
 
-    /// A server that can take a copy, uniformly at random. O(1) in large groups.
+    /// Returns a server that can take a copy, uniformly at random. O(1) in large groups.
     #[inline(always)]
     #[must_use]
     pub fn uniform(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
@@ -269,8 +272,8 @@ impl Levels<'_> {
         (found != NONE).then_some(ServerId(found))
     }
 
-    /// A least loaded server that can take a copy, ties at random. O(1) in large groups, and
-    /// O(levels) where all of the least loaded are to be avoided.
+    /// Returns a least loaded server that can take a copy. Ties are broken at random. O(1) in large
+    /// groups, and O(levels) if all of the least loaded servers are to be avoided.
     #[inline(always)]
     #[must_use]
     pub fn least(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
@@ -283,10 +286,11 @@ impl Levels<'_> {
     }
 }
 
-/// The server with the least key, ties at random. The key is made of the level, and
-/// must be [`FULL`] for that of a full server.
+/// Returns the server with the least key. Ties are broken at random. `key` maps a level to a key,
+/// and must map [`FULL`] to [`FULL`].
 ///
-/// Which servers have it is unpredictable, so no jump depends on it but whether there is a tie.
+/// A processor cannot predict which servers have the least key, so the only branch tests whether
+/// there is a tie.
 #[inline(always)]
 fn scan(
     group: &GroupState,
@@ -313,22 +317,23 @@ fn scan(
     group.servers.get(ties.trailing_zeros() as usize).copied()
 }
 
-/// The largest key of a server that is open.
+/// The largest key of a server that can take a copy.
 const MOST: u32 = FULL - 1;
 
-/// The level of a server; of one to avoid, that of a full one.
+/// Returns the level of a server, or [`FULL`] if it is to be avoided.
 #[inline(always)]
 fn open(states: &[ServerState], server: ServerId, avoid: Avoid) -> u32 {
     states[server.index()].level | full_if(avoid.contains(server))
 }
 
-/// [`FULL`], or a key that changes none.
+/// Returns [`FULL`] or 0, to be combined with a key by OR.
 #[inline(always)]
 fn full_if(is_full: bool) -> u32 {
     0_u32.wrapping_sub(u32::from(is_full))
 }
 
-/// By member: has it the least key? Without the members whose bits are set in `avoid`.
+/// Returns a mask of the members with the least key, ignoring the members whose bits are set in
+/// `avoid`.
 #[inline(always)]
 fn least_of(keys: impl Iterator<Item = u32>, avoid: u32) -> u32 {
     let (mut least, mut ties, mut bit) = (MOST, 0, 1);
@@ -341,16 +346,16 @@ fn least_of(keys: impl Iterator<Item = u32>, avoid: u32) -> u32 {
     ties
 }
 
-/// One of the set bits of `ties` at random. Apart from [`scan`], because the generator would take
-/// registers from its loop.
+/// Returns one of the set bits of `ties` at random. Not inlined into [`scan`], because the
+/// generator would take registers from its loop.
 #[inline(never)]
 fn toss(ties: u32, rng: &mut Rng) -> u32 {
-    // One draw, however many they are, and no jump on it.
+    // One draw for any number of bits, and no branch on its result.
     let nth = below(rng, ties.count_ones());
     u32::from(NTH[ties as usize % NTH.len()][nth as usize % SCAN])
 }
 
-/// By set bits, of which there are up to [`SCAN`]: the first of them, the second, and so on, alone.
+/// In `NTH[bits][n]`, only the n-th set bit of `bits` is set.
 static NTH: [[u8; SCAN]; 1 << SCAN] = nth();
 
 const fn nth() -> [[u8; SCAN]; 1 << SCAN] {
@@ -374,7 +379,7 @@ const fn nth() -> [[u8; SCAN]; 1 << SCAN] {
 mod tests {
     use super::*;
 
-    /// A group of `count` servers, every `step`th from 10 on, with random levels.
+    /// Checks a group of `count` servers, numbered from 10 in steps of `step`, with random levels.
     fn check(count: u32, step: u32) {
         let mut rng = crate::rng(3);
         let servers: Vec<ServerId> = (0..count).map(|i| ServerId(i * step + 10)).collect();

@@ -1,9 +1,9 @@
 //! The decisions of Curtail, sans I/O.
 //!
 //! A [`Cell`] is a set of servers and the replica groups (shards) that they serve. It is a pure
-//! state machine: events and the time go in, actions come out. It owns no clock, no socket, no
-//! thread and no ambient randomness, so the simulator drives it with virtual time and the proxy
-//! with real time, and both run the very same code.
+//! state machine: events and the time go in, actions come out. It owns no clock, socket, thread or
+//! ambient randomness. So the simulator drives it with virtual time, the proxy with real time, and
+//! both run the same code.
 //!
 //! # The one invariant
 //!
@@ -30,13 +30,14 @@
 //!
 //! # The methods of a cell, by class
 //!
-//! - *events*: [`Scheduler::handle`], the only method that changes anything;
-//! - *time*: [`Scheduler::next_deadline`], when to send [`Event::Tick`] at the latest;
+//! - *events*: [`Scheduler::handle`], the only method that returns actions;
+//! - *time*: [`Scheduler::next_deadline`], the latest time at which to send [`Event::Tick`];
+//! - *learning*: [`Scheduler::publish`] and [`Scheduler::adopt`], once per epoch;
 //! - *getters*: [`Scheduler::core`] and the getters of [`Core`].
 //!
 //! # The parts of a policy
 //!
-//! A policy is a *gate* (how many copies a server may hold, [`Topology`] and [`Policy`]), a *pick*
+//! A policy is a *gate* ([`Topology`] and [`Policy`]: how many copies a server may hold), a *pick*
 //! ([`balance::Pick`]: which server takes a copy) and a *hedge* ([`hedge::Hedge`]: when a query
 //! gets further copies, and when a copy is given up). [`Policy`] names the combinations.
 #![no_std]
@@ -77,10 +78,10 @@ pub use rate::RateSpec;
 pub use time::{NEVER_NS, Timestamp};
 pub use tuning::Tuning;
 
-/// The generator of a cell. It is passed in at construction; its seed decides every tie.
+/// The random number generator of a cell, passed in at construction. Its seed decides every tie.
 pub type Rng = rand_pcg::Pcg64Mcg;
 
-/// A generator from a seed.
+/// Creates a generator from a seed.
 #[must_use]
 pub fn rng(seed: u64) -> Rng {
     use rand_core::SeedableRng;

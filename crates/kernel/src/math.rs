@@ -1,9 +1,9 @@
-//! Exponential decay and cube roots: those of the standard library are not in `core`.
+//! Exponential decay and roots, because those of the standard library are not in `core`.
 
 use core::f64::consts::LOG2_E;
 
-/// e to the power of −x, for x of at least 0; off by less than one part in 10¹². O(1), no branches on
-/// the value but for what is smaller than a float can tell from 0.
+/// Returns e to the power of −x, for x ≥ 0. The relative error is below 10⁻¹². O(1); the only
+/// branch returns 0 for results below 2⁻¹⁰⁰⁰.
 #[must_use]
 pub(crate) fn decay(x: f64) -> f64 {
     // e^−x = 2^−n · 2^−f, with n whole and f from 0 to 1.
@@ -13,12 +13,12 @@ pub(crate) fn decay(x: f64) -> f64 {
     }
     let whole = halvings as u64;
     let rest = (halvings - whole as f64) / LOG2_E;
-    // The series of e^rest, for a rest of up to ln 2.
+    // The Taylor series of e^rest, for `rest` up to ln 2.
     let series = INVERSES.iter().rev().fold(1.0, |sum, inverse| 1.0 + sum * rest * inverse);
     f64::from_bits((1_023 - whole) << 52) / series
 }
 
-/// Of 1 to 14: multiplying is faster than dividing.
+/// The inverses of 1 to 14, because multiplying is faster than dividing.
 const INVERSES: [f64; 14] = {
     let mut inverses = [0.0; 14];
     let mut at = 0;
@@ -29,13 +29,14 @@ const INVERSES: [f64; 14] = {
     inverses
 };
 
-/// The cube root of a number of at least 0; off by less than one part in 10¹². O(1): Newton's steps.
+/// Returns the cube root of a number that is not negative. The relative error is below 10⁻¹². O(1):
+/// five steps of Newton's method.
 #[must_use]
 pub(crate) fn cube_root(x: f64) -> f64 {
     if !(x > 0.0 && x.is_finite()) {
         return if x > 0.0 { x } else { 0.0 };
     }
-    // A third of the exponent is off by less than a half.
+    // First guess: a third of the exponent. The relative error is below one half.
     let mut root = f64::from_bits(x.to_bits() / 3 + (682 << 52));
     for _ in 0..5 {
         root -= (root - x / (root * root)) / 3.0;
@@ -43,7 +44,7 @@ pub(crate) fn cube_root(x: f64) -> f64 {
     root
 }
 
-/// The square root, to within a thousandth, of what is neither tiny nor huge.
+/// Returns the square root to within a thousandth, for numbers that are neither tiny nor huge.
 pub(crate) fn root(x: f32) -> f32 {
     (0..12).fold(1.0_f32.max(x / 2.0), |r, _| (r + x / r) / 2.0)
 }
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_exp() {
+    fn decay_agrees_with_exp() {
         for i in 0..60_000 {
             let x = f64::from(i) * 0.01;
             let (found, expected) = (decay(x), (-x).exp());

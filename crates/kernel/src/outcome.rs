@@ -1,42 +1,46 @@
-//! What a response is worth: the outcomes of a copy, and the table that maps a status to one.
+//! The outcomes of a copy, and the table that maps a status to one.
 //!
-//! | outcome | the client may have it | latency sample | its slot is free | sent elsewhere | evidence |
+//! | outcome | may go to the client | latency sample | its slot is free | retried elsewhere | evidence |
 //! |---|---|---|---|---|---|
-//! | good | yes | yes | at once | – | ends the server's failures in a row |
-//! | about the request | yes | no | at once | – | ends the server's failures in a row |
-//! | refused | if nothing better comes | typical time at least | after the typical time | yes | refusals in a row |
-//! | failed | if nothing better comes | typical time at least | after the typical time | yes | failures in a row |
-//! | local | no | no | at once | yes | none |
-//! | over a limit | no | typical time at least | after the typical time | no | none |
+//! | good | yes | yes | immediately | – | ends the server's run of failures |
+//! | about the request | yes | no | immediately | – | ends the server's run of failures |
+//! | refused | if nothing better comes | at least the typical time | after the typical time | yes | refusals in a row |
+//! | failed | if nothing better comes | at least the typical time | after the typical time | yes | failures in a row |
+//! | local | no | no | immediately | yes | none |
+//! | over a limit | no | at least the typical time | after the typical time | no | none |
 //!
-//! **A refusal is no evidence of a fast server.** A server that refuses or fails at once is idle at once. Every pick
-//! that counts what is outstanding or how long it took would prefer it to its peers. So the slot of such a copy stays
-//! taken until the time that a good response of that server typically takes (see [`crate::Core`] and
-//! `cell/typical.rs`): to every pick, gate and hedge the server is as busy as if it had done the work.
+//! **A refusal is not evidence of a fast server.** A server that refuses or fails immediately is
+//! idle again right away. Every pick that counts outstanding copies or measures response times
+//! would prefer it to its peers. So the slot of a refused or failed copy stays taken until a good
+//! response from that server would typically have arrived (see [`crate::Core`] and
+//! `cell/typical.rs`). To every pick, gate and hedge, the server is as busy as if it had done the
+//! work.
 //!
-//! Source of the default table: RFC 9110 §15, RFC 6585 §4; what Envoy retries (`retry_on: 5xx`) and what gRPC calls
-//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED`. Cost: one look into an array.
+//! Source of the default table: RFC 9110 §15, RFC 6585 §4; what Envoy retries (`retry_on: 5xx`) and
+//! what gRPC calls `UNAVAILABLE` and `RESOURCE_EXHAUSTED`. Cost: one array lookup.
 
 use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
 use crate::action::EjectReason;
 
-/// How a copy ended, as its caller saw it.
+/// How a copy ended, as its sender saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A complete response that the client may have.
+    /// A complete response that may go to the client.
     Good,
-    /// A complete response about the request, not the server: any replica would send it. The client may have it.
+    /// A complete response about the request, not the server: any replica would send it. It may go
+    /// to the client.
     Request,
     /// The server refused to do the work.
     Refused,
     /// The server failed.
     Failed(Fault),
-    /// It ended on this side: no descriptor or port was left, or the rest of the response was unwanted. That says
-    /// nothing about the server, and another one may do.
+    /// The copy ended on this side: no descriptor or port was left, or the rest of the response was
+    /// unwanted. That is not evidence about the server, and another server may succeed.
     Local,
-    /// The response broke a limit of this side. That says nothing about the server, and another one would send the same.
+    /// The response exceeded a limit on this side. That is not evidence about the server, and
+    /// another server would send the same response.
     OverLimit,
 }
 
@@ -45,27 +49,28 @@ pub enum Outcome {
 pub enum Fault {
     /// A complete response whose status is a failure of the server (HTTP 500).
     Status,
-    /// The connection ended before the response did.
+    /// The connection ended before the response was complete.
     Reset,
-    /// There was no connection, so nothing of the request was sent.
+    /// The connection failed, so no part of the request was sent.
     ConnectFailed,
-    /// What it sent is no response.
+    /// The server sent something that is not a response.
     Malformed,
 }
 
 impl Outcome {
-    /// May the client have the response as soon as its head is there?
+    /// Whether the response may go to the client as soon as its head arrives.
     #[must_use]
     pub fn wins(self) -> bool {
         matches!(self, Self::Good | Self::Request)
     }
 
-    /// Does it end sooner than a good response would? Then its server is not free at once.
+    /// Whether a copy with this outcome can end sooner than a good response would. If so, its slot
+    /// is not free immediately.
     pub(crate) fn is_early(self) -> bool {
         matches!(self, Self::Refused | Self::Failed(_) | Self::OverLimit)
     }
 
-    /// The fault of the server that it is evidence of, if it is.
+    /// Returns the kind of server failure that this outcome indicates, if any.
     pub(crate) fn failure(self) -> Option<EjectReason> {
         match self {
             Self::Good | Self::Request | Self::Local | Self::OverLimit => None,
@@ -78,7 +83,7 @@ impl Outcome {
     }
 }
 
-/// The lowest and the highest status of HTTP (RFC 9110 §15).
+/// The range of HTTP statuses (RFC 9110 §15).
 pub const STATUSES: RangeInclusive<u16> = 100..=599;
 
 const COUNT: usize = (*STATUSES.end() - *STATUSES.start() + 1) as usize;
@@ -90,7 +95,7 @@ pub struct OutcomeTable {
 }
 
 impl OutcomeTable {
-    /// The outcome of a status; one out of range is a failure.
+    /// Returns the outcome of a status. A status out of range is a failure.
     #[must_use]
     pub fn status(&self, status: u16) -> Outcome {
         let at = usize::from(status).checked_sub(usize::from(*STATUSES.start()));
@@ -98,7 +103,7 @@ impl OutcomeTable {
         found.copied().unwrap_or(Outcome::Failed(Fault::Status))
     }
 
-    /// Gives the statuses of a range an outcome. Statuses out of [`STATUSES`] are left out.
+    /// Sets the outcome of a range of statuses. Ignores statuses outside [`STATUSES`].
     pub fn set(&mut self, statuses: RangeInclusive<u16>, outcome: Outcome) {
         let from = *STATUSES.start();
         for status in statuses.filter(|status| STATUSES.contains(status)) {
@@ -109,9 +114,11 @@ impl OutcomeTable {
 
 impl Default for OutcomeTable {
     /// - below 400: good.
-    /// - 4xx: about the request. 501 and 505, too: they name a method or a version that the server does not know.
-    /// - 429 and 503: refused. RFC 6585 §4 and RFC 9110 §15.6.4: the server says that it did not do the work.
-    /// - every other 5xx: failed. The server, or what stands behind it (502, 504), could not do the work.
+    /// - 4xx: about the request. Also 501 and 505: the server does not support the method or the
+    ///   version of the request.
+    /// - 429 and 503: refused. RFC 6585 §4 and RFC 9110 §15.6.4: the server did not do the work.
+    /// - every other 5xx: failed. The server, or the server behind it (502, 504), could not do the
+    ///   work.
     fn default() -> Self {
         let mut table = Self { statuses: Box::new([Outcome::Good; COUNT]) };
         table.set(400..=499, Outcome::Request);

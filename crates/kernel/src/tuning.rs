@@ -1,7 +1,8 @@
-//! What clients that share servers know of each other, and the parameters of how they adapt.
+//! Parameters of the policies that adapt to feedback.
 //!
-//! The source of most (document 002 §4.2, §4.3) leaves some of them open. What was chosen for those, and
-//! how much depends on it, is printed by `cargo xtask eval papers c3`.
+//! The source of most parameters (document 002 §4.2, §4.3) leaves some of them open. `cargo xtask
+//! eval papers c3` prints the values that we chose for those, and how much the results depend on
+//! them.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,36 +10,40 @@ use alloc::string::String;
 /// Parameters of the policies that adapt to feedback: rankings and rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
-    /// n: how many clients share the servers, this one included. A copy of one's own counts as that
-    /// many in the queue of its server (002 §4.2.1).
+    /// n: number of clients that share the servers, including this one. Each copy that this client
+    /// has outstanding counts as n copies in the queue of its server (002 §4.2.1).
     pub clients: u32,
-    /// b, 1 to 8: how much a long queue is worse than a short one (002 §4.2.1).
+    /// b, 1 to 8: exponent of the queue length in the score of a server (002 §4.2.1).
     pub score_exponent: u32,
-    /// The weight of a new sample in an average, above 0 and up to 1, where it comes alone. Open in the source.
+    /// Weight of a new sample in an average, above 0 and at most 1, if no other sample is near it.
+    /// The source leaves it open.
     pub sample_weight: f64,
-    /// Of samples that come closer together than this, each has its share of that weight, in ns. Open in the
-    /// source.
+    /// If the time between two samples is shorter than this, in ns, the weight of the second one is
+    /// reduced in proportion. The source leaves it open.
     pub sample_window_ns: u64,
-    /// After so long without news 1/e is left of what was known of a server, and the rest is what is
-    /// known of all, in ns. Open in the source.
+    /// Age, in ns, at which a server's own average and the average of all servers have equal
+    /// weights in its estimate. The source leaves it open.
     pub stale_ns: u64,
-    /// δ: the interval of rates, in ns (002 §4.3: 20 ms).
+    /// δ: the interval to which rates refer, in ns (002 §4.3: 20 ms).
     pub interval_ns: u64,
-    /// β: by so much of it a rate falls, above 0 and below 1 (002 §4.3: 0.2). Algorithm 2 multiplies *by* β,
-    /// but its cubic function begins at 1 − β of the rate before the fall: see [`crate::rate`].
+    /// β: the fraction by which a rate falls, above 0 and below 1 (002 §4.3: 0.2). Algorithm 2
+    /// multiplies *by* β, but its cubic function starts from 1 − β of the rate before the fall: see
+    /// [`crate::rate`].
     pub rate_decrease: f64,
-    /// s_max: by so much a rate rises at once, at most, per interval (002 §4.3: 10).
+    /// s_max: the maximum rise of a rate in one step, in copies per interval (002 §4.3: 10).
     pub rate_step: f64,
-    /// For so long a cubic rate stays near the rate before its last fall, in ns (002 §4.3: 100 ms).
+    /// How long a cubic rate stays near the rate before its last fall, in ns (002 §4.3: 100 ms).
     pub saddle_ns: u64,
-    /// The rate at which responses come is an average over so long, in ns. The source counts them in
-    /// an interval, where a client that is one of hundreds sees 0 or 1.
+    /// Averaging window of the response rate, in ns. The source counts the responses in one
+    /// interval, but with hundreds of clients, each gets at most one response per interval.
     pub rate_window_ns: u64,
-    /// The rate to begin with, per interval. Open in the source.
+    /// Initial rate, in copies per interval. The source leaves it open.
     pub initial_rate: f64,
-    /// No rate falls below this, per interval: a server is heard of again. Open in the source.
+    /// Lower bound of a rate, in copies per interval, so that every server still gets copies now
+    /// and then. The source leaves it open.
     pub least_rate: f64,
-    /// How many copies may be sent at once after a pause, at least 1. Open in the source.
+    /// Number of copies that may be sent at once after a pause, at least 1. The source leaves it
+    /// open.
     pub burst: f64,
 }
 
@@ -63,10 +68,10 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// A parameter by its name, for command lines and tables of sensitivity.
+    /// Sets a parameter by its name, for command lines and sensitivity tables.
     ///
     /// # Errors
-    /// There is no such parameter, or it may not have this value.
+    /// The parameter does not exist, or the value is out of its range.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), String> {
         let mut new = *self;
         let ms = |value: f64| (value * 1e6) as u64;
@@ -84,17 +89,17 @@ impl Tuning {
             "initial-rate" => new.initial_rate = value,
             "least-rate" => new.least_rate = value,
             "burst" => new.burst = value,
-            _ => return Err(format!("{name:?} is no parameter; use one of {NAMES}")),
+            _ => return Err(format!("{name:?} is not a parameter; use one of {NAMES}")),
         }
         new.check()?;
         *self = new;
         Ok(())
     }
 
-    /// Checks that the parameters make sense.
+    /// Checks that every parameter is in its range.
     ///
     /// # Errors
-    /// Names the first that does not.
+    /// A parameter is out of range. The message names the first one.
     pub fn check(&self) -> Result<(), String> {
         let times = 1..=3_600_000_000_000;
         let rates = 1e-3..=1e6;
@@ -113,7 +118,7 @@ impl Tuning {
             (!(1.0..=1e6).contains(&self.burst), "burst", "1 to 1e6"),
         ];
         match wrong.iter().find(|(is_wrong, ..)| *is_wrong) {
-            Some((_, name, allowed)) => Err(format!("{name} is out of range; give it {allowed}")),
+            Some((_, name, allowed)) => Err(format!("{name} is out of range; use {allowed}")),
             None => Ok(()),
         }
     }

@@ -1,13 +1,14 @@
-//! C3: the server with the least score, from its feedback, its response times and the copies that this
-//! client has there.
+//! C3: picks the server with the lowest score. The score is computed from the server's feedback,
+//! its response times, and the number of copies that this client has there.
 //!
-//! Source: document 002 §4.2.1. Ψ = R̄ − 1/μ̄ + q̂ᵇ/μ̄ with q̂ = 1 + os·n + q̄: the client's own
-//! copies count once for each of the n clients, so that clients which send more rank a server lower, and do
-//! not all go to the same one; and the exponent b makes a long queue worse than a slow server.
-//! Cost: O(servers of the group).
+//! Source: document 002 §4.2.1. Ψ = R̄ − 1/μ̄ + q̂ᵇ/μ̄ with q̂ = 1 + os·n + q̄. Each of the
+//! client's own copies counts n times, where n is the number of clients. So a client that sends
+//! more to a server ranks it lower, and not all clients choose the same server. The exponent b
+//! penalizes a long queue more than a slow server. Cost: O(servers of the group).
 //!
-//! With the rates of [`crate::rate`] it is Algorithm 1: the best server that has a token, and where none
-//! has, the query waits until one does. Of equals, the one that was sent to longest ago: their load is even.
+//! With the rates of [`crate::rate`], this is Algorithm 1: it picks the best server that has a
+//! token. If no server has a token, the query waits. Among servers with equal scores it picks the
+//! least recently used one, to even out their load.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,16 +21,16 @@ use crate::levels::{Avoid, Levels};
 use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
-/// The server with the least score.
+/// A pick that chooses the server with the lowest score.
 #[derive(Clone, Debug)]
 pub struct C3 {
     seen: Seen,
-    /// When each server was sent to last.
+    /// The time of the last copy sent to each server.
     sent: Vec<Timestamp>,
 }
 
 impl C3 {
-    /// For so many servers.
+    /// Creates a pick for this number of servers.
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
         Self { seen: Seen::new(servers, tuning), sent: vec![Timestamp::default(); servers] }
@@ -43,7 +44,7 @@ impl C3 {
     }
 }
 
-/// Ψ, with so many copies of this client's.
+/// Ψ for a client. `own` is the weighted number of its copies at the server.
 pub(super) fn psi(estimate: &Estimate, own: f64, exponent: u32) -> f64 {
     let Estimate { response_ns, queue, service_ns, floor_ns } = *estimate;
     let (response_ns, service_ns) = (response_ns.max(floor_ns), service_ns.max(floor_ns));
@@ -89,24 +90,25 @@ mod tests {
 
     #[test]
     fn figure_4_4_equal_scores() {
-        // Ψ where q̂ is so much, of servers that take 4 and 20 ms.
+        // The scores Ψ of two servers that take 4 ms and 20 ms, for q̂ = `expected`.
         let fast = |expected: f64, b| psi(&of(expected, 4e6), 0.0, b);
         let slow = |expected: f64, b| psi(&of(expected, 20e6), 0.0, b);
         assert_eq!(fast(100.0, 1), slow(20.0, 1), "published: 100 beside 20");
         for b in [2, 3, 4] {
-            // Published: the b-th root of 20/4 times as much; for b = 3 that is 34.2.
+            // As published, the scores are equal if the ratio of the fast server's requests to the
+            // slow one's is the b-th root of 20/4. For b = 3, that is 34.2 requests to 20.
             let root = [0.0, 0.0, 2.23607, 1.70998, 1.49535][b as usize];
             let ratio = fast(20.0 * root, b) / slow(20.0, b);
             assert!((ratio - 1.0).abs() < 1e-4, "b = {b}: {ratio}");
         }
         assert!(fast(34.0, 3) < slow(20.0, 3) && slow(20.0, 3) < fast(35.0, 3));
-        // §4.2.1: with nothing there, and nothing outstanding, it is the response time.
+        // §4.2.1: if nothing is queued or outstanding, Ψ is the response time.
         let idle = Estimate { response_ns: 7e6, queue: 0.0, service_ns: 4e6, floor_ns: 0.0 };
         assert_eq!(psi(&idle, 0.0, 3), 7e6);
     }
 
     #[test]
-    fn servers_that_say_nothing_differ_by_much_or_not_at_all() {
+    fn servers_without_feedback_differ_by_much_or_not_at_all() {
         let silent = |ns: f64| psi(&Estimate { floor_ns: 10e6, ..of(1.0, ns) }, 1.0, 3);
         assert_eq!(silent(4e6), silent(9e6));
         assert!(silent(11e6) > silent(9e6));

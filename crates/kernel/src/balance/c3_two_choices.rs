@@ -1,8 +1,8 @@
-//! Two choices on feedback: of two servers at random, the one with the lower score of C3, without counting the
-//! client's own copies.
+//! Two choices by score: draws two random servers and picks the one with the lower C3 score. This
+//! score does not count the client's own copies.
 //!
-//! Source: document 002 §4.4.2, "2C": what C3 is compared with, to show what its concurrency compensation is
-//! worth. Behind the same rates as C3. Cost: O(1).
+//! Source: document 002 §4.4.2, "2C": the baseline that shows the value of C3's concurrency
+//! compensation. It runs behind the same rates as C3. Cost: O(1).
 
 use super::Pick;
 use super::c3::psi;
@@ -12,14 +12,14 @@ use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 use crate::tuning::Tuning;
 
-/// Of two servers at random, the one with the lower score from feedback.
+/// A pick that draws two random servers and chooses the one with the lower score from feedback.
 #[derive(Clone, Debug)]
 pub struct C3TwoChoices {
     seen: Seen,
 }
 
 impl C3TwoChoices {
-    /// For so many servers.
+    /// Creates a pick for this number of servers.
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
         Self { seen: Seen::new(servers, tuning) }

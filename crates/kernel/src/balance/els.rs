@@ -1,7 +1,8 @@
-//! ELS-like: the server with the least (copies of this client's + 1)ᵇ, times its average response time.
+//! ELS-like: picks the server for which (own copies + 1)ᵇ times the average response time is
+//! lowest. Own copies are the copies of this client.
 //!
-//! Source: document 002 §4.5, on the expected latency selector of Spotify: C3's penalty for long queues, with
-//! what a client sees by itself. Cost: O(servers).
+//! Source: document 002 §4.5, which describes Spotify's expected latency selector. It has C3's
+//! penalty for long queues, but uses only what a client measures itself. Cost: O(servers).
 
 use super::Pick;
 use super::seen::Seen;
@@ -10,14 +11,14 @@ use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 use crate::tuning::Tuning;
 
-/// The server with the least expected latency.
+/// A pick that chooses the server with the lowest expected latency.
 #[derive(Clone, Debug)]
 pub struct Els {
     seen: Seen,
 }
 
 impl Els {
-    /// For so many servers.
+    /// Creates a pick for this number of servers.
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
         Self { seen: Seen::new(servers, tuning) }

@@ -1,18 +1,19 @@
-//! Least outstanding, or join the shortest queue (JSQ): the server that holds the fewest copies.
+//! Least outstanding, or join the shortest queue (JSQ): picks the server that holds the fewest
+//! copies.
 //!
-//! Source: document 001 §2.4 "Join-shortest-queue (JSQ)". Ties at random. Cost: O(1); see
-//! [`Levels::least`].
+//! Source: document 001 §2.4 "Join-shortest-queue (JSQ)". Ties are broken at random. Cost: O(1);
+//! see [`Levels::least`].
 //!
-//! With a gate of n it is JBSQ(n), and with the servers' slots as the gate it is per-shard queuing
-//! (PSQ, JBSQ(1)): the queries that no server has room for wait in the cell, first come, first
-//! served (001 §2.4). So the pull policies are this pick behind a narrower gate.
+//! With a gate of n, this is JBSQ(n). With a gate equal to each server's slots, it is per-shard
+//! queuing (PSQ, JBSQ(1)): if no server has room for a query, the query waits in the cell, first
+//! come, first served (001 §2.4). So the pull policies are this pick behind a narrower gate.
 
 use super::Pick;
 use crate::Rng;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 
-/// The server that holds the fewest copies.
+/// A pick that chooses the server that holds the fewest copies.
 #[derive(Clone, Debug, Default)]
 pub struct LeastOutstanding;
 

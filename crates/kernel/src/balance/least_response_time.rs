@@ -1,7 +1,8 @@
-//! Least response time: the server whose responses have been the fastest of late.
+//! Least response time: picks the server with the fastest recent responses.
 //!
-//! Source: document 002 §4.4.2 names it among the strategies that "did not fare well"; a common option of proxies.
-//! It knows of no queue, its own copies included, so clients go to the same server together. Cost: O(servers).
+//! Source: document 002 §4.4.2, which names it among the strategies that "did not fare well". It is
+//! also a common option in proxies. It ignores queues and even the client's own copies, so all
+//! clients choose the same server. Cost: O(servers).
 
 use super::Pick;
 use super::seen::Seen;
@@ -10,14 +11,14 @@ use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 use crate::tuning::Tuning;
 
-/// The server with the least average response time.
+/// A pick that chooses the server with the lowest average response time.
 #[derive(Clone, Debug)]
 pub struct LeastResponseTime {
     seen: Seen,
 }
 
 impl LeastResponseTime {
-    /// For so many servers.
+    /// Creates a pick for this number of servers.
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
         Self { seen: Seen::new(servers, tuning) }

@@ -1,4 +1,4 @@
-//! Which server takes a copy.
+//! Picks the server for a copy.
 
 mod c3;
 mod c3_two_choices;
@@ -33,13 +33,14 @@ use crate::levels::{Avoid, Levels};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// Picks a server of a group for a copy.
+/// A strategy that picks a server for a copy from the servers of a group.
 pub trait Pick {
-    /// Is it to hear of the starts and ends of copies? Where not, a cell spends nothing on telling it.
+    /// Whether the pick observes when copies start and end. If not, the cell skips these calls.
     const OBSERVES: bool = false;
 
-    /// A server that is available and not to be avoided, or none. A picker must find one where
-    /// there is one: the cell counts on it for work conservation.
+    /// Returns an available server that the copy does not have to avoid. If there is such a server,
+    /// a pick must return one, because the cell relies on this for work conservation. Even then,
+    /// the copy does not always start, for example if a budget is exhausted.
     fn pick(
         &mut self,
         group: GroupId,
@@ -48,54 +49,57 @@ pub trait Pick {
         rng: &mut Rng,
     ) -> Option<ServerId>;
 
-    /// A server was sent a copy, by this pick or by a hedge.
+    /// Handles the start of a copy on a server that this pick or a hedge chose. Starts are reported
+    /// after the event that caused them. If one event starts several copies, for example because a
+    /// server went down, the later calls to [`Self::pick`] do not know about the earlier starts.
     fn started(&mut self, _server: ServerId, _now: Timestamp) {}
 
-    /// A server has said something of itself, on a response that comes next.
-    fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
+    /// Handles the feedback of a server. The response that carried it is reported next.
+    fn feedback(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
         if let Some(seen) = self.seen() {
-            seen.heard(server, now, feedback);
+            seen.add_feedback(server, now, feedback);
         }
     }
 
-    /// What it keeps of what is heard, where it ranks by that: [`Seen`] then hears of feedback, ends and
-    /// returns.
+    /// The averages by which the pick ranks servers, if it has any. If so, [`Seen`] handles
+    /// feedback, the ends of copies, and servers that return.
     fn seen(&mut self) -> Option<&mut Seen> {
         None
     }
 
-    /// By what it ranks a server, for metrics: less is better. None where it keeps no score.
+    /// The score of a server, for metrics: lower is better. `None` if the pick keeps no score.
     fn score(&self, _server: ServerId, _levels: Levels<'_>) -> Option<f64> {
         None
     }
 
-    /// Does it listen to that? Else a driver may spare the cell the event.
+    /// Whether the pick uses feedback. If not, a driver may omit the event.
     fn reads_feedback(&self) -> bool {
         false
     }
 
-    /// Is it to be asked about queries that waited, too? Else a server that gets room takes the oldest
-    /// that it may serve.
+    /// Whether the pick also chooses the server for a query that has waited. If not, as soon as a
+    /// server has room, it takes the oldest query that it may serve.
     fn ranks(&self) -> bool {
         false
     }
 
-    /// A query has arrived for this group: the servers to probe, each with a call.
+    /// Handles the arrival of a query for this group: calls `probe` for each server to probe.
     fn probes(&mut self, _: Levels<'_>, _: &mut Rng, _probe: impl FnMut(ServerId)) {}
 
-    /// A server has answered a probe.
+    /// Handles the result of a probe.
     fn probed(&mut self, _now: Timestamp, _probed: Probed) {}
 
-    /// A server gets new copies again, after it was ejected or down.
+    /// Handles a server that gets new copies again after it was ejected or down.
     fn restored(&mut self, server: ServerId) {
         if let Some(seen) = self.seen() {
             seen.restored(server);
         }
     }
 
-    /// A copy has ended `took_ns` after it was sent. None: it was stopped or lost, so a response would have taken at
-    /// least that long. `took_ns` of a copy that was refused or failed is at least what a good response of its server
-    /// typically takes.
+    /// Handles the end of a copy, `took_ns` after it was sent. The outcome is `None` if the copy
+    /// was stopped or lost. Its response would then have taken at least that long. For a copy that
+    /// was refused or failed, `took_ns` is at least the typical time of a good response from its
+    /// server.
     fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
         if let Some(seen) = self.seen() {
             seen.ended(server, now, took_ns, outcome);

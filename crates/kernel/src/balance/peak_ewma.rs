@@ -1,19 +1,22 @@
-//! Peak EWMA: of two servers at random, the one with the lower cost: what a response takes, times the
-//! copies that would be there.
+//! Peak EWMA: draws two random servers and picks the one with the lower cost. The cost of a server
+//! is its average response time, times the number of copies that it would hold.
 //!
-//! Source: Twitter Finagle, `com.twitter.finagle.loadbalancer.PeakEwma`; also in Linkerd and tower. An
-//! average over response times that decays exponentially with time, not with responses, but jumps to
-//! a higher one at once: a server that turns slow is left quickly and tried again slowly. Cost: O(1).
+//! Source: Twitter Finagle, `com.twitter.finagle.loadbalancer.PeakEwma`; also in Linkerd and tower.
+//! The average of response times decays exponentially with time, not with the number of responses.
+//! It jumps to a higher response time immediately. So a server that becomes slow is avoided at
+//! once, but is tried again only after a while. Cost: O(1).
 //!
-//! Settled:
-//! - A server never heard of costs nothing while it is idle, so that it is tried, and more than any
-//!   other while it holds a copy.
-//! - A failure or a refusal is no fast response: it may raise the average, and never lowers it. The same holds for
-//!   copies that were stopped or lost. Responses about the request, and what ended on our side, are no samples.
-//! - A copy took the time until its slot was free, the body of its response included.
+//! Choices:
+//! - A server without samples has no cost while it is idle, so that it is tried. While it holds a
+//!   copy, it has the highest cost of all servers.
+//! - A failure or a refusal is not a fast response: it can raise the average, but never lower it.
+//!   The same holds for copies that were stopped or lost. Responses about the request, and copies
+//!   that ended on our side, are not samples.
+//! - The time of a copy is measured until its slot is free, so it includes the body of the
+//!   response.
 //!
-//! Deviation: the average decays when a response comes, and when the server is looked at, by time since
-//! the last response: a server that was slow once is tried again after some multiples of [`DECAY_NS`].
+//! Deviation: the average also decays when it is read, not only when a response arrives. So a
+//! server that was slow once is tried again after a few multiples of [`DECAY_NS`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,21 +29,21 @@ use crate::math::decay;
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// After so long without responses 1/e of an average is left, in ns: Finagle's default.
+/// The time without responses after which 1/e of an average is left, in ns: Finagle's default.
 const DECAY_NS: f64 = 10e9;
 
-/// The cost of a server that holds copies and was never heard of.
+/// The cost of a server that holds copies and has no samples.
 const UNKNOWN: f64 = 1e18;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
-    /// In ns, at the time of `seen`; 0 before the first response.
+    /// The average in ns, at the time `seen`; 0 before the first response.
     ns: f64,
     seen: Timestamp,
 }
 
 impl Average {
-    /// What is left of it.
+    /// The average, decayed until now.
     fn at(&self, now: Timestamp) -> f64 {
         self.ns * self.weight(now)
     }
@@ -63,21 +66,21 @@ impl Average {
     }
 }
 
-/// Of two servers at random, the one with the lower cost.
+/// A pick that draws two random servers and chooses the one with the lower cost.
 #[derive(Clone, Debug)]
 pub struct PeakEwma {
-    /// By server.
+    /// The average response time of each server.
     averages: Vec<Average>,
 }
 
 impl PeakEwma {
-    /// For so many servers.
+    /// Creates a pick for this number of servers.
     #[must_use]
     pub fn new(servers: usize) -> Self {
         Self { averages: vec![Average::default(); servers] }
     }
 
-    /// The mean of the averages of all other servers, in ns; 0 where none is known.
+    /// The mean of the averages of all other servers, in ns; 0 if no other server has one.
     fn peers(&self, server: ServerId, now: Timestamp) -> f64 {
         let others = self.averages.iter().enumerate().filter(|&(at, _)| at != server.index());
         let known = others.map(|(_, average)| average.at(now)).filter(|&ns| ns > 0.0);
@@ -113,7 +116,8 @@ impl Pick for PeakEwma {
         let took_ns = took_ns as f64;
         let (took_ns, may_lower) = match outcome {
             Some(Outcome::Good) => (took_ns, true),
-            // Peaks lie above what a response typically takes: those of the others are what this one would have, too.
+            // The averages of the other servers contain peaks, so their mean may exceed a typical
+            // response time. A failed copy therefore counts as at least that mean.
             Some(Outcome::Refused | Outcome::Failed(_)) => {
                 (took_ns.max(self.peers(server, now)), false)
             }
@@ -143,7 +147,7 @@ mod tests {
         average.observe(Timestamp(10 * S + 1), 5e6, true);
         let expected = 80e6 * (-1f64).exp() + 5e6 * (1.0 - (-1f64).exp());
         assert!((average.ns - expected).abs() < 1.0, "{}", average.ns);
-        assert!(average.at(Timestamp(200 * S)) < 1.0, "forgotten, so tried again");
+        assert!(average.at(Timestamp(200 * S)) < 1.0, "forgotten, so used again");
     }
 
     #[test]

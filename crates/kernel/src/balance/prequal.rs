@@ -1,20 +1,23 @@
-//! Prequal: probes that are sent ahead of need, and of those answered the server that is not among the busiest and
-//! answers the fastest.
+//! Prequal: probes servers before it needs to know their load. It rules out the servers that are
+//! busiest according to the results, and picks the fastest of the others.
 //!
-//! Source: Wydrowski et al., "Load is not what you should balance: introducing Prequal", NSDI 2024, §4. With
-//! each query go [`PROBES`] probes to servers of its group at random; what they say (requests in flight, and
-//! the latency of late at about as many) is kept. A server is *hot* if more is in flight there than the
-//! quantile [`HOT`] of what probes have said. Of the cold ones the fastest is taken; where all are hot, the one
-//! with the least in flight (hot–cold lexicographic). Cost: O(servers of the group).
+//! Source: Wydrowski et al., "Load is not what you should balance: introducing Prequal", NSDI 2024,
+//! §4. With each query, [`PROBES`] probes go to random servers of its group. Their results are
+//! kept: the number of requests in flight, and the recent latency at about that number. A server is
+//! *hot* if it has more requests in flight than the [`HOT`] quantile of all results, and *cold*
+//! otherwise. The fastest of the cold servers is picked; if all are hot, the one with the fewest
+//! requests in flight (hot–cold lexicographic). Cost: O(servers of the group).
 //!
-//! - A result is used up to [`MOST_USES`] times, and each use counts one more in flight there; it is thrown away
-//!   after [`OLD_NS`].
-//! - With fewer than two results, a server at random.
+//! - A result can be used [`MOST_USES`] times, and each use adds one to its number of requests in
+//!   flight. It expires after [`OLD_NS`].
+//! - With fewer than two results, a random server is picked.
 //!
-//! Deviations: the newest result of each server in place of a pool of 16, of which the source throws the worst and
-//! the oldest away: groups here are small, share servers, and so share results; a fixed number of uses where the
-//! source computes one from the sizes of the pool and the service; a server that failed last is hot, where the
-//! source has heuristics of its own against sinkholes.
+//! Deviations:
+//! - It keeps the newest result of each server. The source keeps a pool of 16 results, and removes
+//!   the worst and the oldest. Groups are small here and share servers, so they share results.
+//! - The number of uses is fixed. The source computes it from the sizes of the pool and the
+//!   service.
+//! - A server whose last copy failed is hot. The source has its own heuristics against sinkholes.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,55 +30,60 @@ use crate::levels::{Avoid, Levels};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// r_probe: probes per query.
+/// r_probe: the number of probes per query.
 const PROBES: usize = 3;
 
 const MOST_USES: u8 = 2;
 
 const OLD_NS: u64 = 1_000_000_000;
 
-/// A server that failed is hot for this long, and then tried again.
+/// How long a server that failed is hot before it is tried again.
 const FAILED_NS: u64 = 10_000_000_000;
 
 /// Q_RIF.
 const HOT: f64 = 0.84;
 
-/// By so much of the way does a result move the estimate of that quantile.
+/// The step by which a result moves the estimate of the quantile [`HOT`], relative to the estimate.
 const STEP: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct ProbeResult {
     in_flight: u32,
     latency_ns: u64,
     at: Timestamp,
-    /// How often it may be used.
+    /// How many more times the result may be used.
     uses: u8,
-    /// Until when the server is hot because it failed or refused last.
+    /// The time until which the server is hot because its last copy failed or was refused.
     failed: Timestamp,
 }
 
-const NOTHING: Heard =
-    Heard { in_flight: 0, latency_ns: 0, at: Timestamp::NEVER, uses: 0, failed: Timestamp(0) };
+const NOTHING: ProbeResult = ProbeResult {
+    in_flight: 0,
+    latency_ns: 0,
+    at: Timestamp::NEVER,
+    uses: 0,
+    failed: Timestamp(0),
+};
 
-/// Hot–cold lexicographic choice among the results of probes.
+/// A pick that ranks servers by the results of probes, in hot–cold lexicographic order.
 #[derive(Clone, Debug)]
 pub struct Prequal {
-    /// By server: the newest result.
-    heard: Vec<Heard>,
-    /// An estimate of the quantile of requests in flight.
+    /// The newest result of each server.
+    newest: Vec<ProbeResult>,
+    /// The estimated quantile of requests in flight.
     hot: f64,
 }
 
 impl Prequal {
-    /// For so many servers.
+    /// Creates a pick for this number of servers.
     #[must_use]
     pub fn new(servers: usize) -> Self {
-        Self { heard: vec![NOTHING; servers], hot: 0.0 }
+        Self { newest: vec![NOTHING; servers], hot: 0.0 }
     }
 
-    /// By this the better of two servers is less; none without a result.
+    /// The rank of a server: lower is better. `None` if the server has no valid result.
     fn rank(&self, server: ServerId, now: Timestamp) -> Option<(bool, u64)> {
-        let Heard { in_flight, latency_ns, at, uses, failed } = self.heard[server.index()];
+        let ProbeResult { in_flight, latency_ns, at, uses, failed } = self.newest[server.index()];
         let hot = f64::from(in_flight) > self.hot || failed > now;
         let rank = if hot { (true, in_flight.into()) } else { (false, latency_ns) };
         (uses > 0 && now.since(at) < OLD_NS).then_some(rank)
@@ -103,27 +111,30 @@ impl Pick for Prequal {
         let (Some((_, server)), true) = (best, results >= 2) else {
             return levels.uniform(rng, avoid);
         };
-        let heard = &mut self.heard[server.index()];
-        heard.in_flight = heard.in_flight.saturating_add(1);
-        heard.uses -= 1;
+        let result = &mut self.newest[server.index()];
+        result.in_flight = result.in_flight.saturating_add(1);
+        result.uses -= 1;
         Some(server)
     }
 
     fn probes(&mut self, levels: Levels<'_>, rng: &mut Rng, mut probe: impl FnMut(ServerId)) {
-        let mut asked = Avoid::NONE;
+        let mut avoid = Avoid::NONE;
         for round in 0..PROBES.min(levels.servers().len()) {
-            let Some(server) = levels.uniform(rng, asked) else { return };
+            let Some(server) = levels.uniform(rng, avoid) else { return };
             probe(server);
-            // As many as can be avoided; further ones may repeat the first.
-            asked.0[round % 2] = Some(server);
+            // At most two servers can be avoided, so a fourth probe could go to the first server
+            // again.
+            avoid.0[round % 2] = Some(server);
         }
     }
 
     fn probed(&mut self, now: Timestamp, probed: Probed) {
         let Probed { server, in_flight, latency_ns } = probed;
-        let Some(heard) = self.heard.get_mut(server.index()) else { return };
-        *heard = Heard { in_flight, latency_ns, at: now, uses: MOST_USES, failed: heard.failed };
-        // A quantile by steps: up where more is in flight, down where less, in the ratio of its odds.
+        let Some(result) = self.newest.get_mut(server.index()) else { return };
+        *result =
+            ProbeResult { in_flight, latency_ns, at: now, uses: MOST_USES, failed: result.failed };
+        // Estimates a quantile in steps: up if more requests are in flight than estimated,
+        // otherwise down. The ratio of the two steps is the odds of the quantile.
         let size = STEP * self.hot.max(1.0);
         let above = f64::from(in_flight) > self.hot;
         self.hot += if above { size * HOT } else { -size * (1.0 - HOT) };
@@ -136,10 +147,10 @@ impl Pick for Prequal {
             Some(Outcome::Refused | Outcome::Failed(_)) => now.after(FAILED_NS),
             Some(Outcome::Local | Outcome::OverLimit) | None => return,
         };
-        self.heard[server.index()].failed = failed;
+        self.newest[server.index()].failed = failed;
     }
 
     fn restored(&mut self, server: ServerId) {
-        self.heard[server.index()] = NOTHING;
+        self.newest[server.index()] = NOTHING;
     }
 }

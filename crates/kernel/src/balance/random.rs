@@ -1,15 +1,14 @@
-//! Random: a server at random.
+//! Random: picks a random server.
 //!
-//! Source: document 001 §2.4 "Random". Cost: O(1).
-//! Deviation: a server that is full or down is not among those drawn from; the source's servers
-//! have infinite queues and never fail.
+//! Source: document 001 §2.4 "Random". Cost: O(1). Deviation: it does not draw servers that are
+//! full or down. The source's servers have infinite queues and never fail.
 
 use super::Pick;
 use crate::Rng;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 
-/// A server at random.
+/// A pick that chooses a random server.
 #[derive(Clone, Debug, Default)]
 pub struct Random;
 

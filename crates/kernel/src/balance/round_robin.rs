@@ -1,6 +1,6 @@
-//! Round robin: the servers of a group in turn, passing over those that can take nothing.
+//! Round robin: picks the servers of a group in turn, and skips those that cannot take a copy.
 //!
-//! Source: the default of most proxies. Cost: O(1), plus the servers passed over.
+//! Source: the default of most proxies. Cost: O(1), plus O(1) per skipped server.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,15 +10,15 @@ use crate::Rng;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 
-/// The servers of a group in turn.
+/// A pick that chooses the servers of a group in turn.
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
-    /// By group: whose turn it is.
+    /// The index of the next server in turn, by group.
     turn: Vec<usize>,
 }
 
 impl RoundRobin {
-    /// For so many groups.
+    /// Creates a pick for this number of groups.
     #[must_use]
     pub fn new(groups: usize) -> Self {
         Self { turn: vec![0; groups] }

@@ -1,26 +1,32 @@
-//! What a client has seen of each server: averages of response times, and of what the servers say of
-//! themselves; the basis of every ranking.
+//! Averages a client's response times and the feedback of each server. Every ranking is based on
+//! these averages.
 //!
 //! Source: document 002 §4.2.1, "Delayed and approximate feedback". Cost: O(1).
 //!
-//! Settled, where the source is silent:
-//! - **A server never heard of**, or one that has returned, is taken for as good as the average of all: it is
-//!   neither flooded nor left out.
-//! - **A sample among many counts less** than one that comes alone: a client of hundreds hears of a server now and
-//!   then, and goes by the last response; one that hears of it all the time goes by an average over
-//!   [`Tuning::sample_window_ns`], and no single slow response makes it shun a server.
-//! - **Old news fades** to that average: after [`Tuning::stale_ns`] half of it is left.
-//! - **A server that says nothing** counts as one with an empty queue that works for as long as its
-//!   responses take: then only a client's own copies and response times rank it. These hold all that goes wrong on
-//!   the way, so they are averaged over [`SILENT_WINDOWS`] times as long, each counts as [`SILENT_BAND`] times
-//!   that average at most, and where none speaks, C3 takes servers for equal that are below so many times the average of
-//!   all. Else one slow response after the other makes a client shun servers in turn, and the load of each swings.
-//! - **A failure or a refusal is no fast response.** It is no sample, and doubles the score for each in a row,
-//!   up to [`MOST_DOUBLINGS`]; that fades, too. A response about the request is no sample, and ends the row.
-//! - **A server is believed within reason.** It works no longer than the client waited
-//!   ([`crate::Event::Feedback`]), and no less than a share of what its queue and its response times
-//!   suggest; its queue is no longer than these allow. So a server that claims to be idle and fast is
-//!   sent more only as far as its responses bear that out.
+//! Choices where the source is silent:
+//! - **A server without samples**, or one that has just returned, counts as average: it is neither
+//!   flooded nor left out.
+//! - **Frequent samples count less** than rare ones. A client that is one of hundreds rarely gets a
+//!   sample, and relies on the last response. A client that gets samples all the time relies on an
+//!   average over [`Tuning::sample_window_ns`], so that no single slow response makes it avoid a
+//!   server.
+//! - **Old samples fade** to the average of all servers: after [`Tuning::stale_ns`] half of their
+//!   weight is left.
+//! - **A server without feedback** counts as one with an empty queue whose service time is its
+//!   response time. So it is ranked only by the client's own copies and response times. Response
+//!   times include all delays on the network. They are therefore averaged over a window that is
+//!   [`SILENT_WINDOWS`] times as long, and each counts as at most [`SILENT_BAND`] times that
+//!   average. Without feedback from any server, C3 treats all servers below [`SILENT_BAND`] times
+//!   the overall average as equal. Otherwise a client would avoid a different server after each
+//!   slow response, and the load of each server would oscillate.
+//! - **A failure or a refusal is not a fast response.** It is not a sample. Each consecutive
+//!   failure doubles the score, up to [`MOST_DOUBLINGS`] times. This effect fades, too. A response
+//!   about the request is not a sample either, but it ends the run of failures.
+//! - **Feedback is limited to plausible values.** The service time is at most the time that the
+//!   client waited ([`crate::Event::Feedback`]), and at least a share of the time that the queue
+//!   and the response times suggest. The queue is at most as long as these times allow. So a server
+//!   that claims to be idle and fast is sent more copies only to the extent that its response times
+//!   confirm the claim.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -37,23 +43,26 @@ const ALL: f32 = 0.02;
 
 const MOST_DOUBLINGS: u8 = 6;
 
-/// A weight of 1.
+/// The weight 1 as an integer.
 const WHOLE: u16 = u16::MAX;
 
-/// The least share of a sample's weight: many may come at once.
+/// The least share of its weight that a sample keeps, even if many samples arrive at once.
 const LEAST_SHARE: f64 = 0.1;
 
-/// A server that has said nothing of itself on so many responses in a row counts as one that does not.
+/// After this number of consecutive responses without feedback, a server counts as one without
+/// feedback.
 const SILENT: u8 = 8;
 
-/// For how many times [`Tuning::sample_window_ns`] responses of a server that says nothing are averaged.
+/// The window over which response times of a server without feedback are averaged, as a multiple of
+/// [`Tuning::sample_window_ns`].
 const SILENT_WINDOWS: u64 = 5;
 
-/// Response times of such servers that differ by less than this factor are alike.
+/// Response times of servers without feedback count as equal if they differ by less than this
+/// factor.
 const SILENT_BAND: f32 = 2.0;
 
-/// By so much a server may do better than its queue and its response times suggest.
-const DOUBT: f64 = 8.0;
+/// The factor by which feedback may be better than the queue and the response times suggest.
+const PLAUSIBLE: f64 = 8.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Averages {
@@ -73,67 +82,70 @@ impl Averages {
     }
 }
 
-/// In half a line of a cache: a client looks at all servers of a group at once.
+/// The state of a server. It fills half a cache line, because a client reads all servers of a group
+/// at once.
 #[derive(Clone, Copy, Debug)]
-struct OfServer {
+struct SeenServer {
     averages: Averages,
     failures: u8,
-    /// Responses since it said something of itself; at most [`SILENT`], and that before the first.
+    /// The number of responses since the last feedback, at most [`SILENT`]. [`SILENT`] before the
+    /// first feedback.
     silent: u8,
-    /// Of the last sample, in parts of [`WHOLE`].
+    /// The weight of the last sample, in parts of [`WHOLE`].
     weight: u16,
-    /// [`Timestamp::NEVER`] before that.
-    heard: Timestamp,
+    /// When the last sample arrived. [`Timestamp::NEVER`] before the first one.
+    sampled: Timestamp,
     failed: Timestamp,
 }
 
-const NOTHING: OfServer = OfServer {
+const NOTHING: SeenServer = SeenServer {
     averages: Averages { response_ns: 0.0, queue: 0.0, service_ns: 0.0 },
     failures: 0,
     silent: SILENT,
     weight: 0,
-    heard: Timestamp::NEVER,
+    sampled: Timestamp::NEVER,
     failed: Timestamp::NEVER,
 };
 
-/// What a server is taken for now.
+/// The current estimates for a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
-    /// R̄: what a response takes, in ns.
+    /// R̄: the response time, in ns.
     pub response_ns: f64,
-    /// q̄: how many requests are there.
+    /// q̄: the number of requests at the server.
     pub queue: f64,
-    /// 1/μ̄: how long it works on a request, in ns; more for one that has failed.
+    /// 1/μ̄: the service time of a request, in ns; longer if the server has failed.
     pub service_ns: f64,
-    /// Times below this are taken for as long, in ns; 0 where servers speak of themselves.
+    /// The least time that counts, in ns: a shorter time is raised to it. 0 if servers send
+    /// feedback.
     pub floor_ns: f64,
 }
 
-/// Of all servers of a cell.
+/// The averages of all servers of a cell.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    servers: Vec<OfServer>,
+    servers: Vec<SeenServer>,
     all: Averages,
-    /// How many servers speak of themselves.
-    speak: u32,
+    /// The number of servers that send feedback.
+    reporting: u32,
     /// Shared by all clones.
     pub tuning: Arc<Tuning>,
 }
 
 impl Seen {
-    /// Nothing yet, of so many servers.
+    /// Creates averages without samples, for this number of servers.
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
         let tuning = Arc::new(tuning);
-        Self { servers: vec![NOTHING; servers], all: Averages::default(), speak: 0, tuning }
+        Self { servers: vec![NOTHING; servers], all: Averages::default(), reporting: 0, tuning }
     }
 
-    /// A server has said something of itself.
-    pub fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
+    /// Adds the feedback of a server.
+    pub fn add_feedback(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
         let Feedback { queue, service_ns } = feedback;
         self.weigh(server, now, self.tuning.sample_window_ns);
         let state = &mut self.servers[server.index()];
-        self.speak += u32::from(state.silent == SILENT);
+        self.reporting += u32::from(state.silent == SILENT);
         state.silent = 0;
         self.sample(
             server,
@@ -143,7 +155,7 @@ impl Seen {
         );
     }
 
-    /// A copy has ended; none: it was stopped or lost.
+    /// Handles the end of a copy. The outcome is `None` if the copy was stopped or lost.
     pub fn ended(
         &mut self,
         server: ServerId,
@@ -166,10 +178,10 @@ impl Seen {
             }
         }
         let is_silent = state.silent == SILENT;
-        // What the server said on this response has been heard.
+        // The feedback of this response has already been added.
         let is_new = state.silent > 0;
         state.silent = (state.silent + 1).min(SILENT);
-        self.speak -= u32::from(state.silent == SILENT && !is_silent);
+        self.reporting -= u32::from(state.silent == SILENT && !is_silent);
         let (mut took, mut window_ns) = (took_ns as f32, self.tuning.sample_window_ns);
         if is_silent {
             window_ns = window_ns.saturating_mul(SILENT_WINDOWS);
@@ -185,19 +197,19 @@ impl Seen {
         }
     }
 
-    /// A server is back, and may be another than before.
+    /// Forgets a server that has returned, because it may be a different one.
     pub fn restored(&mut self, server: ServerId) {
         let state = &mut self.servers[server.index()];
-        self.speak -= u32::from(state.silent < SILENT);
+        self.reporting -= u32::from(state.silent < SILENT);
         *state = NOTHING;
     }
 
-    /// How much the next sample counts.
+    /// Sets the weight of the next sample.
     fn weigh(&mut self, server: ServerId, now: Timestamp, window_ns: u64) {
         let state = &mut self.servers[server.index()];
-        let share = match state.heard {
-            heard if heard != Timestamp::NEVER && window_ns > 0 => {
-                now.since(heard) as f64 / window_ns as f64
+        let share = match state.sampled {
+            sampled if sampled != Timestamp::NEVER && window_ns > 0 => {
+                now.since(sampled) as f64 / window_ns as f64
             }
             _ => 1.0,
         };
@@ -214,7 +226,7 @@ impl Seen {
     ) {
         let state = &mut self.servers[server.index()];
         let add = |averages: &mut Averages, weight: f32| {
-            // The first samples are all that there is. A queue may be empty; no time is zero.
+            // The first sample sets the average. A queue may be empty, but a time is never 0.
             let is_first = of(averages).iter().all(|average| **average == 0.0);
             let weight = if is_first { 1.0 } else { weight };
             for (average, sample) in of(averages).into_iter().zip(samples) {
@@ -222,32 +234,33 @@ impl Seen {
             }
         };
         add(&mut self.all, ALL);
-        if state.heard == Timestamp::NEVER {
+        if state.sampled == Timestamp::NEVER {
             state.averages = self.all;
         }
         add(&mut state.averages, f32::from(state.weight) / f32::from(WHOLE));
-        state.heard = now;
+        state.sampled = now;
     }
 
-    /// The better of what is known of a server and what is known of all, by how old it is.
+    /// The estimates for a server: a blend of its own averages and the averages of all servers,
+    /// weighted by the age of its last sample.
     #[must_use]
     pub fn estimate(&self, server: ServerId, now: Timestamp) -> Estimate {
-        let OfServer { averages, heard, failed, failures, .. } = self.servers[server.index()];
+        let SeenServer { averages, sampled, failed, failures, .. } = self.servers[server.index()];
         let stale = self.tuning.stale_ns as f64;
         let left = |since: Timestamp| match since {
             Timestamp::NEVER => 0.0,
             since => stale / (stale + now.since(since) as f64),
         };
-        let mixed = averages.mix(&self.all, left(heard) as f32);
+        let mixed = averages.mix(&self.all, left(sampled) as f32);
         let Averages { response_ns, queue, service_ns } = mixed;
         let [response_ns, queue, service_ns] = [response_ns, queue, service_ns].map(f64::from);
-        let service_ns = service_ns.max(response_ns / (DOUBT * (1.0 + queue))).max(1.0);
-        let queue = queue.min(DOUBT * (1.0 + response_ns / service_ns));
+        let service_ns = service_ns.max(response_ns / (PLAUSIBLE * (1.0 + queue))).max(1.0);
+        let queue = queue.min(PLAUSIBLE * (1.0 + response_ns / service_ns));
         let worse = match failures {
             0 => 1.0,
             failures => 1.0 + f64::from((1_u32 << failures) - 1) * left(failed),
         };
-        let floor_ns = match self.speak {
+        let floor_ns = match self.reporting {
             0 => f64::from(SILENT_BAND * self.all.response_ns),
             _ => 0.0,
         };
@@ -271,18 +284,18 @@ mod tests {
             Seen::new(2, Tuning { sample_weight: 0.5, sample_window_ns: 0, ..Tuning::default() });
         for ms in 1..50 {
             let now = Timestamp(ms * MS);
-            seen.heard(A, now, Feedback { queue: 4, service_ns: 2 * MS });
+            seen.add_feedback(A, now, Feedback { queue: 4, service_ns: 2 * MS });
             seen.ended(A, now, 10 * MS, Some(Outcome::Good));
         }
         seen
     }
 
     #[test]
-    fn a_server_never_heard_of_is_as_good_as_the_average_and_old_news_fades() {
+    fn a_server_without_samples_is_average_and_old_samples_fade() {
         let mut seen = seen();
         let now = Timestamp(50 * MS);
         assert!((seen.estimate(B, now).service_ns - 2e6).abs() < 1.0);
-        seen.heard(B, now, Feedback { queue: 0, service_ns: 20 * MS });
+        seen.add_feedback(B, now, Feedback { queue: 0, service_ns: 20 * MS });
         let fresh = seen.estimate(B, now).service_ns;
         let late = seen.estimate(B, now.after(seen.tuning.stale_ns)).service_ns;
         let average = f64::from(seen.all.service_ns);
@@ -315,16 +328,16 @@ mod tests {
     }
 
     #[test]
-    fn a_liar_is_believed_within_reason() {
+    fn implausible_feedback_is_limited() {
         let mut seen = seen();
         let now = Timestamp(50 * MS);
         for _ in 0..100 {
-            seen.heard(B, now, Feedback { queue: 0, service_ns: 0 });
+            seen.add_feedback(B, now, Feedback { queue: 0, service_ns: 0 });
             seen.ended(B, now, 40 * MS, Some(Outcome::Good));
         }
         assert!(seen.estimate(B, now).service_ns >= 4e6, "its responses take 40 ms");
         for _ in 0..100 {
-            seen.heard(B, now, Feedback { queue: u32::MAX, service_ns: MS });
+            seen.add_feedback(B, now, Feedback { queue: u32::MAX, service_ns: MS });
             seen.ended(B, now, 4 * MS, Some(Outcome::Good));
         }
         assert!(seen.estimate(B, now).queue <= 100.0, "its responses take 4 ms");
@@ -335,18 +348,22 @@ mod tests {
         let mut seen =
             Seen::new(1, Tuning { sample_weight: 0.5, sample_window_ns: 0, ..Tuning::default() });
         for queue in [0, 0, 0, 8] {
-            seen.heard(A, Timestamp(0), Feedback { queue, service_ns: MS });
+            seen.add_feedback(A, Timestamp(0), Feedback { queue, service_ns: MS });
         }
         assert!((seen.estimate(A, Timestamp(0)).queue - 4.0).abs() < 1e-3);
     }
 
     #[test]
-    fn of_many_samples_each_counts_less_than_one_that_comes_alone() {
+    fn frequent_samples_count_less_than_rare_ones() {
         let after_one_slow = |gap_ms: u64| {
             let mut seen = Seen::new(1, Tuning::default());
             for at in 0..20 {
                 let took = if at == 19 { 11 * MS } else { MS };
-                seen.heard(A, Timestamp(at * gap_ms * MS), Feedback { queue: 0, service_ns: took });
+                seen.add_feedback(
+                    A,
+                    Timestamp(at * gap_ms * MS),
+                    Feedback { queue: 0, service_ns: took },
+                );
                 seen.ended(A, Timestamp(at * gap_ms * MS), took, Some(Outcome::Good));
             }
             seen.estimate(A, Timestamp(19 * gap_ms * MS)).response_ns / 1e6
@@ -357,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_says_nothing_is_ranked_by_its_responses() {
+    fn a_server_without_feedback_is_ranked_by_its_responses() {
         let mut seen = Seen::new(2, Tuning::default());
         seen.ended(A, Timestamp(0), 3 * MS, Some(Outcome::Good));
         let Estimate { response_ns, queue, service_ns, .. } = seen.estimate(A, Timestamp(0));
@@ -365,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_says_nothing_is_not_shunned_for_one_slow_response_but_for_many() {
+    fn a_server_without_feedback_is_avoided_after_many_slow_responses_only() {
         let mut seen = Seen::new(1, Tuning::default());
         let mut after = |at: u64, took: u64| {
             seen.ended(A, Timestamp(at * 20 * MS), took * MS, Some(Outcome::Good));

@@ -1,14 +1,14 @@
-//! Two choices: of two servers at random, the one that holds fewer copies.
+//! Two choices: draws two random servers and picks the one that holds fewer copies.
 //!
-//! Source: the "power of two choices"; what Envoy and many others ship as "least request".
-//! Ties at random. Cost: O(1).
+//! Source: the "power of two choices"; Envoy and many others call it "least request". Ties are
+//! broken at random. Cost: O(1).
 
 use super::Pick;
 use crate::Rng;
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
 
-/// Of two servers at random, the one that holds fewer copies.
+/// A pick that draws two random servers and chooses the one that holds fewer copies.
 #[derive(Clone, Debug, Default)]
 pub struct TwoChoices;
 

@@ -1,7 +1,7 @@
-//! Weighted random: a server at random, the more often the sooner it should be done with a request.
+//! Weighted random: picks a random server, weighted by how soon it should finish a request.
 //!
-//! Source: document 002 §4.4.2 names "variations of weighted random"; this one weighs by the inverse of what
-//! is there by the feedback, times the service time. Cost: O(servers).
+//! Source: document 002 §4.4.2, which names "variations of weighted random". Here the weight is 1 /
+//! ((1 + queue) × service time), as estimated from feedback. Cost: O(servers).
 
 use super::Pick;
 use super::seen::Seen;
@@ -12,14 +12,14 @@ use crate::time::Timestamp;
 use crate::tuning::Tuning;
 use rand_core::Rng as _;
 
-/// A server at random, weighted by feedback.
+/// A pick that chooses a random server, weighted by feedback.
 #[derive(Clone, Debug)]
 pub struct WeightedRandom {
     seen: Seen,
 }
 
 impl WeightedRandom {
-    /// For so many servers.
+    /// Creates a pick for this number of servers.
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
         Self { seen: Seen::new(servers, tuning) }
@@ -46,7 +46,8 @@ impl Pick for WeightedRandom {
         for server in levels.available().filter(|&server| !avoid.contains(server)) {
             let weight = self.weight(server, now);
             sum += weight;
-            // Each stays with a chance of its weight over that of those before it and its own.
+            // Weighted reservoir sampling: the probability that a server replaces the chosen one is
+            // its weight divided by the sum of all weights so far.
             let draw = f64::from(rng.next_u32()) / f64::from(u32::MAX);
             if chosen.is_none() || draw * sum < weight {
                 chosen = Some(server);

@@ -1,14 +1,15 @@
-//! The actions of the event at hand.
+//! The actions of the current event.
 //!
-//! Each is written where it stays, field by field. A vector's `push` builds it elsewhere first and
-//! copies it in wider pieces than it was written in, which the processor has to wait for.
+//! Each action is written in place, field by field. `Vec::push` would build it elsewhere and then
+//! copy it. The loads of that copy would be wider than the preceding stores, which would stall the
+//! processor.
 
 use alloc::vec::Vec;
 
 use crate::action::{Action, ShedReason};
 use crate::id::{NONE, QueryId};
 
-/// What entries hold that were never used.
+/// The content of entries that have never been used.
 const NOTHING: Action = Action::Shed { query: QueryId(NONE), why: ShedReason::Expired };
 
 /// A list that keeps its entries when it is cleared.
@@ -50,7 +51,7 @@ impl Actions {
         &self.entries[..self.used]
     }
 
-    /// The action of an event that brings no other: it needs no list.
+    /// Returns the action of an event that has only one, without using the list.
     #[inline(always)]
     pub(crate) fn only(&mut self, action: Action) -> &[Action] {
         self.only = action;

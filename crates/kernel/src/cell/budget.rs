@@ -1,13 +1,14 @@
-//! A budget that arrivals pay for: of retries, of duplicates.
+//! A budget for retries and duplicates, which is filled by arrivals.
 //!
 //! Source: the retry budgets of Finagle and Envoy: a token bucket that is filled by requests rather
-//! than by time. Cost: O(1), and nothing per arrival: tokens are counted when they are asked for.
+//! than by time. Cost: O(1) per use. Arrivals cost nothing, because tokens are computed only when
+//! they are needed.
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     rate: f64,
     burst: f64,
-    /// At the arrival number `seen`.
+    /// The number of tokens at arrival number `seen`.
     tokens: f64,
     seen: u64,
 }

@@ -9,23 +9,23 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyState {
-    /// Tells a live slot from an ended copy that had the same one.
+    /// Distinguishes a live copy from an ended copy that had the same slot.
     pub(crate) serial: u64,
     pub(crate) started: Timestamp,
-    /// When it is forecast to end; else [`Timestamp::NEVER`].
+    /// The forecast of its end, or [`Timestamp::NEVER`].
     pub(crate) ends: Timestamp,
     pub(crate) server: ServerId,
-    /// Whose answer it may still give; [`NONE`] when it only holds a slot. In a free entry, the
-    /// next free entry.
+    /// The query that it may still win, or [`NONE`] if it only holds a slot. In a free entry, the
+    /// index of the next free entry.
     pub(crate) query: u32,
     pub(crate) next: u32,
     pub(crate) stopping: bool,
-    /// Its query has ended; its cancel timeout runs.
+    /// Whether it was given up. If so, its cancel timeout is running.
     pub(crate) given_up: bool,
-    /// What its failure says has been drawn from it: whatever it comes to, it counts no more.
+    /// Whether its failure has been recorded as evidence. Later reports do not count again.
     pub(crate) judged: bool,
     pub(crate) beaten: bool,
-    /// It has an entry in [`super::Core::copy_timers`].
+    /// Whether it has an entry in [`super::Core::copy_timers`].
     pub(crate) timed: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct CopyState {
 #[derive(Clone, Debug)]
 pub(crate) struct Copies {
     slab: Vec<CopyState>,
-    /// The first free entry; [`CopyState::query`] leads to the others.
+    /// The first free entry. [`CopyState::query`] links to the next.
     free: u32,
     next_serial: u64,
 }
@@ -119,13 +119,13 @@ impl Copies {
         self.slab.get(copy.slot as usize).filter(|state| state.serial == copy.serial)
     }
 
-    /// How long the copy ran that is in its slot, or was the last one there.
+    /// Returns the run time of the copy in this slot, or of the last copy that was there.
     #[inline(always)]
     pub(crate) fn ran_ns(&self, copy: CopyId, now: Timestamp) -> u64 {
         now.since(self.get(copy.slot).started)
     }
 
-    /// The copy in a slot; none for [`NONE`].
+    /// Returns the copy in a slot. `None` for [`NONE`].
     #[inline(always)]
     pub(crate) fn try_get(&self, slot: u32) -> Option<&CopyState> {
         self.slab.get(slot as usize)
@@ -154,7 +154,8 @@ impl Copies {
         Some(Live { entry, free: &mut self.free, slot })
     }
 
-    /// The copies on a server, newest first. For the rare case that it goes down.
+    /// Returns the copies on a server, newest first. O(copies of the cell), for the rare event that
+    /// a server goes down.
     pub(crate) fn on(&self, server: ServerId) -> Vec<u32> {
         let here = |slot: &u32| self.get(*slot).is_on(server);
         let mut found: Vec<u32> = (0..self.slab.len() as u32).filter(here).collect();
@@ -162,14 +163,14 @@ impl Copies {
         found
     }
 
-    /// Does anybody wait for a copy on this server? For servers that are in trouble: it looks at
-    /// every copy of the cell.
+    /// Whether a client waits for a copy on this server. O(copies of the cell), for servers in
+    /// trouble.
     pub(crate) fn awaited_on(&self, server: ServerId) -> bool {
         self.slab.iter().any(|copy| copy.is_on(server) && !copy.given_up && !copy.stopping)
     }
 }
 
-/// A copy that has not ended: found once, to look at it and to end it.
+/// A copy that has not ended. A single lookup is enough to read it and to end it.
 pub(crate) struct Live<'a> {
     entry: &'a mut CopyState,
     free: &'a mut u32,
@@ -190,37 +191,37 @@ impl Live<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum QueryPhase {
     /// No such query.
     Ended,
     Waiting,
-    /// With copies, or about to get one.
+    /// The query has copies, or is about to get one.
     Running,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueryState {
-    /// Counts arrivals: the order of first come, first served.
+    /// Arrival number: waiting queries are served in this order.
     pub(crate) seq: u64,
     pub(crate) deadline: Timestamp,
     pub(crate) group: GroupId,
     pub(crate) may_duplicate: bool,
     pub(crate) may_retry: bool,
-    /// How often it was sent again. Where two copies fail, the second is the retry.
+    /// Number of retries. If two copies fail, the second one counts as a retry.
     pub(crate) retries: u8,
-    /// Servers that failed it while another had a copy of it.
+    /// Number of servers that failed it while another server had a copy of it.
     pub(crate) failures: u8,
-    pub(crate) stage: Stage,
-    /// How many copies may still answer it, up to [`super::Core::MOST_COPIES`].
+    pub(crate) phase: QueryPhase,
+    /// Number of copies that may still win, up to [`super::Core::MOST_COPIES`].
     pub(crate) copies: u8,
-    /// The first of them.
+    /// The slot of the newest of these copies.
     pub(crate) first: u32,
     /// Its neighbors in the queue.
     pub(crate) before: u32,
     pub(crate) behind: u32,
     /// The copy that failed last, and its server.
     pub(crate) failed: Option<(CopyId, ServerId)>,
-    /// Nothing of that copy was ever sent.
+    /// Whether that copy was never sent.
     pub(crate) unsent: bool,
     pub(crate) refused: bool,
     pub(crate) blame: Blame,
@@ -231,7 +232,7 @@ impl QueryState {
         seq: 0,
         deadline: Timestamp::NEVER,
         group: GroupId(0),
-        stage: Stage::Ended,
+        phase: QueryPhase::Ended,
         may_duplicate: false,
         may_retry: false,
         retries: 0,
@@ -252,7 +253,7 @@ impl QueryState {
             seq,
             deadline,
             group: arrive.group,
-            stage: Stage::Running,
+            phase: QueryPhase::Running,
             may_duplicate: arrive.may_duplicate,
             may_retry: arrive.may_retry,
             retries: 0,
@@ -268,7 +269,7 @@ impl QueryState {
         }
     }
 
-    /// Has it an entry in [`super::Core::deadlines`]?
+    /// Whether it has an entry in [`super::Core::deadlines`].
     #[inline(always)]
     pub(crate) fn timed(&self) -> bool {
         self.deadline != Timestamp::NEVER
@@ -282,12 +283,12 @@ impl QueryState {
 
     #[inline(always)]
     pub(crate) fn end(&mut self) {
-        self.stage = Stage::Ended;
+        self.phase = QueryPhase::Ended;
         self.first = NONE;
         self.copies = 0;
     }
 
-    /// The server that failed it last.
+    /// Returns the server that failed it last.
     pub(crate) fn avoid(&self) -> Option<ServerId> {
         self.failed.map(|(_, server)| server)
     }

@@ -1,4 +1,4 @@
-//! The state that every policy shares, and what a hedge may ask and order.
+//! The state that every policy shares, and the methods with which a hedge may read and change it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use core::num::NonZeroU64;
 
 use super::actions::Actions;
 use super::budget::Budget;
-use super::copies::{Copies, QueryState, Stage};
+use super::copies::{Copies, QueryPhase, QueryState};
 use super::health::{Ejections, Health};
 use super::holds::Holds;
 use super::servers::{GroupState, ServerState, ServerView};
@@ -27,56 +27,58 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) rng: Rng,
     pub(crate) servers: Vec<ServerState>,
-    /// The load, in copies, that is added to a server out of favor. With more, one server in trouble would put all its
-    /// queries on its peers where there are many slots.
+    /// The load bias, in copies, of a server that the hedge biases: 1, or 0 if the hedge never
+    /// biases a server. With a larger bias and many slots per server, a server in trouble would
+    /// lose all its queries to its peers.
     pub(crate) bias: u32,
     pub(crate) groups: Vec<GroupState>,
-    /// Is any of them large?
+    /// Whether any group is large.
     pub(crate) ordered: bool,
-    /// By server: its groups, and which member of the group it is.
+    /// The groups of each server, with the server's index in the group. Sorted by server.
     pub(crate) memberships: Vec<(GroupId, u32)>,
     pub(crate) queries: Vec<QueryState>,
-    /// What each of them is expected to cost. Kept for hedges that ask ([`crate::hedge::Hedge::READS_HINTS`]).
+    /// The expected cost of each query. Kept only for hedges with
+    /// [`crate::hedge::Hedge::READS_HINTS`].
     pub(crate) cost_hints: Vec<Option<NonZeroU64>>,
     pub(crate) waiting: u32,
     pub(crate) copies: Copies,
-    /// Of queries: when they expire.
+    /// The deadlines of queries.
     pub(crate) deadlines: Heaps<Timestamp>,
-    /// Of queries: when their hedge wants to be asked.
+    /// The hedge timers of queries.
     pub(crate) delays: Heaps<Timestamp>,
-    /// Of copies: their attempt timeout, or the cancel timeout of those given up.
+    /// The attempt timers of copies, and the cancel timeouts of copies that were given up.
     pub(crate) copy_timers: Heaps<Timestamp>,
-    /// Of servers: when their ejections may end.
+    /// The times at which the ejections of servers may end.
     pub(crate) ejection_timers: Heaps<Timestamp>,
-    /// Of servers: when those that are closed for a time open.
+    /// The times at which temporarily closed servers open again.
     pub(crate) openings: Heaps<Timestamp>,
-    /// Slots of copies that were refused or failed sooner than a good response comes.
+    /// Slots of copies that were refused or failed before a good response would have arrived.
     pub(crate) holds: Holds,
-    /// By server: until when its driver wants it closed.
+    /// The time until which the driver has closed each server.
     pub(crate) closed_until: Vec<Timestamp>,
-    /// None where rates are not limited.
+    /// `None` if rates are not limited.
     pub(crate) rates: Option<Box<Rates>>,
     pub(crate) ejections: Vec<Ejections>,
     pub(crate) arrivals: u64,
-    /// A copy was refused or has failed.
+    /// Whether any copy has been refused or has failed.
     pub(super) has_failed: bool,
     pub(crate) retries: Budget,
-    /// Of duplicates; none where there is no limit.
+    /// The budget of duplicates. `None` without a limit.
     pub(crate) hedges: Option<Budget>,
     pub(crate) hedges_refused: u64,
     pub(crate) out: Actions,
-    /// Servers that may have room for more.
+    /// Servers that may have room.
     pub(crate) freed: Vec<ServerId>,
     /// Queries whose last copy failed, youngest first.
     pub(crate) to_retry: Vec<QueryId>,
-    /// Queries that got a first copy, for the hedge to look at once every waiting query that can
-    /// be served is.
+    /// Queries that got a first copy. The hedge sees them only after the waiting queries have been
+    /// served as far as possible.
     pub(crate) started: Vec<QueryId>,
-    /// Queries whose time has come, for the hedge to look at then, too.
+    /// Queries whose hedge timer is due. The hedge sees them after those in `started`.
     pub(crate) timers_due: Vec<QueryId>,
-    /// Servers that may have room after that.
+    /// Servers that may still have room after waiting queries have been served.
     pub(crate) spare: Vec<ServerId>,
-    /// Groups in which a query began to wait, or still does after a slot went elsewhere.
+    /// Groups in which a query began to wait, or still waits after a slot went to another group.
     pub(crate) starved_groups: Vec<GroupId>,
 }
 
@@ -85,23 +87,22 @@ pub struct Core {
 pub struct CopyView {
     /// Its id.
     pub id: CopyId,
-    /// Where it runs.
+    /// Its server.
     pub server: ServerId,
     /// When it was sent.
     pub started: Timestamp,
-    /// When it ends, where somebody forecast that; else [`Timestamp::NEVER`].
+    /// The forecast of its end, or [`Timestamp::NEVER`] without a forecast.
     pub ends: Timestamp,
-    /// It was cancelled, and may answer before it does.
+    /// Whether it was cancelled. It may still respond before it stops.
     pub stopping: bool,
 }
 
 impl Core {
-    /// Copies that a query may have at once, at most.
+    /// The largest number of copies that a query may have at once.
     pub const MOST_COPIES: u8 = u8::MAX;
 
-    /// `biases`: are there to be biased servers? The order of large groups pays for them, as it does for
-    /// `light` copies.
-    /// `budgeted`: does the hedge budget apply?
+    /// `biases`: whether the hedge biases servers. If it does, or if copies may be `light`, the
+    /// order of large groups needs more levels. `budgeted`: whether the hedge budget applies.
     pub(crate) fn new(
         topology: &Topology,
         gates: &[u32],
@@ -119,7 +120,7 @@ impl Core {
             let of = |(member, &server)| (server, (GroupId(group as u32), member as u32));
             memberships.extend(members.iter().enumerate().map(of));
         }
-        // Stable: the groups of a server stay in their order.
+        // A stable sort, so the groups of a server stay in order.
         memberships.sort_by_key(|&(server, _)| server);
         let mut servers = Vec::with_capacity(topology.servers.len());
         let mut from = 0;
@@ -175,42 +176,43 @@ impl Core {
         core
     }
 
-    /// Is one of the server's groups large, its rate limited, or has a copy failed in this cell?
+    /// Whether the cell tracks each copy of the server. It does if one of the server's groups is
+    /// large, if its rate is limited, or if a copy has failed in this cell.
     pub(super) fn keeps_books(&self, server: ServerId) -> bool {
         let is_large = |group: GroupId| self.groups[group.index()].order.is_some();
         self.has_failed || self.rates.is_some() || self.groups_of(server).any(is_large)
     }
 
-    /// The time of the event at hand.
+    /// Returns the time of the current event.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// How long ago a copy started that has just ended, in ns.
+    /// Returns the run time of a copy that has just ended, in ns.
     pub(crate) fn ran_ns(&self, copy: CopyId) -> u64 {
         self.copies.ran_ns(copy, self.now)
     }
 
-    /// The limits in force.
+    /// Returns the limits of the cell.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// How many servers the cell has.
+    /// Returns the number of servers.
     #[must_use]
     pub fn server_count(&self) -> usize {
         self.servers.len()
     }
 
-    /// How many groups the cell has.
+    /// Returns the number of groups.
     #[must_use]
     pub fn group_count(&self) -> usize {
         self.groups.len()
     }
 
-    /// A server as it is now.
+    /// Returns the current state of a server.
     #[must_use]
     pub fn server(&self, server: ServerId) -> ServerView {
         let state = &self.servers[server.index()];
@@ -223,31 +225,32 @@ impl Core {
         }
     }
 
-    /// How many queries of a group wait.
+    /// Returns the number of waiting queries of a group.
     #[must_use]
     pub fn waiting(&self, group: GroupId) -> u32 {
         self.groups[group.index()].waiting
     }
 
-    /// How many copies on the servers of a group were cancelled and have not yet.
+    /// Returns how many cancelled copies on the servers of a group have not stopped yet.
     #[must_use]
     pub fn reclaiming(&self, group: GroupId) -> u32 {
         self.groups[group.index()].reclaiming
     }
 
-    /// Retries that may be made now.
+    /// Returns the number of retries that the budget allows now.
     #[must_use]
     pub fn retry_budget(&self) -> f64 {
         self.retries.tokens(self.arrivals)
     }
 
-    /// Queries that the policy would have duplicated, had the hedge budget allowed it.
+    /// Returns the number of queries that the hedge budget kept from being duplicated.
     #[must_use]
     pub fn hedges_refused(&self) -> u64 {
         self.hedges_refused
     }
 
-    /// Does the hedge budget allow a duplicate of this query? Counts the queries to which it does not.
+    /// Whether the hedge budget allows a duplicate of this query. Counts each query that the budget
+    /// refuses.
     #[inline(always)]
     pub fn may_hedge(&mut self, query: QueryId) -> bool {
         let Some(budget) = &self.hedges else { return true };
@@ -259,38 +262,40 @@ impl Core {
         false
     }
 
-    /// Has this query not ended?
+    /// Whether this query has not ended.
     #[must_use]
     pub fn is_live(&self, query: QueryId) -> bool {
-        self.queries.get(query.index()).is_some_and(|q| q.stage != Stage::Ended)
+        self.queries.get(query.index()).is_some_and(|q| q.phase != QueryPhase::Ended)
     }
 
-    /// The group of a live query.
+    /// Returns the group of a live query.
     #[must_use]
     pub fn group_of(&self, query: QueryId) -> GroupId {
         self.queries[query.index()].group
     }
 
-    /// May the query run on several servers at once? No more after one of its copies failed, else a
-    /// server that fails fast would be sent duplicates without end; nor once it has expired.
+    /// Whether the query may run on several servers at once. False after one of its copies failed,
+    /// because a server that fails fast would otherwise get more and more duplicates. Also false
+    /// after its deadline.
     #[must_use]
     pub fn may_duplicate(&self, query: QueryId) -> bool {
         let state = &self.queries[query.index()];
         state.may_duplicate && state.deadline > self.now
     }
 
-    /// What a live query is expected to cost, for hedges that say that they ask; none for others.
+    /// Returns the expected cost of a live query. `None` for hedges that do not set
+    /// [`crate::hedge::Hedge::READS_HINTS`].
     #[must_use]
     pub fn cost_hint_of(&self, query: QueryId) -> Option<NonZeroU64> {
         self.cost_hints.get(query.index()).copied().flatten()
     }
 
-    /// The query gets no further duplicates.
+    /// Forbids further duplicates of the query.
     pub fn forbid_duplicates(&mut self, query: QueryId) {
         self.queries[query.index()].may_duplicate = false;
     }
 
-    /// The copies that may still answer a query, newest first.
+    /// Returns the copies of a query that may still win, newest first.
     pub fn copies_of(&self, query: QueryId) -> impl Iterator<Item = CopyView> + '_ {
         let next = |slot: u32| (slot != NONE).then_some(slot);
         let first = next(self.queries[query.index()].first);
@@ -306,14 +311,14 @@ impl Core {
         })
     }
 
-    /// Does anybody wait for a copy on this server, or for the rest of its response? Once a server
-    /// answers no probes and this is false, its copies hold slots that no client needs.
+    /// Whether a client waits for a copy on this server, or for the rest of its response. If the
+    /// probes of a server fail and this is false, its copies hold slots that no client needs.
     #[must_use]
     pub fn is_awaited(&self, server: ServerId) -> bool {
         self.copies.awaited_on(server)
     }
 
-    /// The query that a copy may still answer.
+    /// Returns the query that a copy may still win.
     #[must_use]
     pub fn query_of(&self, copy: CopyId) -> Option<QueryId> {
         let state = self.copies.peek(copy)?;
@@ -321,7 +326,7 @@ impl Core {
         (query != NONE).then_some(QueryId(query))
     }
 
-    /// The servers that a further copy of the query must not go to.
+    /// Returns the servers that a further copy of the query must avoid.
     #[must_use]
     pub fn avoid(&self, query: QueryId) -> Avoid {
         let state = &self.queries[query.index()];
@@ -340,13 +345,14 @@ impl Core {
         pick.pick(group, levels, avoid, &mut self.rng)
     }
 
-    /// Asks the balance for a server to send the query to again.
+    /// Picks a server for a query that waits or is to be retried.
     pub(crate) fn choose<P: Pick>(&mut self, pick: &mut P, query: QueryId) -> Option<ServerId> {
         self.pick(pick, self.group_of(query), self.avoid(query))
     }
 
-    /// Asks the balance for a server for a second copy of a query that may have two, so that none of
-    /// its copies has failed. None, too, where it has lost the first.
+    /// Picks a server for the second copy of a query. The caller has checked that the query may
+    /// have a second copy, so none of its copies has failed. Also returns `None` if the query has
+    /// lost its first copy.
     #[inline(always)]
     pub(crate) fn choose_second<P: Pick>(
         &mut self,
@@ -358,13 +364,14 @@ impl Core {
         self.pick(pick, group, Avoid([Some(holds), None]))
     }
 
-    /// Sets the hedge's timer of a query, in place of any earlier one. One that is past is due now.
+    /// Sets the hedge timer of a query. It replaces any earlier one. If the time is in the past,
+    /// the timer is due immediately.
     pub fn set_timer(&mut self, query: QueryId, at: Timestamp) {
         self.delays.remove(0, query.0);
         self.delays.insert(0, at.max(self.now), query.0);
     }
 
-    /// Starts a copy. Its server must have room and hold no other copy of the query.
+    /// Starts a copy. The server must have room, and must not hold another copy of the query.
     #[inline(always)]
     pub fn start(
         &mut self,
@@ -395,7 +402,8 @@ impl Core {
         copy
     }
 
-    /// Tells a copy's server to stop it. Until it has, the copy holds its slot, and may still win.
+    /// Cancels a copy: orders its server to stop it. Until the copy has stopped, it holds its slot
+    /// and may still win.
     pub fn stop(&mut self, copy: CopyId, why: StopReason) {
         let Some(state) = self.copies.find(copy) else { return };
         if core::mem::replace(&mut state.stopping, true) {

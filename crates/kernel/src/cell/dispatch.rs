@@ -1,7 +1,7 @@
-//! How queries get their copies: from the queue and after a failure. On arrival: see `hot.rs`.
+//! Starts copies of queries that have waited or whose last copy failed. For arrivals, see `hot.rs`.
 
 use super::Cell;
-use super::copies::{QueryState, Stage};
+use super::copies::{QueryPhase, QueryState};
 use crate::action::{Action, FailReason, Role, ShedReason, StartReason};
 use crate::balance::Pick;
 use crate::hedge::Hedge;
@@ -27,9 +27,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Restores the promises after an event, in this order: queries whose copies failed are sent
-    /// again, waiting queries get what room there is, and only then does the hedge see what is
-    /// left: no duplicate takes a slot from a query that waits.
+    /// Restores the contract after an event, in this order: failed queries are retried, waiting
+    /// queries get the free slots, and the hedge sees the remaining slots last. So no duplicate
+    /// takes a slot from a waiting query.
     #[inline(never)]
     pub(super) fn settle(&mut self) -> &[Action] {
         loop {
@@ -44,7 +44,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.consult()
     }
 
-    /// The last steps of settling: the hedge's. Nothing that it does brings back an earlier one.
+    /// Runs the hedge, the last step of settling. Its actions never make an earlier step necessary
+    /// again.
     #[inline(always)]
     pub(super) fn consult(&mut self) -> &[Action] {
         if H::HEDGES {
@@ -52,8 +53,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 self.hedge.primary_started_late(&mut self.core, &mut self.pick, query);
             }
             while let Some(query) = self.core.timers_due.pop() {
-                debug_assert!(H::SETS_TIMERS, "a hedge that sets timers says so");
-                // One that was set in the same event takes the place of the one that is due.
+                debug_assert!(H::SETS_TIMERS, "a hedge that sets timers declares it");
+                // A timer that was set during the same event replaces the one that is due.
                 if self.core.is_live(query) && !self.core.delays.contains(query.0) {
                     self.hedge.timer(&mut self.core, &mut self.pick, query);
                 }
@@ -69,7 +70,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// Nothing waits that the server could serve: its room is the hedge's.
+    /// Offers the room of a server to the hedge. No waiting query could use it.
     #[inline(always)]
     pub(super) fn offer(&mut self, server: ServerId) {
         while self.core.has_room(server) && self.hedge.spare(&mut self.core, server) {}
@@ -84,7 +85,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.dequeue(query);
         let why = if retries > 0 { StartReason::Retry } else { StartReason::Queue };
         self.start_primary(query, server, why);
-        // Only a query that avoids a server waits while that has room.
+        // If a query waits although a server has room, the query avoids that server. Duplicates may
+        // use that room now.
         if H::HEDGES && failed.is_some() {
             self.core.look_for_spare(group);
         }
@@ -94,7 +96,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     pub(super) fn expire(&mut self, query: QueryId) {
         if self.core.queries[query.index()].failed.is_some() {
-            // It was served, if badly; a retry was all that it waited for.
+            // The query was served, though badly, and was waiting only for a retry.
             self.fail(query, FailReason::CopyFailed);
         } else {
             self.shed(query, ShedReason::Expired);
@@ -110,7 +112,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.core.spare.push(server);
         }
         if self.hedge.preempts() {
-            // A slot that was cleared for one group may have gone to another.
+            // A slot that was freed for one group may have gone to another.
             let (from, to) = self.core.servers[server.index()].groups;
             for at in from..to {
                 let group = self.core.memberships[at as usize].0;
@@ -129,15 +131,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.serve_waiting(server, |_| true);
     }
 
-    /// Serves the oldest query that waits for a server, on the server of its group that the pick
-    /// prefers, as long as this one has room.
+    /// While this server has room, serves the oldest query that waits for it, on the server that
+    /// the pick prefers.
     fn serve_ranked(&mut self, server: ServerId) {
         while self.core.has_room(server) && self.hedge.overtakes(&mut self.core, server) {}
         while self.core.has_room(server)
             && let Some(mut query) = self.core.next_waiting(server)
         {
             let mut best = self.core.choose(&mut self.pick, query).unwrap_or(server);
-            // An older one may wait for that server.
+            // An older query may be waiting for that server.
             while let Some(older) = self.core.next_waiting(best).filter(|&other| other != query) {
                 query = older;
                 best = self.core.choose(&mut self.pick, query).unwrap_or(best);
@@ -146,7 +148,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Serves the queries that wait for a server, as long as it has room and the next one may be served.
+    /// Serves the queries that wait for a server, while it has room and `may` allows the next
+    /// query.
     #[inline(always)]
     fn serve_waiting(&mut self, server: ServerId, may: impl Fn(&QueryState) -> bool) {
         while self.core.has_room(server) && self.hedge.overtakes(&mut self.core, server) {}
@@ -158,22 +161,23 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// The last copy of a query failed: once more on another server, where that is allowed.
+    /// Sends a query whose last copy failed to another server, if that is allowed.
     fn retry(&mut self, query: QueryId) {
         let core = &self.core;
         let state = &core.queries[query.index()];
-        if state.stage != Stage::Running || state.copies > 0 {
+        if state.phase != QueryPhase::Running || state.copies > 0 {
             return;
         }
         let group = &core.groups[state.group.index()];
         let failed_here = state.avoid().is_some_and(|s| core.servers[s.index()].is_open());
         let others = group.open - u32::from(failed_here);
-        // A request of which nothing was sent may go to every server, whatever its method.
+        // A request that was never sent may be retried on any server, whatever its method.
         let more = if state.unsent { group.servers.len() - 1 } else { 0 };
         let most = usize::from(core.limits.retries).max(more);
         let may = (state.may_retry || state.unsent) && usize::from(state.retries) < most;
         if !may || others == 0 {
-            // No other server will tell whether this one is at fault.
+            // No other server can show whether the request is at fault, so the failure counts
+            // against this server.
             self.settle_blame(query, None);
             return self.fail(query, FailReason::CopyFailed);
         }
@@ -183,7 +187,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.send_again(query);
     }
 
-    /// A retry goes where the balance would send it, but overtakes no other query.
+    /// Sends a retry to the server that the pick prefers, but serves older queries first.
     fn send_again(&mut self, query: QueryId) {
         let seq = self.core.queries[query.index()].seq;
         while let Some(server) = self.core.choose(&mut self.pick, query) {
@@ -196,7 +200,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 }
             }
         }
-        // Whatever has room is of no use to this query. Others make room in the queue by taking it.
+        // This query must avoid every server that has room. Other waiting queries use that room
+        // first, which makes room for this one in the queue.
         self.thin_queue();
         if !self.core.has_queue_room(query) {
             return self.fail(query, FailReason::CopyFailed);
@@ -205,12 +210,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.wait(query);
     }
 
-    /// Serves waiting queries as far as there is room, but none before an older query that is yet to be
-    /// sent again.
+    /// Serves waiting queries while there is room, except those that are younger than the next
+    /// query to be retried.
     fn thin_queue(&mut self) {
         let next = self.core.to_retry.last();
         let next = next.map_or(u64::MAX, |query| self.core.queries[query.index()].seq);
-        // Their turn with the hedge is yet to come, so they stay on the list.
+        // The servers stay on the list, because the hedge has not seen them yet.
         for at in (0..self.core.freed.len()).rev() {
             self.serve_waiting(self.core.freed[at], |query| query.seq < next);
         }

@@ -1,7 +1,7 @@
-//! How copies and queries end, and what happens to servers. Most ends: see `hot.rs`.
+//! Ends copies and queries. For the most common ends, see `hot.rs`.
 
 use super::Cell;
-use super::copies::{CopyState, QueryState, Stage};
+use super::copies::{CopyState, QueryPhase, QueryState};
 use super::health::Blame;
 use crate::action::{Action, EjectReason, FailReason, StopReason};
 use crate::balance::Pick;
@@ -26,7 +26,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// What begins although it was cancelled, or although its query has ended, changes nothing.
+    /// Ignores the start of a copy that was cancelled or whose query has ended.
     pub(super) fn began(&mut self, copy: CopyId) {
         let Some(&CopyState { query, stopping, .. }) = self.core.copies.peek(copy) else { return };
         if query != NONE && !stopping {
@@ -64,7 +64,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.hedge.recount(&self.core, QueryId(query));
             self.check_retry(QueryId(query));
             if H::HEDGES {
-                // It may have a second copy again, and another server than this one may idle.
+                // The query may get a second copy again, and a server other than this one may be
+                // idle.
                 let group = self.core.group_of(QueryId(query));
                 self.core.look_for_spare(group);
             }
@@ -79,7 +80,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// A copy that is cancelled has no more time for being at work.
+    /// A cancelled copy gets no further time, even if it is still running.
     pub(super) fn progress(&mut self, copy: CopyId) {
         if self.core.copies.find(copy).is_some_and(|state| state.given_up && !state.stopping) {
             self.start_cancel_timeout(copy.slot);
@@ -98,11 +99,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.close(query, Some((copy, server)));
     }
 
-    /// Ends a query: its copies only hold their slots from here on. What becomes of the winner's
-    /// timeout is the caller's business.
+    /// Ends a query. From now on, its copies only hold their slots. The caller handles the copy
+    /// timer of the winner.
     pub(super) fn close(&mut self, query: QueryId, winner: Option<(CopyId, ServerId)>) {
-        let QueryState { stage, group, .. } = self.core.queries[query.index()];
-        if stage == Stage::Waiting {
+        let QueryState { phase, group, .. } = self.core.queries[query.index()];
+        if phase == QueryPhase::Waiting {
             self.core.dequeue(query);
             if H::HEDGES {
                 self.core.look_for_spare(group);
@@ -111,8 +112,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.end(query, winner);
     }
 
-    /// [`Self::close`] of a query that does not wait. True if the response settled the blame for an
-    /// earlier failure: only then may a server have been ejected.
+    /// Does what [`Self::close`] does, for a query that is not waiting. Returns true if the
+    /// response settled which server was to blame for an earlier failure. Only in that case can a
+    /// server have been ejected.
     #[inline(always)]
     pub(super) fn end(&mut self, query: QueryId, winner: Option<(CopyId, ServerId)>) -> bool {
         let runs_on = H::HEDGES
@@ -120,8 +122,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let state = &mut self.core.queries[query.index()];
         let (first, timed, blame) = (state.first, state.timed(), state.blame);
         state.end();
-        // A loser runs to its end where the policy says so; the copies of a query
-        // that ended without a response.
+        // Copies of a query that ended without a response are stopped. Losers are stopped unless
+        // the policy lets them run on.
         let stop = winner.is_none() || (self.hedge.cleans_up() && !runs_on);
         let ns = self.core.limits.cancel_timeout_ns;
         let mut slot = first;
@@ -131,8 +133,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             let next = copy.next;
             if winner.is_none_or(|(winner, _)| winner.slot != slot) {
                 copy.beaten = winner.is_some();
-                // One that is not stopped keeps its timeout, and is given up then: its server is no worse
-                // than if no other copy had won. Where it has none, it gets a cancel timeout from now.
+                // A loser that runs on keeps its attempt timer, and is given up when the timer
+                // fires. So its server is judged no more harshly than if no other copy had won.
+                // Without an attempt timer, its cancel timeout starts now.
                 if stop {
                     self.give_up(slot);
                 } else if !copy.timed && ns != NEVER_NS {
@@ -157,7 +160,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         blame_settled
     }
 
-    /// The query of this copy has ended: stop it where that is possible, and wait for it in any case.
+    /// Gives up a copy whose query has ended: cancels it if servers can stop copies, and always
+    /// starts its cancel timeout.
     fn give_up(&mut self, slot: u32) {
         self.start_cancel_timeout(slot);
         if self.core.limits.cancel {
@@ -175,8 +179,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// A copy will not answer its query, though it may hold its slot for longer. `why`: the failure of
-    /// its server, where it is one.
+    /// Detaches a failed copy from its query. The copy may hold its slot for longer. `why` is the
+    /// failure of its server, if the server is at fault.
     pub(super) fn copy_failed(&mut self, slot: u32, why: Option<EjectReason>) {
         let copy = self.core.copies.get_mut(slot);
         copy.judged = true;
@@ -195,10 +199,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         let others = self.core.copies_of(query).any(|copy| !copy.stopping);
         let state = &mut self.core.queries[query.index()];
-        // What no server failed was not tried: a duplicate that is given up says nothing.
+        // Only failures of servers count: a duplicate that was given up is not evidence.
         state.failures = state.failures.saturating_add(why.is_some().into());
         if !others {
-            // The other copy was the retry: where both fail, two servers have failed the query.
+            // If two copies failed, the second one was the retry, so every failure after the first
+            // counts as a retry.
             let more = core::mem::take(&mut state.failures).saturating_sub(1);
             state.retries = state.retries.saturating_add(more);
         }
@@ -209,7 +214,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     fn check_retry(&mut self, query: QueryId) {
         let queries = &self.core.queries;
         if queries[query.index()].copies == 0 {
-            // Youngest first: they are taken from the end.
+            // Youngest first, because retries are taken from the end.
             let seq = queries[query.index()].seq;
             let at = self.core.to_retry.partition_point(|other| queries[other.index()].seq > seq);
             self.core.to_retry.insert(at, query);
@@ -233,7 +238,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.copies.get_mut(at).next = next;
     }
 
-    /// A detached copy has ended: its slot is free, on the server that is returned.
+    /// Ends a detached copy and frees its slot. Returns its server.
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u32) -> ServerId {
         let CopyState { query, server, stopping, timed, .. } = *self.core.copies.get(slot);
@@ -273,9 +278,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             && let Some(&CopyState { server, started, .. }) = self.core.copies.peek(copy)
         {
             let now = self.core.now;
-            // What a server says that it worked is no longer than the client waited.
+            // A server cannot have worked for longer than the client waited.
             let service_ns = feedback.service_ns.min(now.since(started));
-            self.pick.heard(server, now, Feedback { service_ns, ..feedback });
+            self.pick.feedback(server, now, Feedback { service_ns, ..feedback });
         }
     }
 
@@ -327,7 +332,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     fn expired(&mut self, query: QueryId) {
-        if self.core.queries[query.index()].stage == Stage::Waiting {
+        if self.core.queries[query.index()].phase == QueryPhase::Waiting {
             self.expire(query);
         } else {
             self.fail(query, FailReason::Timeout);

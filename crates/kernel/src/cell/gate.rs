@@ -1,11 +1,12 @@
-//! Gates that move: a server that is closed for a time, and one that may hold more or fewer copies.
+//! Changes gates: closes a server temporarily, and changes the number of copies that it may hold.
 //!
-//! Rates ([`crate::rate`]), throttlers, slow starts and live changes of a configuration all come to
-//! these two. Cost: O(log servers) to close or open a server, O(1) to change its limit, and nothing
-//! for gates that stand still.
+//! Rates ([`crate::rate`]), throttlers, slow starts, and live changes of the configuration all use
+//! these two operations. Cost: O(log servers) to close or open a server, O(1) to change its limit,
+//! and nothing for gates that do not change.
 //!
-//! Work is conserved within the gates: a query waits only while every server of its group that may serve
-//! it is full, closed or out. A server that holds more copies than a new limit allows keeps them.
+//! Within the gates, work is conserved: a query waits only while every server of its group that may
+//! serve it is full, closed or out. A server that holds more copies than a new limit allows keeps
+//! them.
 
 use super::core::Core;
 use crate::id::{GroupId, ServerId};
@@ -13,14 +14,16 @@ use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 impl Core {
-    /// Closes a server to new copies until a time, in place of any earlier one; at a time that has
-    /// come it opens. What runs on it runs on. Like its health, this stops duplicates, too.
+    /// Closes a server to new copies until the given time, which replaces any earlier one. A time
+    /// in the past opens it. Its running copies continue. While a server is closed, it gets no
+    /// duplicates either.
     pub fn close_until(&mut self, server: ServerId, until: Timestamp) {
         self.closed_until[server.index()] = until;
         self.settle_opening(server);
     }
 
-    /// A server opens when its driver and its rate let it.
+    /// Opens a server at the later of two times: the one that its driver set, and the one that its
+    /// rate allows.
     fn settle_opening(&mut self, server: ServerId) {
         let rate = self.rates.as_ref().map_or(Timestamp::default(), |rates| rates.next(server));
         let until = self.closed_until[server.index()].max(rate);
@@ -34,8 +37,8 @@ impl Core {
         }
     }
 
-    /// A server asks for a pause: it is closed for that long, up to [`crate::Limits::retry_after_max_ns`], if every group
-    /// of its still has another server that takes copies.
+    /// Handles a server that asks for a pause. If each of its groups has another server that takes
+    /// copies, closes it for at most [`crate::Limits::retry_after_max_ns`].
     pub(super) fn pause(&mut self, server: ServerId, ns: u64) {
         let until = self.now.after(ns.min(self.limits.retry_after_max_ns));
         let has_other = |&group: &GroupId| {
@@ -47,16 +50,17 @@ impl Core {
         }
     }
 
-    /// A server may hold so many copies, 1 to [`crate::Topology::MAX_GATE`]; more or less than that
-    /// counts as the nearest that may be.
+    /// Sets the number of copies that a server may hold. The number is clamped to the range from 1
+    /// to [`crate::Topology::MAX_GATE`].
     pub fn set_limit(&mut self, server: ServerId, limit: u32) {
         let limit = limit.clamp(1, crate::Topology::MAX_GATE);
         self.make_room(server, limit);
         self.move_gate(server);
     }
 
-    /// Sets how many copies a server may hold beyond its slots, per 64 slots. Called when one of its copies has just ended: the
-    /// caller fills the server next, so nothing else is to be settled. A limit that differs from the slots stays.
+    /// Sets the number of copies that a server may hold beyond its slots, per 64 slots. Must be
+    /// called when one of its copies has just ended. The caller fills the server next, so nothing
+    /// else has to be settled. Has no effect on a server whose limit differs from its slots.
     #[inline(always)]
     pub(crate) fn prefetch(&mut self, server: ServerId, per_64: u32) {
         let state = &self.servers[server.index()];
@@ -90,7 +94,7 @@ impl Core {
         }
     }
 
-    /// Is the server closed until a time? Its health is another matter.
+    /// Whether the server is temporarily closed, whatever its health.
     #[must_use]
     pub fn is_closed(&self, server: ServerId) -> bool {
         self.openings.contains(server.0)
@@ -100,14 +104,14 @@ impl Core {
         let closed = self.is_closed(server);
         let state = &mut self.servers[server.index()];
         state.set_open(state.is_open(), closed);
-        // Full or not: a hedge may make room on a server that has opened.
+        // This includes a full server, because a hedge may make room on a server that has opened.
         if self.takes_copies(server) {
             self.freed.push(server);
         }
         self.sort(server);
     }
 
-    /// Opens the servers whose time has come.
+    /// Opens the servers that are due to open.
     pub(super) fn open_gates(&mut self) {
         while let Some((at, server)) = self.openings.first(0)
             && at <= self.now
@@ -116,7 +120,7 @@ impl Core {
         }
     }
 
-    /// The books of a start on a tracked server.
+    /// Records a start on a tracked server.
     #[inline(never)]
     pub(crate) fn track_start(&mut self, server: ServerId) {
         if let Some(rates) = &mut self.rates
@@ -127,18 +131,19 @@ impl Core {
         self.sort(server);
     }
 
-    /// A copy has ended: its server's rate may change, and with it the time when a closed one opens.
+    /// Adapts the rate of a server after the end of a copy. If the server is closed, this also
+    /// changes the time at which it opens.
     pub(super) fn adapt_rate(&mut self, server: ServerId, took_ns: u64, outcome: Outcome) {
         let Some(rates) = &mut self.rates else { return };
         rates.ended(server, self.now, took_ns, outcome);
         let until = self.closed_until[server.index()].max(rates.next(server));
-        // One that is due already waits for its tick.
+        // If the opening is already due, the next tick handles it.
         if until > self.now && self.openings.remove(0, server.0) {
             self.openings.insert(0, until, server.0);
         }
     }
 
-    /// How fast a server may be sent to, in copies per second; none where rates are not limited.
+    /// Returns the rate of a server, in copies per second. `None` if rates are not limited.
     #[must_use]
     pub fn rate(&self, server: ServerId) -> Option<f64> {
         self.rates.as_ref().map(|rates| rates.per_second(server))

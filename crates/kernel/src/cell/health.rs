@@ -1,29 +1,33 @@
-//! Which servers get new copies: ejection, its back-off, and panic mode.
+//! The health of servers: ejection, its back-off, and panic mode.
 //!
-//! Source: the outlier detection and the panic threshold of Envoy, and the active checks of HAProxy.
-//! Cost: O(1) per failure; O(groups of the server × their servers) when a server comes or goes.
+//! Source: the outlier detection and the panic threshold of Envoy, and the active checks of
+//! HAProxy. Cost: O(1) per failure; O(groups of the server × their servers) when a server goes down
+//! or returns.
 //!
-//! **One path.** A failure of whatever kind counts in [`Cell::count_failure`]: `eject_after` of them
-//! in a row eject a server. The end of a good response ends the row; its head alone does not. Refusals have a rule of
-//! their own, `eject_after_refusals`: a server that refuses some of its requests defends itself against overload, and
-//! to eject it would overload its peers.
+//! **One path.** Every kind of failure is counted in [`Cell::count_failure`], and `eject_after`
+//! failures in a row eject a server. The end of a good response restarts the count; its head alone
+//! does not. Refusals have a separate limit, `eject_after_refusals`: a server that refuses some of
+//! its requests protects itself from overload, and its ejection would overload its peers.
 //!
-//! **Evidence.** A failed response says something about the server or about the request. While the
-//! query is sent again, nothing is counted; a good response from another server shows that the first
-//! one was at fault, a second failure that the request is ([`Blame`]). A server is ejected only while
-//! a peer is known to do better: the last thing heard of it was a good response.
+//! **Evidence.** A failed response is evidence against the server or against the request. While the
+//! query is retried, the failure does not count. A good response from another server then shows
+//! that the first server was at fault; a second failure shows that the request is at fault
+//! ([`Blame`]). A server is ejected only while a peer is known to do better: the last evidence
+//! about that peer was a good response.
 //!
-//! **A cap.** In every group of the server at least one server and the share 1 − `max_ejected` stay up.
+//! **A cap.** In every group of the server, at least one server stays up, and so does at least the
+//! fraction 1 − `max_ejected` of all servers.
 //!
-//! **Back-off.** The k-th ejection lasts at least `ejection_ns` · 2^(k−1), and at most
-//! `ejection_max_ns`; then one successful probe ([`crate::Event::ServerUp`]) ends it. A server that
-//! stayed up for `ejection_max_ns` begins anew with k = 1.
+//! **Back-off.** The k-th ejection lasts at least `ejection_ns` · 2^(k−1), limited to
+//! `ejection_max_ns`. After that, one successful probe ([`crate::Event::ServerUp`]) ends it. After
+//! a server has stayed up for `ejection_max_ns`, its next ejection has k = 1 again.
 //!
-//! **Panic mode.** While no server of a group is up, those that were ejected or whose probes fail are
-//! used as if they were up: the evidence against all of them is probably wrong. Servers that drain,
-//! accept no connections, or are down are not used. Queries that find no server wait until their deadline.
+//! **Panic mode.** While no server of a group is up, its ejected servers and those whose probes
+//! fail are used as if they were up, because the evidence against all of them is probably wrong.
+//! Servers that are draining, that accept no connections, or that are down are not used. Queries
+//! that find no server wait until their deadline.
 //!
-//! Settled: a server in several groups is used for all of them while one of them is in panic mode.
+//! Choice: a server in several groups is used for all of them while one of them is in panic mode.
 
 use super::Cell;
 use super::core::Core;
@@ -37,11 +41,11 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,
-    /// For failures in a row.
+    /// It was ejected after consecutive failures.
     Ejected,
     /// Its probes fail.
     Unhealthy,
-    /// Its probes find nothing that listens; it may be finishing what it has.
+    /// It accepts no connections. It may still finish its running copies.
     Unreachable,
     /// An operator takes it out of service.
     Draining,
@@ -56,28 +60,28 @@ impl Health {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
-    /// It has not failed, or for a reason that says nothing.
+    /// The query has not failed, or has failed only for reasons that are not evidence.
     Nothing,
-    /// This server failed it; another one decides which of both is at fault.
+    /// This server failed it. A response from another server decides which of the two is at fault.
     Server(ServerId, EjectReason),
     /// Two servers failed it.
     Request,
 }
 
-/// Failures and refusals since the last good response, and whether there was one. In one word, which every good end
-/// sets.
+/// The numbers of failures and refusals since the last good response, and whether there was one.
+/// They are packed into one word, because the end of every good response sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Streak(u32);
 
 impl Streak {
     const UNPROVEN: u32 = 1 << 31;
     const REFUSAL: u32 = 1 << 16;
-    /// The most of either that is counted.
+    /// The maximum of each of the two counts.
     const MOST: u32 = 0x7fff;
     pub(crate) const NEW: Self = Self(Self::UNPROVEN);
     pub(crate) const GOOD: Self = Self(0);
 
-    /// Adds one of a kind, which counts in units; how many there are.
+    /// Adds one failure or one refusal, depending on `unit`, and returns the number of that kind.
     fn add(&mut self, unit: u32) -> u32 {
         let count = |streak: u32| (streak / unit) & Self::MOST;
         self.0 += if count(self.0) < Self::MOST { unit } else { 0 };
@@ -88,14 +92,14 @@ impl Streak {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ejections {
     count: u32,
-    /// The present one lasts at least until then.
+    /// The earliest time at which the current ejection may end.
     until: Timestamp,
     ended: Timestamp,
     probed: bool,
 }
 
 impl Core {
-    /// Sets a server's health; true when it changed.
+    /// Sets the health of a server. Returns whether it changed.
     fn set_health(&mut self, server: ServerId, health: Health) -> bool {
         let state = &mut self.servers[server.index()];
         let before = core::mem::replace(&mut state.health, health);
@@ -116,7 +120,7 @@ impl Core {
                 (_, Health::Up) => self.groups[group].up += 1,
                 _ => {}
             }
-            // The others change with it where panic mode begins or ends.
+            // If panic mode begins or ends, the other servers of the group open or close with it.
             if (up_before == 0) != (self.groups[group].up == 0) {
                 for member in 0..self.groups[group].servers.len() {
                     self.reopen(self.groups[group].servers[member]);
@@ -127,7 +131,7 @@ impl Core {
         true
     }
 
-    /// Opens or closes a server to new copies, as its health and that of its peers demand.
+    /// Opens a server to new copies or closes it, according to its health and its peers' health.
     fn reopen(&mut self, server: ServerId) {
         let health = self.servers[server.index()].health;
         let panics = || self.groups_of(server).any(|group| self.groups[group.index()].up == 0);
@@ -146,7 +150,7 @@ impl Core {
                 group.open += 1;
             } else {
                 group.open -= 1;
-                // A query that avoided the only server left may go there now.
+                // A query that avoided the only remaining server may go there now.
                 self.freed.extend_from_slice(&group.servers);
             }
         }
@@ -155,7 +159,8 @@ impl Core {
         }
     }
 
-    /// Is a peer of the server known to do better, and may one more server of each of its groups go?
+    /// Whether a peer of the server is known to do better, and each group of the server can spare
+    /// one more server.
     fn may_eject(&self, server: ServerId) -> bool {
         let mut peer = false;
         for group in self.groups_of(server) {
@@ -189,8 +194,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// A query that a server failed was answered well by another, or can not be sent to another: is
-    /// the first one at fault?
+    /// Settles whether the first server that failed a query is at fault. It is if another server
+    /// sent a good response, or if the query cannot be sent to another server.
     pub(super) fn settle_blame(&mut self, query: QueryId, winner: Option<ServerId>) {
         let state = &mut self.core.queries[query.index()];
         let blame = core::mem::replace(&mut state.blame, Blame::Nothing);
@@ -201,8 +206,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Its copies run on: others may be inside of a good response, and they hold slots of a machine
-    /// that may well be at work.
+    /// Ejects a server. Its copies continue: some may be in the middle of a good response. They
+    /// keep their slots, because the server may still be working on them.
     fn eject(&mut self, server: ServerId, why: EjectReason) {
         *self.core.out.next() = Action::Eject { server, why };
         self.core.set_health(server, Health::Ejected);
@@ -221,7 +226,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// A probe succeeded, or an operator says so. An ejection lasts as long as it has to.
+    /// Handles a successful probe or an operator's order. An ejection still lasts for its minimum
+    /// time.
     pub(super) fn server_up(&mut self, server: ServerId) {
         let ejections = &mut self.core.ejections[server.index()];
         ejections.probed = true;
@@ -243,7 +249,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         *self.core.out.next() = Action::Restore { server };
     }
 
-    /// Ejections whose time is up end where a probe has succeeded.
+    /// Ends the ejections whose minimum time is over, if a probe has succeeded.
     pub(super) fn end_ejections(&mut self) {
         while let Some((at, server)) = self.core.ejection_timers.first(0)
             && at <= self.core.now
@@ -273,7 +279,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             for slot in self.core.copies.on(server) {
                 self.lose(slot);
             }
-            // Its copies were lost in no order, and none may decide how many wait there when it is back.
+            // The copies were lost in no particular order. So the loss of one of them must not
+            // determine how many copies may wait at this server when it returns.
             self.core.prefetch(server, 0);
         }
     }

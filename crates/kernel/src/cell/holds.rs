@@ -1,5 +1,5 @@
-//! The slots that are held for copies that were refused or failed, and the average that decides for how long: the data of
-//! `typical.rs`.
+//! The slots held for copies that were refused or failed, and the moving average that determines
+//! how long they are held. `typical.rs` uses this data.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,8 @@ use crate::time::Timestamp;
 /// A good response moves the average by 1/8 of the difference.
 const WEIGHT_SHIFT: u32 = 3;
 
-/// The average after one more good response that took so many ns; 0 before the first.
+/// Returns the average after one more good response, which took `took_ns`. An average of 0 means
+/// that there was no response before.
 #[inline(always)]
 pub(super) fn sample(typical_ns: u64, took_ns: u64) -> u64 {
     match typical_ns {
@@ -21,12 +22,12 @@ pub(super) fn sample(typical_ns: u64, took_ns: u64) -> u64 {
     }
 }
 
-/// The slots that are held, each by its number.
+/// The held slots, indexed by hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Holds {
     servers: Vec<ServerId>,
     free: Vec<u32>,
-    /// When each is free.
+    /// When each slot is freed.
     pub(super) until: Heaps<Timestamp>,
 }
 
@@ -50,7 +51,7 @@ impl Holds {
         self.servers[hold as usize]
     }
 
-    /// One of a server's, if there is one.
+    /// Returns one of the server's holds, if it has any.
     pub(super) fn any_of(&self, server: ServerId) -> Option<u32> {
         let mut all = (0..).zip(&self.servers);
         all.find(|&(hold, &of)| of == server && self.until.contains(hold)).map(|(hold, _)| hold)

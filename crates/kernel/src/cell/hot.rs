@@ -1,16 +1,17 @@
-//! The two events that every query brings, an arrival and the end of a copy, as they mostly are: a
-//! server has room, and the copy brings the response of a query that has no other.
+//! The fast paths for the two events that every query causes. An arrival is fast if a server has
+//! room. The end of a copy is fast if the copy brings the response and its query has no other
+//! copies.
 //!
-//! Simulations and proxies spend their time in the kernel here, so this is written for few
-//! instructions: each entry of a table is looked up once, an event that brings one action needs
-//! no list of actions, and whatever is not always needed is in functions of its own, called last,
-//! so that the registers they need are not saved for nothing. `examples/pair.rs` counts.
+//! Simulations and proxies spend most of their kernel time here, so the code is written to need few
+//! instructions. Each table entry is looked up once, and an event with one action needs no list of
+//! actions. Rare work is in separate functions, which are called last. So the fast paths do not
+//! have to save registers for them. `examples/pair.rs` measures the cost.
 //!
-//! A query of `psq` with two replicas costs 250 instructions (`cargo xtask bench bound`).
-//! [`Cell::finished_otherwise`] is right for all ends, and costs more.
+//! With `psq` and two replicas, a query costs 250 instructions (`cargo xtask bench bound`).
+//! [`Cell::finished_otherwise`] is correct for all ends, and costs more.
 
 use super::Cell;
-use super::copies::{CopyState, QueryState, Stage};
+use super::copies::{CopyState, QueryPhase, QueryState};
 use super::health::{Blame, Streak};
 use crate::action::{Action, EjectReason, Role, ShedReason, StartReason};
 use crate::balance::Pick;
@@ -28,7 +29,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let Some(query) = core.queries.get_mut(arrive.query.index()) else {
             return self.arrive_with_new_id(arrive);
         };
-        if query.stage != Stage::Ended {
+        if query.phase != QueryPhase::Ended {
             still_lives(arrive.query);
         }
         let deadline = arrive.deadline.min(core.now.after(core.limits.timeout_ns));
@@ -40,8 +41,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if deadline <= core.now {
             return self.expired_on_arrival(arrive.query);
         }
-        // Where a server has room, nothing waits that it could serve: settling saw to that. So a
-        // new query that finds room overtakes no other query.
+        // Every event settles the cell, so no server with room could serve a waiting query. A new
+        // query that finds room therefore overtakes no other query.
         let levels = core.groups[arrive.group.index()].levels(&core.servers, core.now);
         let pick = self.pick.pick(arrive.group, levels, Avoid::NONE, &mut core.rng);
         let Some(server) = pick else { return self.not_started(arrive.query) };
@@ -69,7 +70,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.arrive(arrive)
     }
 
-    /// The rest of an arrival that found a server: the books that only some cells keep, and the
+    /// Completes an arrival that found a server: the bookkeeping that only some cells need, and the
     /// hedge.
     #[inline(never)]
     fn started(&mut self, query: QueryId, server: ServerId, slot: u32, books: bool) -> &[Action] {
@@ -82,8 +83,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             }
         }
         if H::HEDGES {
-            // Nothing waits that a server with room could serve, so there is nothing to settle
-            // before the hedge sees the query, and its duplicate leaves nothing to settle.
+            // No server with room could serve a waiting query. So nothing has to be settled before
+            // the hedge sees the query or after its duplicate has started.
             self.hedge.primary_started(core, &mut self.pick, query);
         }
         self.core.actions()
@@ -96,7 +97,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// The rest of an arrival that found no server.
+    /// Completes an arrival that found no server.
     #[inline(never)]
     fn not_started(&mut self, query: QueryId) -> &[Action] {
         self.core.set_deadline(query);
@@ -117,7 +118,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if outcome != Outcome::Good || stopping {
             return self.finished_otherwise(copy, outcome);
         }
-        // `NONE` is no query's id, so this asks whether the copy has a query as well.
+        // `NONE` is not the id of any query, so this lookup also tests whether the copy still has a
+        // query.
         let Some(query) = core.queries.get_mut(id as usize) else {
             let judged = live.state().judged;
             live.end();
@@ -141,8 +143,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.out.only(Action::Answer { query, copy })
     }
 
-    /// The rest of an end that answered a query: the books that only some cells keep, the time it took, the hedge,
-    /// and the queries that wait for the server.
+    /// Completes the end of a winner whose query has no other copies: does the bookkeeping that
+    /// only some cells need, records the response time, calls the hedge, and serves the queries
+    /// that wait for the server.
     #[inline(never)]
     fn answered(
         &mut self,
@@ -174,7 +177,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.settle_only(server)
     }
 
-    /// A copy whose query has ended has come to its end, and the server is well.
+    /// Ends a copy whose query has ended. Its server is healthy.
     #[inline(never)]
     fn vacated(&mut self, server: ServerId, copy: CopyId, timed: bool, judged: bool) -> &[Action] {
         let core = &mut self.core;
@@ -200,7 +203,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.settle_only(server)
     }
 
-    /// [`Self::settle`] where nothing has happened but that a server got room.
+    /// Does what [`Self::settle`] does, for an event that only freed room on a server.
     #[inline(always)]
     fn settle_only(&mut self, server: ServerId) -> &[Action] {
         debug_assert!(self.core.is_settled(), "the server is all that there is to settle");
@@ -214,12 +217,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// The copy brings the response, and others still run beside it, or one has failed before: only
-    /// then another server may be ejected.
+    /// Ends a copy that brings the response while other copies run or after one has failed. Only in
+    /// these cases can another server be ejected.
     #[inline(never)]
     fn won(&mut self, query: QueryId, server: ServerId, copy: CopyId) -> &[Action] {
         *self.core.out.next() = Action::Answer { query, copy };
-        // First of all: the response is evidence against a server that failed the query before.
+        // This comes before `end`, because a server that failed the query is ejected only if a peer
+        // is known to be healthy.
         let holder = &mut self.core.servers[server.index()];
         holder.is_well();
         holder.took(self.core.copies.ran_ns(copy, self.core.now));
@@ -234,11 +238,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };
         let CopyState { server, query, started, stopping, judged, beaten, given_up, .. } = *state;
         let why = match outcome {
-            // A copy that we cut off looks like a reset.
+            // A copy that was cut off by this side looks like a reset.
             Outcome::Failed(Fault::Reset) if stopping => None,
             _ => outcome.failure(),
         };
-        // First of all: it is evidence against a server that failed the query before.
+        // This comes first, because a server that failed the query is ejected only if a peer is
+        // known to be healthy.
         if outcome.wins() && !judged {
             let holder = &mut self.core.servers[server.index()];
             match outcome {
@@ -253,7 +258,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.answer(QueryId(query), copy);
         } else if query != NONE {
             if outcome == Outcome::OverLimit {
-                // Another server would send the same.
+                // Another server would send the same response.
                 self.core.queries[query as usize].may_retry = false;
             }
             self.copy_failed(copy.slot, why);
@@ -266,8 +271,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.core.hold(server, started);
         }
         if let Some(why) = why {
-            // The end of a winner counts, as does that of a copy that was beaten. One that was given up may have been
-            // cut off by this side.
+            // The failure of a winner or of a beaten copy counts. A copy that was given up may have
+            // been cut off by this side.
             let counts = beaten || !given_up || why == EjectReason::ConnectFailed;
             if counts && !judged && query == NONE {
                 self.count_failure(server, why);
@@ -276,7 +281,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.settle_after(server)
     }
 
-    /// [`Self::settle`] where a server got room, and another one may have been ejected.
+    /// Does what [`Self::settle`] does, for an event that freed room on a server and may have
+    /// ejected another.
     #[inline(never)]
     fn settle_after(&mut self, server: ServerId) -> &[Action] {
         if self.core.is_settled() {

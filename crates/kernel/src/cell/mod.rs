@@ -32,44 +32,50 @@ use crate::id::{GroupId, ServerId};
 use crate::rate::Rates;
 use crate::time::Timestamp;
 
-/// What a driver needs of a cell, whatever its policy.
+/// The interface between a cell and its driver, whatever the policy.
 pub trait Scheduler: Send {
-    /// Feeds one event and returns what is to be done, in this order. The borrow enforces the one
-    /// invariant: the next event can only be fed when the actions have been taken.
+    /// Handles one event and returns the actions for it, in the order to perform them. The borrow
+    /// enforces the one invariant: the next event can only be handled after the actions have been
+    /// taken.
     ///
-    /// `now` must not be earlier than at the event before; an earlier one counts as that.
+    /// `now` must not be earlier than at the previous event. An earlier time counts as the time of
+    /// that event.
     ///
     /// # Panics
-    /// On an `Arrive` with the id of a query that has not ended or with a group that does not
-    /// exist: bugs of the driver's. Reports about copies and queries that have ended are ignored.
+    /// On an `Arrive` with the id of a query that has not ended, or with a group that does not
+    /// exist. Both are bugs in the driver. Reports about copies and queries that have ended are
+    /// ignored.
     fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action];
 
-    /// When to send [`Event::Tick`] at the latest; [`Timestamp::NEVER`] when nothing is due.
+    /// Returns the latest time at which to send [`Event::Tick`], or [`Timestamp::NEVER`] if no
+    /// timer is set.
     fn next_deadline(&self) -> Timestamp;
 
-    /// The state to look at.
+    /// Returns the state of the cell, for its getters.
     fn core(&self) -> &Core;
 
-    /// Queries that are taken for stuck and wait for a second copy, for metrics.
+    /// For metrics: returns the number of queries that are probably stuck and wait for a second
+    /// copy.
     fn suspects(&self) -> u32 {
         0
     }
 
-    /// By what the policy ranks a server, for metrics: less is better. None where it keeps no score.
+    /// Returns the score by which the policy ranks a server, for metrics. Less is better. `None` if
+    /// it keeps no score.
     fn score(&self, _server: ServerId) -> Option<f64> {
         None
     }
 
-    /// Does the policy listen to what servers say of themselves ([`Event::Feedback`])?
+    /// Whether the policy uses the load that servers report ([`Event::Feedback`]).
     fn reads_feedback(&self) -> bool {
         false
     }
 
-    /// Moves what the cell has recorded for the service's [`crate::hedge::Learner`] to the end of a
-    /// list. To be asked for once per epoch: a cell keeps a bounded number of records.
+    /// Appends the cell's records for the service's [`crate::hedge::Learner`] to `into`. Must be
+    /// called once per epoch, because a cell keeps a bounded number of records.
     fn publish(&mut self, into: &mut Vec<Record>);
 
-    /// What the service has learned, for queries that start from now on.
+    /// Adopts what the service has learned, for queries that start from now on.
     fn adopt(&mut self, snapshot: &Snapshot);
 }
 
@@ -82,11 +88,11 @@ pub struct Cell<P, H> {
 }
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
-    /// A cell whose server i may hold `gates[i]` copies. [`crate::Policy::build`] knows the gates
-    /// of the named policies.
+    /// Creates a cell whose server i may hold `gates[i]` copies. [`crate::Policy::build`] chooses
+    /// the gates of named policies.
     ///
     /// # Errors
-    /// An impossible topology or limit, or a gate outside 1 to [`Topology::MAX_GATE`].
+    /// An invalid topology or limit, or a gate outside the range from 1 to [`Topology::MAX_GATE`].
     pub fn new(
         topology: &Topology,
         gates: &[u32],
@@ -99,7 +105,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let fits = |gate: &u32| (1..=Topology::MAX_GATE).contains(gate);
         if gates.len() != topology.servers.len() || !gates.iter().all(fits) {
             return Err(ConfigError(alloc::format!(
-                "gates are {gates:?}; give each server one from 1 to {}",
+                "gates are {gates:?}; use 1 to {} for each server",
                 Topology::MAX_GATE
             )));
         }
@@ -110,10 +116,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         })
     }
 
-    /// The same with limited rates, which a pick that observes goes with.
+    /// Limits the rates. Rates require a pick that observes copies.
     #[must_use]
     pub(crate) fn with_rates(mut self, rates: Option<Rates>) -> Self {
-        debug_assert!(P::OBSERVES || rates.is_none(), "rates hear of what picks hear of");
+        debug_assert!(
+            P::OBSERVES || rates.is_none(),
+            "rates observe the events that picks observe"
+        );
         for server in &mut self.core.servers {
             server.tracked |= rates.is_some();
         }
@@ -121,7 +130,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self
     }
 
-    /// The hedge, for what it counts.
+    /// Returns the hedge, for its counters.
     pub fn hedge(&self) -> &H {
         &self.hedge
     }
@@ -142,7 +151,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Any event but the two that every query brings.
+    /// Handles every event except the two that every query causes.
     #[inline(never)]
     fn other(&mut self, event: &Event) -> &[Action] {
         match *event {
@@ -207,7 +216,8 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
             &core.openings,
             &core.holds.until,
         ];
-        // Most are empty, which is said beside their addresses: nothing else of them is looked at.
+        // Most heaps are empty. The length of a heap is stored next to its address, so nothing else
+        // is read for an empty heap.
         let set = timers.into_iter().filter(|heap| !heap.are_empty());
         let first = set.filter_map(|heap| heap.first(0));
         first.map(|(at, _)| at).min().unwrap_or(Timestamp::NEVER)
@@ -240,7 +250,7 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
     }
 }
 
-/// For drivers that are compiled for whatever policy, and are handed one in a box.
+/// Lets a driver that is generic over the cell use a boxed one.
 impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action] {
         (**self).handle(now, event)

@@ -1,4 +1,4 @@
-//! The servers and groups of a cell: gates, states, and the queue of each group.
+//! The servers and groups of a cell: gates, health, and the queue of each group.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,33 +17,37 @@ pub(crate) struct ServerState {
     pub(crate) health: Health,
     pub(crate) slots: u32,
     pub(crate) limit: u32,
-    /// How many copies it may hold beyond that, so that the next one is there when one ends.
+    /// Number of copies that it may hold beyond `limit`, so that the next copy is already there
+    /// when one ends.
     pub(crate) prefetch: u32,
-    /// How many slots fewer it has than the server with the most.
+    /// How many fewer slots it has than the largest server, plus the corrections for bias and light
+    /// copies.
     load_bias: u32,
-    /// How many copies it holds, and its head start: so that among unequal servers the one with
-    /// the most idle slots, or the shortest queue, is least loaded.
+    /// Number of copies that it holds, plus `load_bias`. So among unequal servers, the least loaded
+    /// one has the most idle slots or the shortest queue.
     load: u32,
-    /// The load at which it gets no more copies: that of its gate, or 0 where it may get none.
+    /// The load at which its gate is full, or 0 if it may get no copies.
     full_at: u32,
-    /// For the picks: its load, or [`FULL`].
+    /// Its load as picks see it, or [`FULL`].
     pub(crate) level: u32,
-    /// Its health allows copies.
+    /// Whether its health allows copies.
     open: bool,
-    /// Others are preferred to it.
+    /// Whether picks prefer other servers.
     biased: bool,
-    /// How many of its copies do not count as load: its stage lets them wait for all others.
+    /// Number of its copies that do not count as load, because its stage serves them after all
+    /// others.
     light: u32,
-    /// How many slots are held for copies that were refused or failed: see `typical.rs`. They count as load.
+    /// Number of slots held for copies that were refused or failed: see `typical.rs`. They count as
+    /// load.
     pub(crate) held: u32,
-    /// How many copies it may hold after it has returned, or [`ramp::DONE`]: see `ramp.rs`.
+    /// Number of copies that it may hold after it has returned, or [`ramp::DONE`]: see `ramp.rs`.
     pub(crate) ramp: u32,
-    /// What a good response takes, in ns: an average of those of late; 0 before the first.
+    /// Moving average of the time that a good response takes, in ns. 0 before the first.
     pub(crate) typical_ns: u64,
-    /// One of its groups is large, or its rate is limited: the cell keeps books on its copies.
+    /// Whether the cell tracks its copies: see [`Core::keeps_books`] and `ramp.rs`.
     pub(crate) tracked: bool,
     pub(crate) failures: Streak,
-    /// Its stretch of [`Core::memberships`].
+    /// Its range in [`Core::memberships`].
     pub(crate) groups: (u32, u32),
 }
 
@@ -79,7 +83,7 @@ impl ServerState {
         self.load < self.full_at
     }
 
-    /// May it get copies, once its gate lets it?
+    /// Whether its health allows copies. Its gate may still be closed or full.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
@@ -91,12 +95,12 @@ impl ServerState {
         self.set_load(self.load);
     }
 
-    /// How many copies it may hold, if it is open.
+    /// Returns the number of copies that it may hold if it is open.
     pub(crate) fn gate(&self) -> u32 {
         (self.limit + self.prefetch).min(self.ramp)
     }
 
-    /// Returns the load at which it is full.
+    /// Sets the limit, and returns the load at which it is full.
     pub(crate) fn set_limit(&mut self, limit: u32) -> u32 {
         self.limit = limit;
         self.load_bias + self.light + limit + self.prefetch
@@ -114,26 +118,27 @@ impl ServerState {
         self.set_load(self.load - 1);
     }
 
-    /// A good response has ended.
+    /// Records the end of a good response.
     #[inline(always)]
     pub(crate) fn is_well(&mut self) {
         self.failures = Streak::GOOD;
     }
 
-    /// A good response has ended, so long after its copy was sent.
+    /// Records that a good response took `ns`.
     #[inline(always)]
     pub(crate) fn took(&mut self, ns: u64) {
         self.typical_ns = sample(self.typical_ns, ns);
     }
 
-    /// A copy was stopped after so long: its response would have taken longer. No first sample: it may be short.
+    /// Records that a copy was stopped after `ns`, so its response would have taken longer. Ignored
+    /// as a first sample, because it may be short.
     pub(super) fn takes_at_least(&mut self, ns: u64) {
         if self.typical_ns > 0 && ns > self.typical_ns {
             self.typical_ns = sample(self.typical_ns, ns);
         }
     }
 
-    /// A slot is held: its copy has ended sooner than a good response comes.
+    /// Holds the slot of a copy that ended before a good response would have arrived.
     pub(super) fn hold(&mut self) {
         self.held += 1;
         self.set_load(self.load + 1);
@@ -144,12 +149,12 @@ impl ServerState {
         self.set_load(self.load - 1);
     }
 
-    /// How many copies it holds that others may have to wait for.
+    /// Returns the number of its copies that another copy may have to wait for.
     pub(crate) fn ahead(&self) -> u32 {
         self.outstanding().saturating_sub(self.light)
     }
 
-    /// One copy more that it holds does not count as load, or one less.
+    /// Excludes one more of its copies from its load, or includes one again.
     fn lighten(&mut self, more: bool) {
         let change = if more { -1 } else { 1 };
         let moved =
@@ -162,7 +167,7 @@ impl ServerState {
         self.set_load(moved(self.load));
     }
 
-    /// From now on it counts as if it held so many copies more, or no more.
+    /// Adds `copies` to its load, or removes them again.
     fn bias(&mut self, copies: u32, biased: bool) {
         self.biased = biased;
         let move_by = |x: &mut u32| if biased { *x += copies } else { *x -= copies };
@@ -181,18 +186,18 @@ impl ServerState {
     }
 }
 
-/// A server as a driver or a test may see it.
+/// A server, as drivers and tests see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerView {
-    /// It gets new copies.
+    /// Whether it is up.
     pub up: bool,
-    /// How many queries it serves at once.
+    /// Number of queries that it serves at once.
     pub slots: u32,
-    /// Its gate: how many copies it may hold.
+    /// Its gate: the number of copies that it may hold.
     pub limit: u32,
-    /// How many it holds.
+    /// Number of copies that it holds.
     pub outstanding: u32,
-    /// How many more of its slots are taken, because it refused or failed their copies just now.
+    /// Number of further slots that are taken because it has just refused or failed their copies.
     pub held: u32,
 }
 
@@ -202,13 +207,14 @@ pub(crate) struct GroupState {
     in_a_row: bool,
     pub(crate) order: Option<Box<Order>>,
     pub(crate) up: u32,
-    /// Servers that may get copies: those that are up, or all that could be in panic mode.
+    /// Number of servers that may get copies: those that are up, or, in panic mode, all that are
+    /// usable.
     pub(crate) open: u32,
-    /// Waiting queries, oldest first: a list through [`QueryState::behind`].
+    /// Waiting queries, oldest first, linked through [`QueryState::behind`].
     head: u32,
     tail: u32,
     pub(crate) waiting: u32,
-    /// Copies on its servers that were cancelled: slots that will be free.
+    /// Number of cancelled copies on its servers. Their slots will become free.
     pub(crate) reclaiming: u32,
 }
 
@@ -232,7 +238,8 @@ impl GroupState {
         Levels { group: self, states, now }
     }
 
-    /// The first server's number, and the states of all, where they are next to each other.
+    /// Returns the id of the first server and the states of all servers, if the ids are
+    /// consecutive.
     #[inline(always)]
     pub(crate) fn consecutive<'a>(
         &self,
@@ -249,31 +256,32 @@ impl Core {
         &self.memberships[from as usize..to as usize]
     }
 
-    /// The groups that a server serves.
+    /// Returns the groups that a server serves.
     pub fn groups_of(&self, server: ServerId) -> impl Iterator<Item = GroupId> + '_ {
         self.memberships_of(server).iter().map(|&(group, _)| group)
     }
 
-    /// The servers of a group, in the order of the topology.
+    /// Returns the servers of a group, in the order of the topology.
     #[must_use]
     pub fn servers_of(&self, group: GroupId) -> &[ServerId] {
         &self.groups[group.index()].servers
     }
 
-    /// May the server start a primary copy?
+    /// Whether the server has room for one more copy.
     #[inline(always)]
     #[must_use]
     pub fn has_room(&self, server: ServerId) -> bool {
         self.servers[server.index()].has_room()
     }
 
-    /// May it get copies, once some that it holds have ended? Not while it is out or closed.
+    /// Whether the server may get copies, either now or after some of its copies have ended. False
+    /// while it is out or closed.
     #[must_use]
     pub fn takes_copies(&self, server: ServerId) -> bool {
         self.servers[server.index()].full_at > 0
     }
 
-    /// Would the server start a copy at once, rather than queue it?
+    /// Whether the server would start a copy immediately, rather than queue it.
     #[inline(always)]
     #[must_use]
     pub fn has_idle_slot(&self, server: ServerId) -> bool {
@@ -281,9 +289,10 @@ impl Core {
         state.has_room() && state.outstanding() < state.slots
     }
 
-    /// Is this server to get copies only where no other has an idle slot? That is, until this is called again.
+    /// Sets or removes the load bias of a server. While it is set, picks count one more copy on the
+    /// server.
     pub fn bias(&mut self, server: ServerId, biased: bool) {
-        debug_assert!(self.bias > 0, "the hedge has said that it biases");
+        debug_assert!(self.bias > 0, "the hedge declares that it biases servers");
         let state = &mut self.servers[server.index()];
         if state.biased != biased {
             state.bias(self.bias, biased);
@@ -291,29 +300,29 @@ impl Core {
         }
     }
 
-    /// Does it take one more copy that is not to count as load? Up to half of what its gate allows, so that
-    /// such copies never keep others out.
+    /// Whether the server takes one more copy that does not count as load. Such copies fill at most
+    /// half of its gate, so they never keep others out.
     #[must_use]
     pub fn takes_light(&self, server: ServerId) -> bool {
         let state = &self.servers[server.index()];
         state.load_bias > 0 && state.light < state.gate() / 2 && state.has_room()
     }
 
-    /// A copy that a server holds does not count as load for picks; or, once it has ended, is not there any
-    /// more.
+    /// Excludes a copy from the load of its server, as seen by picks. Once the copy has ended,
+    /// undoes this.
     pub(crate) fn lighten(&mut self, server: ServerId, more: bool) {
         self.servers[server.index()].lighten(more);
         self.sort(server);
     }
 
-    /// How many copies a server executes at once.
+    /// Returns the number of copies that a server executes at once.
     #[inline(always)]
     #[must_use]
     pub fn slots(&self, server: ServerId) -> u32 {
         self.servers[server.index()].slots
     }
 
-    /// How many copies a server holds beyond its slots: they wait there.
+    /// Returns the number of copies that wait on a server, beyond its slots.
     #[inline(always)]
     #[must_use]
     pub fn beyond_slots(&self, server: ServerId) -> u32 {
@@ -321,7 +330,7 @@ impl Core {
         (state.outstanding() - state.held).saturating_sub(state.slots)
     }
 
-    /// A server's level has changed: its large groups put it into order.
+    /// Updates the order of the server's large groups after its level has changed.
     #[inline(always)]
     pub(crate) fn sort(&mut self, server: ServerId) {
         if self.ordered {
@@ -344,13 +353,13 @@ impl Core {
         self.groups[group.index()].waiting < self.limits.queue
     }
 
-    /// A query is sent again: the budget pays for it.
+    /// Counts a retry of a query and charges it to the budget.
     pub(crate) fn count_retry(&mut self, query: QueryId) {
         self.retries.spend(self.arrivals);
         self.queries[query.index()].retries += 1;
     }
 
-    /// Puts a query into its group's queue, by age; false when the queue is full.
+    /// Puts a query into its group's queue, in order of age. Returns false if the queue is full.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, query: QueryId) -> bool {
         let QueryState { group, seq, .. } = self.queries[query.index()];
@@ -360,8 +369,8 @@ impl Core {
         }
         state.waiting += 1;
         self.waiting += 1;
-        // A new query is the youngest. One that is sent again goes before the younger ones: few
-        // wait longer than it, as it has waited before.
+        // A new query is the youngest. A retried query goes before younger ones. The search from
+        // the head is short: the retried query has waited before, so few queries are older.
         let mut before = state.tail;
         if before != NONE && self.queries[before as usize].seq > seq {
             let mut behind = state.head;
@@ -381,7 +390,7 @@ impl Core {
         }
         let entry = &mut self.queries[query.index()];
         (entry.before, entry.behind) = (before, behind);
-        entry.stage = super::copies::Stage::Waiting;
+        entry.phase = super::copies::QueryPhase::Waiting;
         true
     }
 
@@ -401,11 +410,11 @@ impl Core {
         }
         let entry = &mut self.queries[query.index()];
         (entry.before, entry.behind) = (NONE, NONE);
-        entry.stage = super::copies::Stage::Running;
+        entry.phase = super::copies::QueryPhase::Running;
     }
 
-    /// Where no query of the group waits, its servers that have room may take duplicates: those
-    /// were held back for the sake of one that waited, or a query needs a second copy again.
+    /// If no query of the group waits, lets duplicates use the servers that have room. A waiting
+    /// query may have kept that room free, or a query may need a second copy again.
     pub(crate) fn look_for_spare(&mut self, group: GroupId) {
         let group = &self.groups[group.index()];
         if group.waiting == 0 {
@@ -413,10 +422,10 @@ impl Core {
         }
     }
 
-    /// The oldest waiting query that the server may serve.
+    /// Returns the oldest waiting query that the server may serve.
     ///
-    /// O(groups of the server), and the waiting retries that avoid it: the retry budget bounds
-    /// those.
+    /// O(groups of the server), plus the number of waiting retries that avoid the server. The retry
+    /// budget bounds that number.
     #[inline(always)]
     pub(crate) fn next_waiting(&self, server: ServerId) -> Option<QueryId> {
         let mut oldest: Option<(u64, u32)> = None;
@@ -437,7 +446,7 @@ impl Core {
         oldest.map(|(_, query)| QueryId(query))
     }
 
-    /// Does a query of the group wait that this server of its may serve, if it had room?
+    /// Whether this server could serve a waiting query of the group if it had room.
     #[must_use]
     pub fn is_wanted(&self, server: ServerId, group: GroupId) -> bool {
         let alone = self.groups[group.index()].open == 1;
@@ -445,7 +454,7 @@ impl Core {
         self.takes_copies(server) && self.waiting_in(group).any(|query| alone || may_go(query))
     }
 
-    /// The waiting queries of a group, oldest first.
+    /// Returns the waiting queries of a group, oldest first.
     pub fn waiting_in(&self, group: GroupId) -> impl Iterator<Item = QueryId> + '_ {
         let next = |at: u32| (at != NONE).then_some(at);
         let head = next(self.groups[group.index()].head);

@@ -1,23 +1,28 @@
-//! What a good response of a server typically takes, and the slots that refused and failed copies keep until then.
+//! The typical time of a good response from each server, and the slots that refused and failed
+//! copies keep for that time.
 //!
-//! A server that refuses or fails at once is idle at once. If its slot were free at once, every pick, gate and hedge
-//! that counts copies would prefer it to servers that do the work. So the server counts as busy for as long as it
-//! would have been with a good response: a *hold*. By that, its share of the copies is that of a server that works,
-//! whatever the policy is. Nothing is held where no other server of its groups could take the copies instead.
+//! A server that refuses or fails a copy immediately is idle again right away. If its slot were
+//! freed right away, every pick, gate and hedge that counts copies would prefer it to servers that
+//! do the work. So the slot stays taken for as long as a good response would have kept it busy.
+//! This is called a *hold*. With holds, the server gets the same share of the copies as a working
+//! server, whatever the policy is. No slot is held if no other server of its groups could take the
+//! copies instead.
 //!
-//! Where the policy needs no books, times are kept from the first failure on: until a good response has ended after it,
-//! nothing is held. That spares cells without failures 12 instructions per query.
+//! If the policy does not need response times, they are recorded only after the first failure in
+//! the cell. After that, nothing is held until a good response has ended. This saves 12
+//! instructions per query in cells without failures.
 //!
-//! Settled: a server that has never sent a good response is taken for typical of its peers. Cost: O(1) per good end;
-//! O(log holds) per failure, and O(servers of its groups) where the server has no good response yet.
+//! Choice: a server that has never sent a good response gets the average of its peers. Cost: O(1)
+//! per good response; O(log holds) per failure, and O(servers of its groups) if the server has not
+//! sent a good response yet.
 
 use super::core::Core;
 use crate::id::ServerId;
 use crate::time::Timestamp;
 
 impl Core {
-    /// What a good response of a server takes, in ns: an average of those of late, or that of its peers before the
-    /// first. 0 where no response is known.
+    /// Returns the typical time of a good response of a server, in ns: its moving average, or its
+    /// peers' average before its first good response. 0 if there is none.
     #[must_use]
     pub fn typical_ns(&self, server: ServerId) -> u64 {
         let own = self.servers[server.index()].typical_ns;
@@ -31,8 +36,8 @@ impl Core {
         sum.checked_div(count).unwrap_or(0)
     }
 
-    /// A copy on this server, which is released, was refused or has failed: its slot stays taken until a good
-    /// response would have come.
+    /// Holds a slot for a released copy that was refused or has failed, until a good response would
+    /// have arrived.
     pub(super) fn hold(&mut self, server: ServerId, started: Timestamp) {
         if !self.has_failed {
             self.keep_times();
@@ -48,14 +53,15 @@ impl Core {
         }
     }
 
-    /// The first copy of the cell has failed: from now on all ends of good responses are looked at.
+    /// Records the times of all good responses from now on, because a copy of the cell has failed
+    /// for the first time.
     #[cold]
     fn keep_times(&mut self) {
         self.has_failed = true;
         self.servers.iter_mut().for_each(|server| server.tracked = true);
     }
 
-    /// Frees the slots that have been held for long enough.
+    /// Frees the slots whose hold is over.
     pub(super) fn end_holds(&mut self) {
         while let Some((at, hold)) = self.holds.until.first(0)
             && at <= self.now
@@ -67,7 +73,7 @@ impl Core {
         }
     }
 
-    /// A server is another than before: what was held for it is free.
+    /// Frees the slots held for a server whose health has changed.
     pub(super) fn drop_holds(&mut self, server: ServerId) {
         if self.servers[server.index()].held == 0 {
             return;

@@ -1,20 +1,27 @@
-//! What downstream services bear: the rates that their instances announced, reduced to one per workflow.
+//! The rates that downstream services can sustain: the announcements of their instances, reduced to
+//! one rate per workflow.
 //!
-//! Source: document 002 §5.2.4, Algorithm 3, lines 1 to 4. The rates of the instances of a service are scaled by the
-//! amplification α, reduced by the quantile q, and the least over the services counts. σ′ is ∞ where nothing is known.
+//! Source: document 002 §5.2.4, Algorithm 3, lines 1 to 4. The rates of the instances of a service
+//! are scaled by the amplification α and reduced to the quantile q. σ′ is the lowest of the
+//! resulting rates, or ∞ if there are no announcements.
 //!
 //! Deviations:
-//! - **α is measured per instance**: copies sent to it per request admitted. With the α of the service, a rate would
-//!   have to be multiplied by the number of its instances, and that is right only where a workflow uses all of them
-//!   alike. A workflow that one partition serves is limited by that partition alone. Copies count, not calls: hedges
-//!   and retries are load.
-//! - **The quantile is weighted by α**, so that an instance that a workflow hardly uses does not decide. Between ranks
-//!   it is linear. With equal weights, q = 0 is the minimum, 0.5 the median, 1 the maximum.
-//! - **A silent instance** that has announced before is believed for [`super::Config::stale_ns`], counted while it is
-//!   called: one that is idle has nothing to say. Then its rate is that of its good responses, a tenth more, and
-//!   what chance adds to so few of them: else a workflow of few requests would be limited to less than it sends. It
-//!   falls to what is served, rises while all goes well, and is forgotten with the next announcement.
-//! - **An announcement ages**: after five times as long without a call it says nothing any more.
+//! - **α is measured per instance**, as the number of copies sent to it per admitted request. With
+//!   the α of the service, a rate would have to be multiplied by the number of instances. That is
+//!   correct only if a workflow uses all of them equally. A workflow that is served by a single
+//!   partition is limited by that partition alone. Copies count, not calls, because hedges and
+//!   retries are load.
+//! - **The quantile is weighted by α**, so that instances that a workflow hardly uses have little
+//!   influence. It is interpolated linearly between ranks. With equal weights, q = 0 is the
+//!   minimum, 0.5 is the median, and 1 is the maximum.
+//! - **A silent instance** that has announced before keeps its rate for
+//!   [`super::Config::stale_ns`]. Only the time during which it is called counts, because an idle
+//!   instance has no response to carry an announcement. After that, its rate is the rate of its
+//!   good responses, plus a tenth, plus an allowance for chance, because a workflow with few
+//!   requests would otherwise be limited to less than it sends. This rate falls if fewer requests
+//!   are served, rises while all goes well, and is discarded at the next announcement.
+//! - **An announcement ages**: it is discarded after five times [`super::Config::stale_ns`] without
+//!   a call.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -22,33 +29,33 @@ use core::ops::RangeInclusive;
 use super::meter::{Meter, Weight};
 use super::{Config, InstanceId, Via};
 
-/// Rates that make sense, per second; metadata carries thousandths.
+/// Valid rates, per second. Metadata carries thousandths.
 const SANE: RangeInclusive<f64> = 1e-3..=1e12;
 
-/// So many more responses might have come of late from a silent instance.
+/// The allowance for chance, in responses from a silent instance.
 const CHANCE: f64 = 2.0;
 
-/// An announcement is forgotten after so many times [`Config::stale_ns`] without a call.
+/// An announcement is discarded after this multiple of [`Config::stale_ns`] without a call.
 const IDLE: u64 = 5;
 
-/// What an instance announces for a workflow.
+/// The announcement of an instance for a workflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Announcement {
-    /// σ, requests per second, the caller's part; ∞ for no limit.
+    /// σ: the caller's part, in requests per second. ∞ for no limit.
     pub rate: f64,
-    /// What the instance's own resources bear of that.
+    /// The caller's part of the rate that the instance's own resources can sustain.
     pub local: f64,
     /// The services that `rate` depends on.
     pub via: Via,
 }
 
-/// An instance, as far as one workflow goes.
+/// The state of an instance for one workflow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     announced: Option<Announcement>,
-    /// For so long copies have been sent and no announcement has come, in ns.
-    unheard_ns: u64,
-    /// For so long none has been sent, in ns.
+    /// Time in which copies were sent and no announcement came, in ns.
+    silent_ns: u64,
+    /// Time in which no copy was sent, in ns.
     idle_ns: u64,
     copies: Meter,
     good: Meter,
@@ -57,22 +64,23 @@ struct Link {
 /// All instances that a process calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Downstream {
-    /// By workflow, because that is how they are read; by instance.
+    /// By workflow and instance. Workflow first, because a workflow reads all its instances at
+    /// once.
     links: Vec<Vec<Link>>,
     instances: u32,
-    /// By service: its instances.
+    /// The instances of each service.
     services: Vec<Vec<u32>>,
     /// Scratch: rates and weights of one service.
     rates: Vec<(f64, f64)>,
 }
 
-/// What is downstream of a workflow.
+/// The rate of a workflow that everything downstream can sustain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bottleneck {
     /// σ′, requests per second.
     pub(super) rate: f64,
     pub(super) via: Via,
-    /// Instances in use that are silent.
+    /// Number of instances in use that are silent.
     pub(super) silent: u32,
 }
 
@@ -107,8 +115,8 @@ impl Downstream {
         }
     }
 
-    /// A rate that is no number, or none, or absurd, is as good as no announcement: processes keep to a least rate, so 0
-    /// is nonsense, or means a caller that has said that it wants nothing.
+    /// Records an announcement. Ignores a rate that is 0, absurd, or not a number. Rates have a
+    /// lower bound, so 0 is either invalid or a reply to a caller that claimed to want nothing.
     pub(super) fn announced(
         &mut self,
         instance: InstanceId,
@@ -118,11 +126,11 @@ impl Downstream {
         let is_rate = |rate: f64| SANE.contains(&rate) || rate == f64::INFINITY;
         let is_sane = is_rate(announcement.rate) && is_rate(announcement.local);
         if let Some(link) = self.link(instance, workflow).filter(|_| is_sane) {
-            (link.announced, link.unheard_ns) = (Some(announcement), 0);
+            (link.announced, link.silent_ns) = (Some(announcement), 0);
         }
     }
 
-    /// An instance is gone, or begins anew: nothing is known of it.
+    /// Forgets the state of an instance that is gone or has restarted.
     pub(super) fn forget(&mut self, instance: InstanceId) {
         for workflow in 0..self.links.len() {
             if let Some(link) = self.link(instance, workflow) {
@@ -135,7 +143,7 @@ impl Downstream {
         for (links, keeps) in self.links.iter_mut().zip(keeps) {
             for link in links {
                 if link.copies.present() > 0.0 {
-                    link.unheard_ns = link.unheard_ns.saturating_add(config.interval_ns);
+                    link.silent_ns = link.silent_ns.saturating_add(config.interval_ns);
                     link.idle_ns = 0;
                 } else {
                     link.idle_ns = link.idle_ns.saturating_add(config.interval_ns);
@@ -149,7 +157,7 @@ impl Downstream {
         }
     }
 
-    /// Copies to the instance per request admitted.
+    /// Returns the number of copies to the instance per admitted request.
     pub(super) fn amplification(
         &self,
         instance: InstanceId,
@@ -181,7 +189,7 @@ impl Downstream {
                 else {
                     continue;
                 };
-                let rate = if link.unheard_ns > config.stale_ns {
+                let rate = if link.silent_ns > config.stale_ns {
                     found.silent += 1;
                     let good = link.good.sum();
                     let chance = if good > 0.0 { CHANCE } else { 0.0 };
@@ -202,7 +210,8 @@ impl Downstream {
     }
 }
 
-/// The quantile of weighted values, linear between the middles of their weights; none of none.
+/// Returns the quantile of weighted values, interpolated linearly between the middles of their
+/// weights. `None` without values.
 fn quantile(values: &mut [(f64, f64)], q: f64) -> Option<f64> {
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let total: f64 = values.iter().map(|&(_, weight)| weight).sum();
@@ -211,7 +220,7 @@ fn quantile(values: &mut [(f64, f64)], q: f64) -> Option<f64> {
         let middle = (below + weight / 2.0) / total;
         if q <= middle {
             let Some((least, at)) = last else { return Some(value) };
-            // From the same to the same, so that ∞ stays what it is.
+            // Do not interpolate between equal values, so that ∞ stays ∞.
             let part = if middle > at { (q - at) / (middle - at) } else { 1.0 };
             return Some(if part >= 1.0 || value == least {
                 value

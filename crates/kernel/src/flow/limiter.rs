@@ -1,58 +1,60 @@
-//! The rate limiter of one workflow: a token bucket with a queue that takes only what can still be in time.
+//! The rate limiter of one workflow: a token bucket with a queue. The queue accepts only requests
+//! that can still meet their deadlines.
 //!
 //! Source: document 002 §5.2.5, *Admission control and drop policies*. A request may wait for
-//! delay_max = δ − (elapsed + L), where L is what requests of its workflow take from here on; it is dropped where the
-//! backlog exceeds delay_max·σ. It is dropped, too, if its turn comes too late after all, because the rate fell.
+//! delay_max = δ − (elapsed + L), where L is the time that requests of its workflow take after
+//! admission. It is dropped if the backlog exceeds delay_max·σ. It is also dropped if its turn
+//! comes too late after all, because the rate fell.
 //!
-//! Cost: O(1) per call, O(requests that wait) to withdraw one.
+//! Cost: O(1) per call, O(waiting requests) to withdraw one.
 
 use alloc::collections::VecDeque;
 
 use super::RequestId;
 use crate::time::Timestamp;
 
-/// What becomes of a request that arrives.
+/// The decision about a request that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It goes on at once.
+    /// It is admitted immediately.
     Admitted,
     /// It waits for its turn.
     Queued,
-    /// It does not enter.
+    /// It is rejected.
     Dropped(Drop),
 }
 
 /// Why a request was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Drop {
-    /// It could not be in time.
+    /// It could not meet its deadline.
     Late,
-    /// As many wait as may.
+    /// The queue is full.
     Full,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     request: RequestId,
-    /// When it has to go on.
+    /// The latest time of admission.
     latest: Timestamp,
 }
 
-/// The limiter.
+/// The limiter of one workflow.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     /// σ, requests per second.
     rate: f64,
     tokens: f64,
     filled: Timestamp,
-    /// So long an idle limiter collects tokens.
+    /// The time for which an idle limiter collects tokens, in s.
     burst_s: f64,
     queue: VecDeque<Waiting>,
     room: usize,
 }
 
 impl Limiter {
-    /// Without a limit yet, and with room for so many that wait.
+    /// Creates a limiter without a limit, with room for `room` waiting requests.
     #[must_use]
     pub fn new(burst_ns: u64, room: u32) -> Self {
         Self {
@@ -65,19 +67,19 @@ impl Limiter {
         }
     }
 
-    /// σ, requests per second.
+    /// Returns σ, in requests per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// From now on so many pass per second, above 0.
+    /// Sets the rate, in requests per second, above 0.
     pub fn set_rate(&mut self, now: Timestamp, rate: f64) {
         self.fill(now);
         self.rate = rate;
@@ -91,7 +93,8 @@ impl Limiter {
             if self.rate.is_finite() { (self.tokens + self.rate * seconds).min(most) } else { 1.0 };
     }
 
-    /// A request arrives that has to go on before `latest`; one that waits, `margin_ns` before that.
+    /// Decides about a request. It must be admitted by `latest`, or `margin_ns` earlier if it has
+    /// to wait.
     pub fn arrive(
         &mut self,
         now: Timestamp,
@@ -124,7 +127,8 @@ impl Limiter {
         Admission::Queued
     }
 
-    /// The next request whose turn has come, or that is dropped because its turn comes too late.
+    /// Returns the next request to be admitted because its turn has come, or to be dropped because
+    /// its turn comes too late.
     pub fn release(&mut self, now: Timestamp) -> Option<(RequestId, Result<(), Drop>)> {
         let &Waiting { request, latest } = self.queue.front()?;
         if latest < now {
@@ -140,21 +144,22 @@ impl Limiter {
         Some((request, Ok(())))
     }
 
-    /// A request leaves the queue; false where it does not wait.
+    /// Removes a request from the queue. Returns false if it is not waiting.
     pub fn withdraw(&mut self, request: RequestId) -> bool {
         let before = self.queue.len();
         self.queue.retain(|waiting| waiting.request != request);
         self.queue.len() < before
     }
 
-    /// When the first that waits may go on; [`Timestamp::NEVER`] where none waits.
+    /// Returns when the first waiting request may be admitted. [`Timestamp::NEVER`] if none is
+    /// waiting.
     #[must_use]
     pub fn next_deadline(&self) -> Timestamp {
         let Some(first) = self.queue.front() else { return Timestamp::NEVER };
         if self.tokens >= 1.0 || self.rate.is_infinite() {
             return self.filled;
         }
-        // Rounded up: when the time has come, so has the token.
+        // Rounded up, so that the token is there at this time.
         let wait_ns = (1.0 - self.tokens) / self.rate * 1e9;
         self.filled.after(wait_ns as u64 + 1).min(first.latest.after(1))
     }
@@ -198,14 +203,14 @@ mod tests {
         let burst = (0..50).filter(|&n| {
             limiter.arrive(at(120_000), RequestId(n), NEVER, 0) == Admission::Admitted
         });
-        assert_eq!(burst.count(), 10, "what 100 ms are worth");
+        assert_eq!(burst.count(), 10, "the tokens of 100 ms");
     }
 
     #[test]
-    fn only_what_can_be_in_time_waits() {
+    fn only_requests_that_can_be_in_time_wait() {
         let mut limiter = limited(10.0);
         assert_eq!(limiter.arrive(at(0), RequestId(0), at(0), 0), Admission::Admitted);
-        // 300 ms are worth three requests.
+        // In 300 ms, three requests are admitted.
         let outcomes: Vec<Admission> =
             (1..=5).map(|n| limiter.arrive(at(0), RequestId(n), at(300), 0)).collect();
         let late = Admission::Dropped(Drop::Late);
@@ -220,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn a_margin_is_asked_of_those_that_wait_and_not_of_those_that_need_not() {
+    fn only_requests_that_wait_keep_a_margin() {
         let mut limiter = limited(10.0);
         let mut arrive = |n, margin| limiter.arrive(at(0), RequestId(n), at(300), margin * MS);
         assert_eq!(arrive(0, 400), Admission::Admitted);
         assert_eq!(arrive(1, 400), Admission::Dropped(Drop::Late));
         assert_eq!(arrive(2, 150), Admission::Queued);
         assert_eq!(arrive(3, 150), Admission::Queued);
-        assert_eq!(arrive(4, 150), Admission::Dropped(Drop::Late), "150 ms are worth 1.5 requests");
+        assert_eq!(arrive(4, 150), Admission::Dropped(Drop::Late), "150 ms earn 1.5 requests");
     }
 
     #[test]

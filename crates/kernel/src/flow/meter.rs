@@ -1,6 +1,7 @@
-//! Averages over intervals, the younger ones heavier.
+//! Sums and averages over intervals, with more weight on recent ones.
 
-/// A sum over the intervals so far, of which an older one counts less, and what the present one adds.
+/// A sum over intervals, and the amount of the current interval. In the sum, the weight of older
+/// intervals decays.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meter {
     sum: f64,
@@ -8,32 +9,33 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn add(&mut self, what: f64) {
-        self.present += what;
+    pub(super) fn add(&mut self, amount: f64) {
+        self.present += amount;
     }
 
-    /// The present interval ends.
+    /// Ends the current interval.
     pub(super) fn roll(&mut self, decay: f64) {
         self.sum = self.sum * decay + self.present;
         self.present = 0.0;
-        // Idle workflows cost no arithmetic on numbers that are slow to compute with.
+        // The sum of an idle workflow would become a denormal number, and arithmetic with denormal
+        // numbers is slow.
         if self.sum < 1e-12 {
             self.sum = 0.0;
         }
     }
 
-    /// What the present interval adds.
+    /// Returns the amount of the current interval.
     pub(super) fn present(&self) -> f64 {
         self.present
     }
 
-    /// The weighted sum, of the intervals that have ended.
+    /// Returns the weighted sum over the intervals that have ended.
     pub(super) fn sum(&self) -> f64 {
         self.sum
     }
 }
 
-/// How much the intervals so far weigh together: a sum over it is the average interval's.
+/// The total weight of the intervals so far. A sum divided by it is the average per interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weight {
     pub(super) decay: f64,
@@ -50,18 +52,19 @@ impl Weight {
         self.sum = self.sum * self.decay + 1.0;
     }
 
-    /// What was metered, per second.
+    /// Returns the metered amount per second.
     pub(super) fn rate(&self, meter: &Meter) -> f64 {
         self.rate_of(meter.sum())
     }
 
-    /// What a meter that saw `present` in the present interval, and nothing before, shows at its end, per second.
+    /// Returns the rate that a meter would show at the end of the current interval if the amount of
+    /// this interval were `present` and all earlier amounts were 0.
     pub(super) fn rate_with(&self, present: f64) -> f64 {
         present / (self.sum * self.decay + 1.0) * self.per_second
     }
 
-    /// What so much is per second.
-    pub(super) fn rate_of(&self, what: f64) -> f64 {
-        if self.sum > 0.0 { what / self.sum * self.per_second } else { 0.0 }
+    /// Converts a weighted sum to an amount per second.
+    pub(super) fn rate_of(&self, sum: f64) -> f64 {
+        if self.sum > 0.0 { sum / self.sum * self.per_second } else { 0.0 }
     }
 }

@@ -1,25 +1,30 @@
-//! Cicero: what one process of a service lets in, of every workflow, so that neither it nor anything downstream is
-//! overloaded; sans I/O.
+//! Cicero: limits the rate at which a process admits each workflow, so that neither the process nor
+//! anything downstream is overloaded. Sans I/O.
 //!
-//! Source: document 002 §5.2. A *workflow* is a tenant or a class of requests; a *resource* is what sub-tasks hold for
-//! a time (threads, connections, a disk). Every interval ([`Config::interval_ns`]) a process
+//! Source: document 002 §5.2. A *workflow* is a tenant or a class of requests; a *resource* is what
+//! sub-tasks hold for a time (threads, connections, a disk). In every interval
+//! ([`Config::interval_ns`]), a process
 //!
-//! 1. reduces what the instances of each downstream service announced to one rate per workflow ([`downstream`]),
-//! 2. finds what its own resources bear ([`share`]),
-//! 3. admits at most the smaller of both ([`limiter`]) and announces it to its callers, each its part ([`upstream`]).
+//! 1. takes the rates announced by the instances of each downstream service, and reduces them to
+//!    one rate per workflow ([`downstream`]),
+//! 2. computes the rates that its own resources can sustain ([`share`]),
+//! 3. admits at most the smaller of the two ([`limiter`]) and announces it to its callers, a part
+//!    to each ([`upstream`]).
 //!
-//! So rates bubble up, and what cannot be served is turned away where it enters. Inside, sub-tasks are scheduled by
-//! what their requests still need ([`crate::schedule`]).
+//! So the rates propagate upstream, and requests that cannot be served are rejected at the entry.
+//! Inside, sub-tasks are scheduled by the remaining work of their requests ([`crate::schedule`]).
 //!
 //! # The methods of a [`Process`], by class
 //!
-//! - *requests*: [`Process::arrive`], [`Process::release`] until it is none, [`Process::withdraw`],
-//!   [`Process::completed`];
-//! - *resources*: [`Process::subtask`], [`Process::schedule`] until it is none, [`Process::done`],
-//!   [`Process::give_back`], [`Process::purge`];
-//! - *calls*: [`Process::called`], [`Process::returned`], [`Process::announced`], [`Process::wants`];
-//! - *callers*: [`Process::arrived_from`], [`Process::wanted`], [`Process::announce`], [`Process::forget_caller`];
-//! - *time*: [`Process::next_deadline`], when to call [`Process::tick`] at the latest.
+//! - *requests*: [`Process::arrive`], [`Process::release`] until it returns `None`,
+//!   [`Process::withdraw`], [`Process::completed`];
+//! - *resources*: [`Process::subtask`], [`Process::schedule`] until it returns `None`,
+//!   [`Process::done`], [`Process::give_back`], [`Process::purge`];
+//! - *calls*: [`Process::called`], [`Process::returned`], [`Process::announced`],
+//!   [`Process::wants`];
+//! - *callers*: [`Process::arrived_from`], [`Process::wanted`], [`Process::announce`],
+//!   [`Process::forget_caller`];
+//! - *time*: [`Process::next_deadline`], the latest time at which to call [`Process::tick`].
 //!
 //! ```
 //! use curtail_kernel::Timestamp;
@@ -38,16 +43,18 @@
 //! process.completed(Timestamp(5), read, 5);
 //! ```
 //!
-//! Deviations from the source, each with its reason where it is made: what callers claim is bounded by what they send
-//! ([`upstream`]); α is measured per instance ([`downstream`]);
-//! loads count what waits, new rates come from the cost of a request, and a process that is no leaf returns to the
-//! downstream rate step by step ([`share`]); rates of silent instances are inferred ([`downstream`]); cycles are broken
-//! ([`Via`]); those that wait for admission keep a margin ([`Config::margin`]), and sub-tasks that cannot be in time
-//! leave the queues of resources ([`Config::expiry`]).
+//! Deviations from the source, each with its reason at the link: callers' claims are bounded by
+//! their traffic ([`upstream`]); α is measured per instance ([`downstream`]); loads include waiting
+//! work, new rates are computed from the cost of a request, and a process that is not a leaf
+//! returns to the downstream rate step by step ([`share`]); rates of silent instances are inferred
+//! ([`downstream`]); cycles are broken ([`Via`]); requests that wait for admission keep a margin
+//! ([`Config::margin`]), and sub-tasks that cannot meet their deadline leave the queues of
+//! resources ([`Config::expiry`]).
 //!
-//! Cost: O(log n) per request and sub-task, O(workflows) per request that waited for admission; per interval
-//! O(workflows · (resources + instances), sorted): `cargo xtask accept flow --line layers`.
-//! Memory: O(workflows · (resources + instances + callers)), and what waits, which is bounded.
+//! Cost: O(log n) per request and sub-task, O(workflows) per request that waited for admission; per
+//! interval, O(workflows · (resources + instances)) and a sort (`cargo xtask accept flow --line
+//! layers`). Memory: O(workflows · (resources + instances + callers)), plus the waiting requests
+//! and sub-tasks, which are bounded.
 
 pub mod downstream;
 pub mod limiter;
@@ -69,7 +76,8 @@ pub use crate::schedule::{Progress, Spent, Totals};
 
 use crate::schedule::Discipline;
 
-/// A request at a process: a dense index that the caller chooses, unique among those that are there.
+/// A request at a process: a dense index that the caller chooses, unique among the requests at the
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u32);
 
@@ -89,16 +97,17 @@ pub struct InstanceId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallerId(pub u32);
 
-/// What operators say of a workflow.
+/// The operator's settings for a workflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workflow {
-    /// Its part of a resource that is short, relative to others; above 0.
+    /// Its share of a contended resource, relative to other workflows. Above 0.
     pub weight: f64,
-    /// So many requests per second it gets in any case, while it asks for them; 0 for none.
+    /// The rate that the workflow is guaranteed if it needs that much, in requests per second. 0 if
+    /// there is no guarantee.
     pub guarantee: f64,
-    /// At most so many requests per second.
+    /// The highest rate, in requests per second.
     pub limit: f64,
-    /// Under strict priority: larger ones come first.
+    /// Its priority under [`Discipline::Strict`]. Larger values come first.
     pub priority: u32,
 }
 
@@ -108,56 +117,63 @@ impl Default for Workflow {
     }
 }
 
-/// The parameters of a process. The source leaves all but the interval and the quantile open; how much depends on
-/// them is printed by `cargo xtask accept flow`.
+/// The parameters of a process. The source leaves all but the interval and the quantile open.
+/// `cargo xtask accept flow` prints how much the results depend on them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Whether rates are limited at all.
+    /// Whether rates are limited.
     pub rate_control: bool,
-    /// Whether requests that cannot meet their deadline any more are dropped.
+    /// Whether requests that can no longer meet their deadline are dropped.
     pub drops_late: bool,
-    /// A sub-task whose turn comes is turned away, too, if it is late, or if others wait and less time is left than so
-    /// many times what such sub-tasks take; below 0, never: the source drops requests at admission only.
+    /// A sub-task whose turn comes is dropped if it is late. If others wait, it is also dropped if
+    /// the time left until its deadline is less than this number of mean service times of such
+    /// sub-tasks. If this number is below 0, no sub-task is dropped, as in the source, which drops
+    /// requests only at admission.
     pub expiry: f64,
-    /// What orders the sub-tasks of a workflow at a resource.
+    /// The order of the sub-tasks of a workflow at a resource.
     pub discipline: Discipline,
     /// Whether workflows take turns at a resource, by deficit round robin.
     pub is_fair: bool,
-    /// How a resource that is short is shared.
+    /// How a contended resource is shared.
     pub sharing: Sharing,
-    /// Rates change so often, in ns (Algorithm 3: 100 ms).
+    /// How often rates change, in ns (Algorithm 3: 100 ms).
     pub interval_ns: u64,
-    /// q, 0 to 1: which of the rates of a service's instances counts (§5.3.5: 0.5).
+    /// q, 0 to 1: the rate of a service is this quantile of the rates of its instances (§5.3.5:
+    /// 0.5).
     pub quantile: f64,
-    /// β: a rate that could be higher rises by this part of itself per interval.
+    /// β: without contention, the rate of a workflow exceeds its admitted rate by this fraction.
     pub probe: f64,
-    /// And by this part of what its share of the spare capacity is worth.
+    /// Without contention, a rate also includes this fraction of the workflow's share of the spare
+    /// capacity, converted to requests.
     pub spare_gain: f64,
-    /// The utilization of a resource that counts as full, above 0, up to 1.
+    /// The utilization at which a resource counts as full, above 0 and at most 1.
     pub target: f64,
-    /// What waits at a resource is to be worked off in this time, in ns.
+    /// The time in which a resource is to work off its backlog, in ns.
     pub drain_ns: u64,
-    /// What is left per interval of the weight of an observation of rates and costs.
+    /// The factor by which the weight of an observed rate or cost is multiplied in each interval.
     pub decay: f64,
-    /// The same of calls and sub-tasks per request, which change with code and not with load.
+    /// The same factor for calls and sub-tasks per request, which change with the code and not with
+    /// the load.
     pub slow_decay: f64,
-    /// Costs are averages over so many sub-tasks at least.
+    /// Costs are averages over at least about this number of sub-tasks.
     pub memory: f64,
-    /// A process with callers that keep to its rates lets in by this part more than it announces: a limiter behind a
-    /// limiter of the same rate would only make a queue.
+    /// The fraction by which a process admits more than it announces, if its callers keep to its
+    /// rates. Two limiters in series with the same rate would only build up a queue.
     pub slack: f64,
-    /// Where requests enter, those that wait for admission keep a margin of so many mean deviations of latency.
+    /// The margin that a request keeps while it waits for admission at the entry, in mean
+    /// deviations of the latency.
     pub margin: f64,
-    /// No rate falls below this, per second: a workflow whose requests all fail is heard of again.
+    /// Lower bound on a rate, in requests per second, so that a workflow whose requests all fail
+    /// still gets some through.
     pub least_rate: f64,
-    /// An instance that has announced nothing for so long is silent, in ns.
+    /// Time without an announcement after which an instance is silent, in ns.
     pub stale_ns: u64,
-    /// So many requests of a workflow wait for admission at most.
+    /// Number of requests of a workflow that may wait for admission.
     pub queue: u32,
 }
 
 impl Config {
-    /// The parameters where nothing is said.
+    /// The default parameters.
     pub const DEFAULT: Self = Self {
         rate_control: true,
         drops_late: true,
@@ -181,7 +197,7 @@ impl Config {
         queue: 1_000,
     };
 
-    /// The names of the parameters that [`Self::set`] knows.
+    /// The names of the parameters that [`Self::set`] accepts.
     pub const NAMES: [&str; 13] = [
         "interval",
         "quantile",
@@ -198,26 +214,29 @@ impl Config {
         "expiry",
     ];
 
-    /// Sets a parameter by its name; times are in seconds.
+    /// Sets a parameter by its name. Times are in seconds.
     ///
     /// # Errors
-    /// What would be right: a known name, or the range of its values.
+    /// The name is unknown, or the value is out of range. The message contains the valid names or
+    /// the range.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), &'static str> {
         let ns = (value * 1e9) as u64;
         let part = (0.0..=1.0).contains(&value);
         match name {
             "interval" if (0.001..=10.0).contains(&value) => self.interval_ns = ns,
-            "interval" => return Err("interval is 0.001 to 10 s"),
+            "interval" => return Err("interval must be 0.001 to 10 s"),
             "drain" if (0.001..=60.0).contains(&value) => self.drain_ns = ns,
-            "drain" => return Err("drain is 0.001 to 60 s"),
+            "drain" => return Err("drain must be 0.001 to 60 s"),
             "least-rate" if value > 0.0 && value <= 1e6 => self.least_rate = value,
-            "least-rate" => return Err("least-rate is above 0, up to 1000000 per second"),
+            "least-rate" => {
+                return Err("least-rate must be above 0 and at most 1000000 per second");
+            }
             "memory" if (1.0..=1e6).contains(&value) => self.memory = value,
-            "memory" => return Err("memory is 1 to 1000000 sub-tasks"),
+            "memory" => return Err("memory must be 1 to 1000000 sub-tasks"),
             "margin" if (0.0..=100.0).contains(&value) => self.margin = value,
-            "margin" => return Err("margin is 0 to 100 deviations"),
+            "margin" => return Err("margin must be 0 to 100 deviations"),
             "expiry" if (-1.0..=100.0).contains(&value) => self.expiry = value,
-            "expiry" => return Err("expiry is -1 to 100 times the cost of a sub-task"),
+            "expiry" => return Err("expiry must be -1 to 100 times the cost of a sub-task"),
             "slack" if part => self.slack = value,
             "quantile" if part => self.quantile = value,
             "probe" if part => self.probe = value,
@@ -226,11 +245,13 @@ impl Config {
             "decay" if part && value < 1.0 => self.decay = value,
             "slow-decay" if part && value < 1.0 => self.slow_decay = value,
             "slack" | "quantile" | "probe" | "spare-gain" | "target" | "decay" | "slow-decay" => {
-                return Err("it is between 0 and 1");
+                return Err("must be between 0 and 1");
             }
             _ => {
-                return Err("write interval, quantile, probe, spare-gain, target, drain, decay, \
-                            slow-decay, memory, slack, margin, expiry or least-rate");
+                return Err(
+                    "use interval, quantile, probe, spare-gain, target, drain, decay, slow-decay, \
+                     memory, slack, margin, expiry or least-rate",
+                );
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! One process: its limiters, resources, callers and what it calls, and the loop that adapts the rates.
+//! One process: its limiters, resources, callers and downstream instances, and the loop that adapts
+//! the rates.
 //!
 //! Source: document 002 §5.2.4, Algorithm 3.
 
@@ -24,31 +25,31 @@ struct State {
     offered: Meter,
     /// σ, requests per second.
     rate: f64,
-    /// What its own resources bear, requests per second.
+    /// The rate that its own resources can sustain, in requests per second.
     local: f64,
     downstream: Bottleneck,
-    /// L, from admission to completion, in ns: an average, and that of the deviations from it.
+    /// L: the mean time from admission to completion, and the mean deviation from it, in ns.
     latency_ns: f64,
     deviation_ns: f64,
     completed: bool,
 }
 
-/// What the process knows of a workflow.
+/// The state of a workflow, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
-    /// σ: what is admitted at most, requests per second.
+    /// σ: the largest rate of admission, in requests per second.
     pub rate: f64,
-    /// What its own resources bear.
+    /// The rate that its own resources can sustain.
     pub local: f64,
-    /// σ′: what is downstream.
+    /// σ′: the rate that downstream services can sustain.
     pub downstream: f64,
-    /// What arrives, requests per second.
+    /// The rate of arrivals, in requests per second.
     pub offered: f64,
-    /// Requests that wait for admission.
+    /// Number of requests that wait for admission.
     pub waiting: u32,
     /// L, in ns.
     pub latency_ns: u64,
-    /// Instances that it uses and that are silent.
+    /// Number of silent instances among those that it uses.
     pub silent: u32,
 }
 
@@ -59,7 +60,8 @@ pub struct Process {
     service: u16,
     workflows: Vec<Workflow>,
     states: Vec<State>,
-    /// By workflow, requests admitted: slowly, for what a request takes, and as fast as loads.
+    /// Admitted requests by workflow. One meter is slow, for costs per request. The other is as
+    /// fast as the load meters.
     admitted: Vec<Meter>,
     entered: Vec<Meter>,
     resources: Vec<Resource>,
@@ -67,19 +69,20 @@ pub struct Process {
     callers: Callers,
     rates: Weight,
     next_tick: Timestamp,
-    /// No request may be released before; [`Timestamp::NEVER`] where none waits. So a request costs the same however
-    /// many workflows there are.
+    /// No request can be released earlier. [`Timestamp::NEVER`] if none is waiting. With this
+    /// field, the cost of a request does not depend on the number of workflows.
     next_release: Timestamp,
-    /// Where the next search for a request to release begins.
+    /// The workflow at which the next search for a request to release begins.
     turn: usize,
     used: Vec<Used>,
-    /// By workflow: what is left per interval of the weight of what requests do.
+    /// The factor by which the weight of observations per request is multiplied in each interval,
+    /// by workflow.
     keeps: Vec<f64>,
     local: Vec<f64>,
 }
 
 impl Process {
-    /// With these workflows and resources, and so far without services downstream.
+    /// Creates a process with these workflows and resources, and without downstream instances.
     #[must_use]
     pub fn new(config: Config, workflows: &[Workflow], resources: &[ResourceSpec]) -> Self {
         let count = workflows.len();
@@ -121,37 +124,40 @@ impl Process {
         }
     }
 
-    /// The same, as a process of this service, by the hash of its name.
+    /// Sets the service of the process, as the hash of its name.
     #[must_use]
     pub fn of_service(self, service: u16) -> Self {
         Self { service, ..self }
     }
 
-    /// The same, whose first interval ends so long after 0: processes that adapt at different times hear of each other
-    /// sooner.
+    /// Sets the end of the first interval, in ns since time 0. Announcements spread faster if
+    /// processes adapt at different times.
     #[must_use]
     pub fn phased(self, ns: u64) -> Self {
         Self { next_tick: Timestamp(ns.max(1)), ..self }
     }
 
-    /// A further instance of a downstream service, whose dense number the caller chooses.
+    /// Adds an instance of a downstream service. The caller chooses the dense number of the
+    /// service.
     pub fn add_instance(&mut self, service: u32) -> InstanceId {
         self.downstream.add(service)
     }
 
-    /// When rates change next, or a request may be released: [`Self::tick`] then, and [`Self::release`].
+    /// Returns the latest time at which to call [`Self::tick`] and [`Self::release`].
     #[must_use]
     pub fn next_deadline(&self) -> Timestamp {
         self.next_release.min(self.next_tick)
     }
 
-    /// Another request than before may be the first that waits of its workflow.
+    /// Updates the time of the next release. It must be called whenever the first waiting request
+    /// of a workflow may have changed.
     fn waits(&mut self, workflow: usize) {
         let next = self.states[workflow].limiter.next_deadline();
         self.next_release = self.next_release.min(next);
     }
 
-    /// A request arrives, which is late after `deadline`, by this process's clock.
+    /// Decides about a request that arrives. The request is late after `deadline`, by the clock of
+    /// this process.
     pub fn arrive(
         &mut self,
         now: Timestamp,
@@ -160,9 +166,11 @@ impl Process {
         deadline: Timestamp,
     ) -> Admission {
         let at = workflow.0 as usize;
-        // Of those that wait as long as they may, about half would be late if L were the mean alone, as in the source; so
-        // where requests enter those keep a margin, as TCP's time-out has (RFC 6298). Further down there is none: what
-        // entered has spent its margin on the way, and work on it.
+        // If L were only the mean, as in the source, about half of the requests that wait for the
+        // longest allowed time would be late. So requests keep a margin where they enter, as TCP
+        // does in its retransmission timeout (RFC 6298). Further downstream there is no margin,
+        // because the request has already spent its margin on the way, and because work has already
+        // been done for it.
         let margin = if self.callers.are_known(at) { 0.0 } else { self.config.margin };
         let state = &mut self.states[at];
         let margin_ns = (margin * state.deviation_ns) as u64;
@@ -184,7 +192,7 @@ impl Process {
         admission
     }
 
-    /// A request that waited and goes on now, or is dropped.
+    /// Returns a request that waited and is now admitted or dropped.
     pub fn release(&mut self, now: Timestamp) -> Option<(RequestId, Result<(), Drop>)> {
         if now < self.next_release {
             return None;
@@ -205,7 +213,8 @@ impl Process {
         None
     }
 
-    /// What arrives or would, requests per second.
+    /// Returns the rate of arrivals, or the rate at which callers want to send, whichever is
+    /// higher, in requests per second.
     fn wanted_of(&self, workflow: usize) -> f64 {
         let offered = self.rates.rate(&self.states[workflow].offered);
         self.callers.wants(workflow).max(offered)
@@ -216,14 +225,14 @@ impl Process {
         self.entered[workflow].add(1.0);
     }
 
-    /// A request that waits is given up.
+    /// Removes a request that waits. Returns false if it is not waiting.
     pub fn withdraw(&mut self, request: RequestId, workflow: WorkflowId) -> bool {
         let was_there = self.states[workflow.0 as usize].limiter.withdraw(request);
         self.waits(workflow.0 as usize);
         was_there
     }
 
-    /// An admitted request has ended well, so long after it was admitted.
+    /// Records that an admitted request has ended well, `took_ns` after its admission.
     pub fn completed(&mut self, _: Timestamp, workflow: WorkflowId, took_ns: u64) {
         let state = &mut self.states[workflow.0 as usize];
         let weight = if state.latency_ns == 0.0 { 1.0 } else { 0.1 };
@@ -233,10 +242,10 @@ impl Process {
         state.completed = true;
     }
 
-    /// A sub-task asks for a resource; `hint_ns` is its expected work, where it is known.
+    /// Queues a sub-task for a resource. `hint_ns` is its expected work, if known.
     ///
     /// # Errors
-    /// As many wait as may.
+    /// Its queue is full.
     pub fn subtask(
         &mut self,
         now: Timestamp,
@@ -252,54 +261,55 @@ impl Process {
         resource.arrive(now, job, workflow, (standing, hint_ns), key)
     }
 
-    /// The next sub-task that gets the resource, or is too late for it.
+    /// Returns the next sub-task, which either gets the resource or is too late for it.
     pub fn schedule(&mut self, now: Timestamp, resource: ResourceId) -> Option<Turn> {
         self.resources[resource.0 as usize].schedule(now)
     }
 
-    /// A sub-task gives the resource back: for how long it held it, in ns; none where it did not.
+    /// Ends a sub-task that holds the resource. Returns how long it held the resource, in ns, or
+    /// `None` if it did not hold it.
     pub fn done(&mut self, now: Timestamp, resource: ResourceId, job: JobId) -> Option<u64> {
         self.resources[resource.0 as usize].done(now, job)
     }
 
-    /// A sub-task that has the resource gives it back unused: that says nothing of what such sub-tasks take.
+    /// Frees the resource of a sub-task that did not use it. Its time does not count as a cost.
     pub fn give_back(&mut self, now: Timestamp, resource: ResourceId, job: JobId) {
         self.resources[resource.0 as usize].give_back(now, job);
     }
 
-    /// A sub-task is given up. One that runs is still to be reported as [`Self::done`].
+    /// Gives up a sub-task. If it is running, the caller still has to call [`Self::done`].
     pub fn purge(&mut self, resource: ResourceId, job: JobId) -> Purged {
         self.resources[resource.0 as usize].purge(job)
     }
 
-    /// From now on a resource has so many slots.
+    /// Sets the number of slots of a resource.
     pub fn set_slots(&mut self, resource: ResourceId, slots: u32) {
         self.resources[resource.0 as usize].set_slots(slots);
     }
 
-    /// The queue and the slots of a resource.
+    /// Returns the queue and the slots of a resource.
     #[must_use]
     pub fn stage(&self, resource: ResourceId) -> &Stage {
         self.resources[resource.0 as usize].stage()
     }
 
-    /// The load of a workflow on a resource, in slots.
+    /// Returns the load of a workflow on a resource, in slots.
     #[must_use]
     pub fn load(&self, resource: ResourceId, workflow: WorkflowId) -> f64 {
         self.resources[resource.0 as usize].load(&self.rates, workflow.0 as usize)
     }
 
-    /// A copy of a call was sent to an instance, for a request of the workflow.
+    /// Records that a copy of a call was sent to an instance, for a request of the workflow.
     pub fn called(&mut self, instance: InstanceId, workflow: WorkflowId) {
         self.downstream.called(instance, workflow.0 as usize);
     }
 
-    /// It has come back.
+    /// Records that the call has returned.
     pub fn returned(&mut self, instance: InstanceId, workflow: WorkflowId, good: bool) {
         self.downstream.returned(instance, workflow.0 as usize, good);
     }
 
-    /// An instance has announced a rate.
+    /// Records a rate that an instance announced.
     pub fn announced(
         &mut self,
         _: Timestamp,
@@ -310,12 +320,13 @@ impl Process {
         self.downstream.announced(instance, workflow.0 as usize, announcement);
     }
 
-    /// An instance is gone or has begun anew.
+    /// Forgets the state of an instance that is gone or has restarted.
     pub fn forget(&mut self, instance: InstanceId) {
         self.downstream.forget(instance);
     }
 
-    /// What this process wants to send to an instance, requests per second, before its own limits.
+    /// Returns the rate at which this process wants to send to an instance, before its own limits
+    /// apply, in requests per second.
     #[must_use]
     pub fn wants(&self, instance: InstanceId, workflow: WorkflowId) -> f64 {
         let at = workflow.0 as usize;
@@ -323,22 +334,23 @@ impl Process {
         self.wanted_of(at) * alpha
     }
 
-    /// A request arrives from a caller; [`Self::arrive`] follows. Claims count only up to what arrives.
+    /// Records a request from a caller. [`Self::arrive`] follows. A caller's claims count only in
+    /// proportion to these requests.
     pub fn arrived_from(&mut self, caller: CallerId, workflow: WorkflowId) {
         self.callers.arrived(caller, workflow.0 as usize);
     }
 
-    /// Another process has this dense name from now on.
+    /// Forgets a caller, because its dense id now belongs to another process.
     pub fn forget_caller(&mut self, caller: CallerId) {
         self.callers.forget(caller);
     }
 
-    /// A caller wants to send so many requests per second.
+    /// Records the rate at which a caller wants to send, in requests per second.
     pub fn wanted(&mut self, now: Timestamp, caller: CallerId, workflow: WorkflowId, rate: f64) {
         self.callers.wanted(now, caller, workflow.0 as usize, rate);
     }
 
-    /// The caller's part of what this process admits.
+    /// Returns the caller's part of the rate that this process admits.
     #[must_use]
     pub fn announce(&self, caller: CallerId, workflow: WorkflowId) -> Announcement {
         let at = workflow.0 as usize;
@@ -347,7 +359,7 @@ impl Process {
         Announcement { rate: part(state.rate), local: part(state.local), via: state.downstream.via }
     }
 
-    /// What is known of a workflow.
+    /// Returns the state of a workflow.
     #[must_use]
     pub fn view(&self, workflow: WorkflowId) -> View {
         let state = &self.states[workflow.0 as usize];
@@ -362,18 +374,19 @@ impl Process {
         }
     }
 
-    /// Is an interval over? Poll those that are called, then [`Self::tick`].
+    /// Whether an interval is over. If so, poll the downstream instances, then call [`Self::tick`].
     #[must_use]
     pub fn ticks(&self, now: Timestamp) -> bool {
         now >= self.next_tick
     }
 
-    /// Algorithm 3, once per interval; false where it is not yet time. Then release what may go on.
+    /// Runs Algorithm 3, once per interval. Returns false if the interval is not over yet. Call
+    /// [`Self::release`] afterwards.
     pub fn tick(&mut self, now: Timestamp) -> bool {
         if !self.ticks(now) {
             return false;
         }
-        // Missed intervals are not made up for.
+        // Skips the intervals that were missed.
         let interval_ns = self.config.interval_ns;
         let missed = now.since(self.next_tick) / interval_ns;
         self.next_tick = self.next_tick.after((missed + 1) * interval_ns);
@@ -388,7 +401,7 @@ impl Process {
 
     fn roll(&mut self) {
         self.rates.roll();
-        // The fewer requests there are, the longer they count.
+        // If there are few requests, each one counts for longer.
         for (keeps, admitted) in self.keeps.iter_mut().zip(&self.admitted) {
             let memory = 4.0 * self.config.memory;
             *keeps = (1.0 - admitted.present() / memory).max(self.config.slow_decay);
@@ -401,7 +414,8 @@ impl Process {
         }
         for state in &mut self.states {
             state.offered.roll(self.config.decay);
-            // Where none completes, L is forgotten: otherwise one slow spell could keep all out for ever.
+            // If no request completes, L decays. Otherwise one slow period could keep all requests
+            // out forever.
             if !core::mem::take(&mut state.completed) {
                 state.latency_ns *= 0.9;
                 state.deviation_ns *= 0.9;

@@ -1,7 +1,8 @@
-//! A resource of a process: the server-side stage, whose jobs are sub-tasks of workflows, and what each takes.
+//! A resource of a process: a server-side stage whose jobs are sub-tasks of workflows, with
+//! measured costs.
 //!
-//! Source: document 002 §5.2.4, *Measuring workflow and resource properties*: resources are semaphores, and the time
-//! that one is held is the service time.
+//! Source: document 002 §5.2.4, *Measuring workflow and resource properties*. Resources are
+//! semaphores, and the service time is the time for which one is held.
 
 use alloc::vec::Vec;
 
@@ -12,21 +13,22 @@ use crate::schedule::{Queues, Standing};
 use crate::stage::{JobId, Refused, Scheduled, Stage};
 use crate::time::Timestamp;
 
-/// The shape of a resource.
+/// The size of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceSpec {
-    /// How many sub-tasks may hold it at once, at least 1.
+    /// Number of sub-tasks that may hold it at once, at least 1.
     pub slots: u32,
-    /// How many may wait, at least 1: of each workflow where queues are fair, of all where they are not.
+    /// Number of sub-tasks that may wait, at least 1: per workflow if queues are fair, in total if
+    /// not.
     pub queue: u32,
 }
 
-/// What becomes of a sub-task that waited.
+/// The decision about a sub-task that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It has a slot.
+    /// It gets a slot.
     Starts(JobId),
-    /// Its request is late, or would be, so that it does not start. It has left.
+    /// It is dropped, because its request is late or would become late.
     Late(JobId),
 }
 
@@ -39,7 +41,8 @@ struct Job {
 /// A workflow at the resource.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
-    /// Sub-tasks that came, for the load and for their number per request.
+    /// Sub-tasks that arrived. The fast meter is for the load, and the slow one is for the number
+    /// of sub-tasks per request.
     came: Meter,
     came_slowly: Meter,
     served: Meter,
@@ -48,7 +51,7 @@ struct Load {
 }
 
 impl Load {
-    /// What a sub-task takes, in ns.
+    /// Returns the mean service time of a sub-task, in ns.
     fn cost_ns(&self) -> f64 {
         let served = self.served.sum();
         if served > 0.0 { self.served_ns.sum() / served } else { 0.0 }
@@ -59,14 +62,14 @@ impl Load {
 pub(super) struct Resource {
     stage: Stage,
     loads: Vec<Load>,
-    /// By job.
+    /// The waiting and running sub-tasks, by job.
     jobs: Vec<Job>,
     drops_late: bool,
     expiry: f64,
 }
 
 impl Resource {
-    /// Of a sub-task of which nothing is known.
+    /// The assumed cost of a sub-task until one has been measured.
     const UNKNOWN_COST_NS: u64 = 1_000_000;
 
     pub(super) fn new(spec: ResourceSpec, workflows: usize, config: &Config) -> Self {
@@ -119,7 +122,7 @@ impl Resource {
         let Scheduled { job, .. } = self.stage.schedule(now)?;
         let Job { workflow, deadline } = self.jobs[job.0 as usize];
         self.loads[workflow as usize].waiting -= 1;
-        // The time is better spent on others that wait.
+        // If others are waiting, they can make better use of the time.
         let least_ns = match self.stage.waiting() {
             0 => 0.0,
             _ => self.expiry * self.loads[workflow as usize].cost_ns(),
@@ -155,14 +158,16 @@ impl Resource {
         for (load, slowly) in self.loads.iter_mut().zip(slowly) {
             load.came.roll(config.decay);
             load.came_slowly.roll(*slowly);
-            // The fewer there are, the longer they count: a cost is known from as many as it takes.
+            // If there are few sub-tasks, each one counts for longer, so that the cost is an
+            // average over enough of them.
             let keeps = (1.0 - load.served.present() / config.memory).max(config.decay);
             load.served.roll(keeps);
             load.served_ns.roll(keeps);
         }
     }
 
-    /// What a policy has to know of it; `admitted` are requests by workflow, metered slowly.
+    /// Fills in the data that a sharing policy needs. `admitted` is the slow meter of requests, by
+    /// workflow.
     pub(super) fn used(
         &self,
         rates: &Weight,
@@ -181,14 +186,15 @@ impl Resource {
             into.costs.push(if per_request.is_finite() { per_request * cost_s } else { 0.0 });
         }
         let slots = f64::from(self.stage.slots());
-        // A queue of one interval is no backlog: random arrivals make it. And at most half of the capacity is for what
-        // waits, so that new work goes on.
+        // Less than one interval of waiting work does not count as a backlog, because random
+        // arrivals alone cause that much. At most half of the capacity is reserved for the backlog,
+        // so that new work still progresses.
         let excess_s = (waiting_s - slots * config.interval_ns as f64 / 1e9).max(0.0);
         let backlog = excess_s / (config.drain_ns as f64 / 1e9);
         into.capacity = (slots * config.target - backlog).max(slots * config.target / 2.0);
     }
 
-    /// Load of a workflow, in slots.
+    /// Returns the load of a workflow, in slots.
     pub(super) fn load(&self, rates: &Weight, workflow: usize) -> f64 {
         rates.rate(&self.loads[workflow].came) * self.loads[workflow].cost_ns() / 1e9
     }

@@ -1,69 +1,77 @@
-//! What the resources of a process bear: the rate of each workflow, by a policy of sharing.
+//! The rates that the resources of a process can sustain, by workflow and sharing policy.
 //!
-//! Source: document 002 §5.2.5, Algorithm 4 (bottleneck fairness, as in Retro), and DRF. The load of a workflow on a
-//! resource is the work that arrives for it per second, in slots. Where no resource is short, rates rise. Where one
-//! is, workflows share it max-min fairly, by weight; those beyond their share are limited to it.
+//! Source: document 002 §5.2.5, Algorithm 4 (bottleneck fairness, as in Retro), and DRF. The load
+//! of a workflow on a resource is the work that arrives for it per second, in slots. If no resource
+//! is contended, rates rise. If one is, the workflows share it max-min fairly, by weight; workflows
+//! beyond their share are limited to it.
 //!
 //! Deviations from Algorithm 4:
-//! - **Load counts what arrives and what waits**, and not what was served: a resource cannot serve more than its
-//!   capacity, so its spare capacity would never be negative. It is full at a target utilization below 1, and what
-//!   waits there is to be worked off in a set time.
-//! - **A rate is computed from what is admitted, and not from itself.** Where nothing is short, it is what is admitted
-//!   and β of it, and a part of the workflow's share of the spare capacity, in requests by their measured cost. The
-//!   spare capacity is shared by those that want more than they may have, and not by all that are active. σ + β
-//!   (line 5) adds up for as long as a workflow asks for little, and then says nothing when it floods; and where rates
-//!   take several intervals to come back as load, as in deep graphs, it overshoots by what it added meanwhile.
-//! - **No rate is below the equal share** of a workflow, used or not: one that begins gets its share at once.
-//! - **Where a resource is short, every workflow gets the rate that its fair share bears** (lines 10 to 15), by the
-//!   cost of its requests. For those beyond it, that is σ·ratio in equilibrium; for others, it is a rate that does not
-//!   limit them.
-//! - **A process that is no leaf** does what leaves do, and does not jump to the rate from downstream (line 7): that
-//!   would overload the local resource again and again. The rate from downstream limits it anyway (Algorithm 3).
+//! - **Load counts arriving and waiting work**, not served work. A resource cannot serve more than
+//!   its capacity, so its spare capacity would never be negative if only served work counted. It is
+//!   full at a target utilization below 1, and waiting work is to be worked off in a set time.
+//! - **A rate is computed from the admitted rate, not from itself.** Without contention, it is (1 +
+//!   β) times the admitted rate, plus part of the workflow's share of the spare capacity. That part
+//!   is converted to requests by their measured cost. The spare capacity is shared by the workflows
+//!   that want more than their rate, not by all active ones. In the source, β is added to σ (line
+//!   5) again and again while a workflow sends little, so the rate no longer limits the workflow
+//!   when it floods. And if new rates take several intervals to come back as load, as in deep
+//!   graphs, the rate overshoots by the sum of these steps.
+//! - **No rate is below the equal share** of a workflow, even if the workflow is idle: it gets its
+//!   share as soon as it starts.
+//! - **If a resource is contended, every workflow gets the rate that its fair share allows** (lines
+//!   10 to 15), computed from the cost of its requests. In equilibrium, this is σ·ratio for
+//!   workflows beyond their share. For others, it is a rate that does not limit them.
+//! - **A process that is not a leaf** behaves like a leaf, and does not jump to the downstream rate
+//!   (line 7). Such jumps would overload the local resource again and again. The downstream rate
+//!   limits it anyway (Algorithm 3).
 
 use alloc::vec::Vec;
 
 use super::{Config, Workflow};
 
-/// How a resource that is short is shared.
+/// How a contended resource is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
     /// Max-min fair by weight, at the resource with the least spare capacity.
     #[default]
     Bottleneck,
-    /// Dominant resource fairness: max-min fair by weight in what each workflow uses most of.
+    /// Dominant resource fairness: max-min fair by weight, where each workflow is measured by the
+    /// resource of which it uses the largest fraction.
     Drf,
-    /// Only by the limits of the workflows.
+    /// Not shared: only the limits of the workflows apply.
     Static,
 }
 
-/// What a policy knows of a resource.
+/// A resource, as a sharing policy sees it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Used {
-    /// For work that arrives, in slots.
+    /// Its capacity for arriving work, in slots.
     pub(super) capacity: f64,
-    /// l: by workflow, in slots.
+    /// l: the load of each workflow, in slots.
     pub(super) loads: Vec<f64>,
-    /// By workflow: the work of a request here, in seconds of a slot.
+    /// The work that a request of each workflow causes at this resource, in slot-seconds.
     pub(super) costs: Vec<f64>,
 }
 
 impl Used {
-    /// φ: the part of the capacity that is spare; negative where it is short.
+    /// Returns φ: the fraction of the capacity that is spare. Negative if the resource is
+    /// contended.
     pub(super) fn spare(&self) -> f64 {
         1.0 - self.loads.iter().sum::<f64>() / self.capacity
     }
 }
 
-/// What a policy knows of a workflow.
+/// A workflow, as a sharing policy sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
-    /// Requests per second that were let in.
+    /// The rate of admitted requests, per second.
     pub(super) admitted: f64,
-    /// It wants more than it may have.
+    /// Whether it wants more than its rate.
     pub(super) is_limited: bool,
 }
 
-/// The rates that the resources bear, by workflow, in place of those before: requests per second.
+/// Sets the rate of each workflow to the rate that the resources can sustain, in requests per
+/// second.
 pub(super) fn local_rates(
     used: &[Used],
     demands: &[Demand],
@@ -94,7 +102,7 @@ pub(super) fn local_rates(
     }
 }
 
-/// Algorithm 4, lines 3 to 7: nothing is short.
+/// Algorithm 4, lines 3 to 7: no resource is contended.
 fn raise(
     tightest: &Used,
     demands: &[Demand],
@@ -102,7 +110,8 @@ fn raise(
     config: &Config,
     rates: &mut [f64],
 ) {
-    // The spare capacity is for those that want it; the equal share is among all that use the resource.
+    // The spare capacity is divided among the workflows that want it. The equal share counts all
+    // workflows that use the resource.
     let weight = |at: usize, counts: bool| if counts { workflows[at].weight } else { 0.0 };
     let sum = |counts: &dyn Fn(usize) -> bool| -> f64 {
         (0..workflows.len()).map(|at| weight(at, counts(at))).sum()
@@ -122,7 +131,7 @@ fn raise(
     }
 }
 
-/// What a workflow would get if it had the resources alone.
+/// Returns the rate that a workflow would have if it had the resources to itself.
 fn alone(used: &[Used], workflow: usize) -> f64 {
     let of = |used: &Used| match used.costs[workflow] {
         cost if cost > 0.0 => used.capacity / cost,
@@ -131,10 +140,10 @@ fn alone(used: &[Used], workflow: usize) -> f64 {
     used.iter().map(of).fold(f64::INFINITY, f64::min)
 }
 
-/// Algorithm 4, lines 9 to 15, at the resources that are contended for.
+/// Algorithm 4, lines 9 to 15, at the contended resources.
 fn limit(contended: &[Used], workflows: &[Workflow], rates: &mut [f64]) {
     let granted = |at: usize| {
-        // The part of its demand that a workflow gets in any case.
+        // The fraction of its demand that a workflow is guaranteed.
         let worth = |used: &Used| match used.loads[at] {
             load if load > 0.0 => workflows[at].guarantee * used.costs[at] / load,
             _ => 0.0,
@@ -151,7 +160,7 @@ fn limit(contended: &[Used], workflows: &[Workflow], rates: &mut [f64]) {
                 continue;
             }
             let dominant = dominant(contended, at);
-            // What this level is worth of its dominant share, in requests.
+            // Converts the level to the fraction of the demand, then to requests.
             let ratio = granted[at] + workflows[at].weight * level / dominant;
             allowed = allowed.min(ratio * load / cost);
         }
@@ -159,20 +168,22 @@ fn limit(contended: &[Used], workflows: &[Workflow], rates: &mut [f64]) {
     }
 }
 
-/// The largest part of a resource that a workflow asks for.
+/// Returns the dominant share of a workflow: the largest fraction of a resource that it demands.
 fn dominant(used: &[Used], workflow: usize) -> f64 {
     used.iter().map(|used| used.loads[workflow] / used.capacity).fold(0.0, f64::max)
 }
 
 struct Levels {
-    /// The dominant share per weight at which the resource is full; ∞ where it is not.
+    /// The dominant share per unit of weight at which each resource is full. ∞ for a resource that
+    /// is never full.
     by_resource: Vec<f64>,
 }
 
-/// Progressive filling: the dominant shares of all rise together; where a resource is full, those that use it stop.
+/// Progressive filling: all dominant shares rise together. When a resource is full, the shares of
+/// its users stop rising.
 fn fill(used: &[Used], workflows: &[Workflow], granted: &[f64]) -> Levels {
     let mut by_resource = alloc::vec![f64::INFINITY; used.len()];
-    // By workflow: the part of its demand that it has got; none while it rises.
+    // The fraction of its demand that each workflow gets. `None` while its share rises.
     let mut stopped: Vec<Option<f64>> = alloc::vec![None; workflows.len()];
     loop {
         let open = (0..used.len()).filter(|&at| by_resource[at].is_infinite());
@@ -191,7 +202,8 @@ fn fill(used: &[Used], workflows: &[Workflow], granted: &[f64]) -> Levels {
     }
 }
 
-/// The dominant share per weight at which one resource is full; ∞ where all demands fit.
+/// Returns the dominant share per unit of weight at which one resource is full. ∞ if all demands
+/// fit.
 fn level(
     resource: &Used,
     used: &[Used],
@@ -200,7 +212,8 @@ fn level(
     stopped: &[Option<f64>],
 ) -> f64 {
     let mut left = resource.capacity;
-    // Those that rise: the level at which each has all, and what it takes per level until then.
+    // For each workflow whose share still rises: the level at which its whole demand is met, and
+    // how much its usage rises per unit of level until then.
     let mut rising = Vec::new();
     for (at, &load) in resource.loads.iter().enumerate().filter(|(_, load)| **load > 0.0) {
         let part = stopped[at].unwrap_or(granted[at]);
@@ -247,8 +260,8 @@ mod tests {
     }
 
     #[test]
-    fn those_beyond_their_share_are_limited_to_it_and_others_rise() {
-        // 2 slots: 0.4 of the first, and 0.8 for each of the others.
+    fn workflows_beyond_their_share_are_limited_and_others_rise() {
+        // 2 slots: 0.4 for the first workflow, and 0.8 for each of the others.
         let used = [used(2.0, &[0.4, 2.0, 5.0])];
         assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck), [80, 80, 80]);
         let heavy = Workflow { weight: 3.0, ..Workflow::default() };
@@ -256,7 +269,8 @@ mod tests {
         assert_eq!(shared(&used, &workflows, Sharing::Bottleneck), [40, 120, 40]);
         let sure = Workflow { guarantee: 150.0, ..Workflow::default() };
         let workflows = [Workflow::default(), Workflow::default(), sure];
-        // 1.5 are granted, and what is left is 0.5: 1/6 for each.
+        // 1.5 slots are guaranteed to the third workflow. The remaining 0.5 is divided evenly, so
+        // each workflow gets 1/6 of a slot.
         assert_eq!(shared(&used, &workflows, Sharing::Bottleneck), [17, 17, 167]);
         let capped = Workflow { limit: 30.0, ..Workflow::default() };
         assert_eq!(shared(&used, &[capped; 3], Sharing::Static), [30, 30, 30]);
@@ -265,7 +279,8 @@ mod tests {
     #[test]
     fn rates_rise_by_a_part_of_the_spare_capacity_and_never_below_an_equal_share() {
         let used = [used(2.0, &[0.5, 0.5, 0.0])];
-        // 102, and a third of half a slot in requests of 10 ms; of the third, nothing is known.
+        // If requests take 10 ms, a third of half a slot serves 16.7 requests per second. So each
+        // rate is 102 + 16.7. The third workflow has no measured cost.
         assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck)[..2], [119, 119]);
         let mut rates = [0.0; 3];
         let heavy = Workflow { weight: 3.0, ..Workflow::default() };
@@ -273,12 +288,13 @@ mod tests {
         let polite = Demand { admitted: 1.0, is_limited: false };
         let greedy = Demand { admitted: 190.0, is_limited: true };
         local_rates(&used, &[greedy, polite, polite], &workflows, &CONFIG, &mut rates);
-        assert_eq!(rates, [200.0, 50.0, f64::INFINITY], "all that there is; a fourth");
+        assert_eq!(rates, [200.0, 50.0, f64::INFINITY], "the whole capacity; a fourth");
     }
 
     #[test]
     fn dominant_shares_are_equal() {
-        // The example of DRF: 9 CPUs, 18 GB; tasks of (1, 4) and (3, 1): 3 and 2 of them, two thirds each.
+        // The example of DRF: 9 CPUs and 18 GB, with tasks of (1, 4) and (3, 1). Three tasks of the
+        // first kind and two of the second fit, so each dominant share is two thirds.
         let cpu =
             Used { capacity: 9.0, loads: alloc::vec![100.0, 300.0], costs: alloc::vec![1.0, 3.0] };
         let memory =

@@ -1,16 +1,19 @@
-//! The callers of a process, and which part of its rates each of them gets.
+//! The callers of a process, and the part of its rates that each of them gets.
 //!
-//! Source: document 002 §5.2.4: "in proportion to the demand arriving from the parent". The demand is what a caller
-//! *wants* to send, before its own limits, which it claims with its calls and polls: what arrives is what its limit let
-//! pass, and a caller that gets little would get little for ever. What no caller wants is spread evenly, so that each
-//! of them may send more at once.
+//! Source: document 002 §5.2.4: "in proportion to the demand arriving from the parent". The demand
+//! of a caller is the rate at which it *wants* to send, before its own limits apply. It claims this
+//! rate with its calls and polls. The rate of arrivals would be wrong: it is the rate that the
+//! caller's limit let through, so a caller that gets little would always get little. The part of
+//! the rate that no caller wants is divided evenly, so that every caller may send more immediately.
 //!
-//! Deviation: the source trusts claims. Here a claim counts up to twice what arrived from that caller, times
-//! the *squeeze* of the workflow: the least ratio of claim to arrivals among its callers, at least 1. Honest callers
-//! that one bottleneck limits have about the same ratio, so their claims count in full. A caller that claims 1,000
-//! requests per second and sends 2 reserves at most what a caller with 4 would get. What a caller sends beyond its part
-//! does not count, so one that ignores its limit gets no more of it. Callers are named by numbers that
-//! they choose, so nothing here is granted per caller: a request split over many numbers reserves no more.
+//! Deviation: the source trusts claims. Here a claim counts only up to a bound: twice the arrivals
+//! from that caller, times the *squeeze* of the workflow. The squeeze is the least ratio of claim
+//! to arrivals among its callers, or 1 if that ratio is lower. Honest callers that are limited by
+//! the same bottleneck have about the same ratio, so their claims count in full. A caller that
+//! claims 1,000 requests per second but sends only 2 can reserve no more than a caller that sends
+//! 4. Requests beyond a caller's part do not count, so a caller that ignores its limit gets no
+//! larger part. Callers choose their own ids, so nothing here is granted per caller: traffic that
+//! is split over many ids reserves no more.
 //!
 //! Cost: O(callers) per interval and workflow, O(1) per call and claim.
 
@@ -20,32 +23,33 @@ use super::meter::{Meter, Weight};
 use super::{CallerId, Config};
 use crate::time::Timestamp;
 
-/// How much more than it sends a caller may reserve, so that its rate can grow in each interval.
+/// The factor by which a caller may reserve more than it sends, so that its rate can grow in each
+/// interval.
 const GROWTH: f64 = 2.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// Requests per second that the caller claims to want.
+    /// The rate that the caller claims to want, in requests per second.
     claim: f64,
-    /// The part of it that counts, as of the last interval.
+    /// The part of the claim that counts, as of the last interval.
     wanted: f64,
-    heard: Timestamp,
-    /// Requests that arrived; the slow meter is for callers with few of them.
+    claimed_at: Timestamp,
+    /// Requests that arrived. The slow meter is for callers with few requests.
     fast: Meter,
     slow: Meter,
 }
 
-/// What the callers of a workflow want together.
+/// The total demand of the callers of a workflow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     /// Requests per second.
     wanted: f64,
-    /// The callers of late.
+    /// Number of recent callers.
     callers: u32,
 }
 
 impl Sum {
-    /// The part of a rate that a caller gets who wants so much.
+    /// Returns the part of a rate that a caller gets if it wants `wanted`.
     fn part(&self, wanted: f64, rate: f64) -> f64 {
         if !rate.is_finite() {
             return rate;
@@ -58,18 +62,18 @@ impl Sum {
     }
 }
 
-/// The callers.
+/// The callers of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Callers {
-    /// By caller, by workflow.
+    /// By caller and workflow.
     demands: Vec<Vec<Demand>>,
     /// By workflow.
     sums: Vec<Sum>,
-    /// By workflow: the least claim per arrival, at least 1.
+    /// By workflow: the least ratio of claim to arrivals, at least 1.
     squeezes: Vec<f64>,
     fast: Weight,
     slow: Weight,
-    /// Requests per second that a caller may send in any case.
+    /// The rate that a caller may always send, in requests per second.
     least_rate: f64,
 }
 
@@ -97,7 +101,7 @@ impl Callers {
         of.get_mut(workflow)
     }
 
-    /// A request arrives from a caller.
+    /// Records a request from a caller.
     pub(super) fn arrived(&mut self, caller: CallerId, workflow: usize) {
         if let Some(demand) = self.demand(caller, workflow) {
             demand.fast.add(1.0);
@@ -105,13 +109,13 @@ impl Callers {
         }
     }
 
-    /// A caller claims to want so many requests per second of a workflow. It counts from the next interval on; the
-    /// first claim of a caller counts at once.
+    /// Records a caller's claim for a workflow, in requests per second. It takes effect in the next
+    /// interval, but the first claim of a caller takes effect immediately.
     pub(super) fn wanted(&mut self, now: Timestamp, caller: CallerId, workflow: usize, rate: f64) {
         let claim = if rate.is_finite() { rate.clamp(0.0, 1e12) } else { 0.0 };
         let Some(demand) = self.demand(caller, workflow) else { return };
-        let is_new = demand.heard == Timestamp(0);
-        (demand.claim, demand.heard) = (claim, now.max(Timestamp(1)));
+        let is_new = demand.claimed_at == Timestamp(0);
+        (demand.claim, demand.claimed_at) = (claim, now.max(Timestamp(1)));
         if is_new {
             let arrived = demand.fast.present();
             let bound = GROWTH * self.squeezes[workflow] * self.fast.rate_with(arrived);
@@ -124,22 +128,22 @@ impl Callers {
         }
     }
 
-    /// A caller is another process from now on.
+    /// Forgets a caller, because its id now belongs to another process.
     pub(super) fn forget(&mut self, caller: CallerId) {
         if let Some(of) = self.demands.get_mut(caller.0 as usize) {
             of.clear();
         }
     }
 
-    /// An interval ends: adds up what callers want. `rates` are those of the workflows that were announced. A caller is
-    /// forgotten `forget_ns` after its last claim.
+    /// Ends an interval, and adds up the demand. `rates` are the announced rates of the workflows.
+    /// A caller is forgotten `forget_ns` after its last claim.
     pub(super) fn tick(&mut self, now: Timestamp, rates: &[f64], forget_ns: u64) {
         self.fast.roll();
         self.slow.roll();
         self.squeezes.fill(f64::INFINITY);
         for demands in &mut self.demands {
             for (at, demand) in demands.iter_mut().enumerate() {
-                if demand.heard == Timestamp(0) || now.since(demand.heard) > forget_ns {
+                if demand.claimed_at == Timestamp(0) || now.since(demand.claimed_at) > forget_ns {
                     *demand = Demand::default();
                     continue;
                 }
@@ -147,7 +151,7 @@ impl Callers {
                 demand.slow.roll(self.slow.decay);
                 let arrived = self.fast.rate(&demand.fast).max(self.slow.rate(&demand.slow));
                 let part = self.sums[at].part(demand.wanted, rates[at]);
-                // The bound, until the squeeze is known.
+                // For now, store the bound. The claim replaces it when the squeeze is known.
                 demand.wanted = arrived.min(part.max(self.least_rate));
                 if demand.wanted > 0.0 {
                     self.squeezes[at] = self.squeezes[at].min(demand.claim / demand.wanted);
@@ -160,7 +164,7 @@ impl Callers {
         }
         for demands in &mut self.demands {
             let of = demands.iter_mut().zip(&mut self.sums).zip(&self.squeezes);
-            for ((demand, sum), squeeze) in of.filter(|((of, _), _)| of.heard > Timestamp(0)) {
+            for ((demand, sum), squeeze) in of.filter(|((of, _), _)| of.claimed_at > Timestamp(0)) {
                 demand.wanted = demand.claim.min(GROWTH * squeeze * demand.wanted);
                 sum.wanted += demand.wanted;
                 sum.callers += 1;
@@ -168,17 +172,17 @@ impl Callers {
         }
     }
 
-    /// Does any caller say what it wants of a workflow?
+    /// Whether any caller has claimed a rate for a workflow.
     pub(super) fn are_known(&self, workflow: usize) -> bool {
         self.sums[workflow].callers > 0
     }
 
-    /// What all callers want of a workflow, requests per second.
+    /// Returns the total demand of a workflow, in requests per second.
     pub(super) fn wants(&self, workflow: usize) -> f64 {
         self.sums[workflow].wanted
     }
 
-    /// A caller's part of a rate.
+    /// Returns a caller's part of a rate.
     pub(super) fn part(&self, caller: CallerId, workflow: usize, rate: f64) -> f64 {
         let Some(sum) = self.sums.get(workflow) else { return rate };
         let demand = self.demands.get(caller.0 as usize).and_then(|of| of.get(workflow));
@@ -196,7 +200,7 @@ mod tests {
         Callers::new(1, &Config::DEFAULT)
     }
 
-    /// Lets intervals pass in which callers send and claim; returns their parts of the rate.
+    /// Simulates intervals in which callers send and claim. Returns their parts of the rate.
     fn parts<const N: usize>(
         callers: &mut Callers,
         rate: f64,
@@ -223,8 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_divided_by_what_is_wanted_and_the_rest_evenly() {
-        // Squeezed by a half: they send what they may.
+    fn rates_are_divided_by_demand_and_the_rest_evenly() {
+        // Both are limited to half of their demand, and send their parts.
         let honest = |id: CallerId, part: f64| {
             let wants = [30.0, 10.0][id.0 as usize];
             (part.clamp(1.0, wants), wants)
@@ -244,7 +248,7 @@ mod tests {
     fn a_caller_that_got_little_gets_its_part() {
         let (first, second) = (CallerId(0), CallerId(1));
         let mut callers = callers();
-        // The second one begins at the least rate, while the first one has all.
+        // The second caller starts at the least rate, while the first one has everything.
         let [_, _] = parts(&mut callers, 20.0, |id, part| match id {
             _ if id == first => (part.min(40.0), 40.0),
             _ => (0.0, 0.0),
@@ -267,8 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_counts_up_to_twice_what_arrives_however_many_names_it_has() {
-        // One of 40 per second, and nine that claim 1,000 and send 2 per second together.
+    fn a_claim_counts_up_to_twice_the_arrivals_however_many_ids_it_uses() {
+        // One caller wants 40 requests per second. Nine others claim 1,000 each, but send only 2
+        // per second in total.
         let [honest, liars @ ..]: [f64; 10] = parts(&mut callers(), 20.0, |id, part| match id.0 {
             0 => (part.clamp(1.0, 40.0), 40.0),
             _ => (2.0 / 9.0, 1_000.0),
@@ -278,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_forgotten_and_nonsense_is_not_counted() {
+    fn callers_are_forgotten_and_invalid_claims_do_not_count() {
         let mut callers = callers();
         for (id, rate) in [(0, 30.0), (1, f64::NAN)] {
             callers.arrived(CallerId(id), W);

@@ -1,13 +1,14 @@
-//! Which services a rate depends on, so that no rate depends on itself.
+//! The services that a rate depends on, so that no rate depends on itself.
 //!
-//! The source leaves open how cycles are broken (document 002 §5.4: a ring of nodes that are each upstream and
-//! downstream of the others). As in path-vector routing, a rate travels with the services that it stands for. A
-//! process that finds its own service among them does not take the rate, which would depend on its own; it takes
-//! the announcer's *local* rate instead, which depends on nothing but the announcer's resources. So a cycle is as
-//! good as a chain that ends where it would close.
+//! The source leaves open how cycles are broken (document 002 §5.4: a ring of nodes that are each
+//! upstream and downstream of the others). As in path-vector routing, a rate travels with the set
+//! of services that it depends on. A process that finds its own service in the set does not use
+//! that rate, because its own rate would then depend on itself. It uses the announcer's *local*
+//! rate instead, which depends only on the announcer's resources. So a cycle behaves like a chain
+//! that ends just before it would close.
 
-/// The most services that a rate names. Longer paths are cut, and then treated as if they were a cycle: the local
-/// rate counts, and what is deeper is protected by its own limiters.
+/// The largest number of services in a set. A longer path is cut off and treated like a cycle: the
+/// local rate applies, and services further downstream are protected by their own limiters.
 const MOST: usize = 16;
 
 /// A set of services, by 16-bit hashes of their names.
@@ -19,7 +20,7 @@ pub struct Via {
 }
 
 impl Via {
-    /// The service, and no other.
+    /// Returns a set of one service.
     #[must_use]
     pub fn only(service: u16) -> Self {
         let mut via = Self::default();
@@ -27,25 +28,25 @@ impl Via {
         via
     }
 
-    /// A set that says that it is longer than can be said.
+    /// Returns a set of unknown services that counts as too long.
     #[must_use]
     pub fn cut() -> Self {
         Self { is_cut: true, ..Self::default() }
     }
 
-    /// The services.
+    /// Returns the services.
     #[must_use]
     pub fn services(&self) -> &[u16] {
         &self.services[..usize::from(self.count)]
     }
 
-    /// Are there more than it can name?
+    /// Whether services are missing because the set was full.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// May a rate that stands for these depend on the service?
+    /// Whether a rate with this set may depend on the service.
     #[must_use]
     pub fn leads_to(&self, service: u16) -> bool {
         self.is_cut || self.services().contains(&service)
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_knows_its_services_and_says_when_they_are_too_many() {
+    fn a_set_contains_its_services_and_is_cut_when_they_are_too_many() {
         let mut via = Via::only(7);
         via.extend(&Via::only(9));
         via.insert(7);

@@ -1,19 +1,20 @@
-//! Application timeout (AppTO): a query whose copy has not answered after a fixed delay is begun
-//! anew on another server.
+//! Application timeout (AppTO): restarts a query on another server if its copy has not responded
+//! after a fixed delay.
 //!
 //! Source: document 003 §5.2 "Schemes" (Dean and Barroso): "the client purges the first request and
-//! issues its duplicate request to another replica (request restart)". Cost: O(log n) for the timer.
+//! issues its duplicate request to another replica (request restart)". Cost: O(log n) for the
+//! timer.
 //!
-//! Settled:
+//! Choices:
 //! - The first copy is cancelled and the second starts in the same step; the second does not wait
-//!   for the first to have stopped. So the query may be on two servers for a while, and only queries
-//!   that may are begun anew.
-//! - The first copy may still win, until it has stopped: a good response is one. The loser is stopped
-//!   (cleanup), whichever it is.
-//! - One timeout per query: the second copy runs for as long as it takes. A query that is sent again
-//!   after a failure has none.
+//!   until the first has stopped. So the query may run on two servers for a while, and only queries
+//!   that may be duplicated are restarted.
+//! - The first copy may still win until it has stopped, because its response is just as good. The
+//!   loser is stopped (cleanup), whichever copy it is.
+//! - A query has one timeout: the second copy runs for as long as it takes. A query that is retried
+//!   after a failure has no timeout.
 //!
-//! Deviation: where no other server has room at that time, the first copy goes on; the source's
+//! Deviation: if no other server has room when the delay ends, the first copy goes on; the source's
 //! queues are infinite.
 
 use core::fmt;
@@ -27,10 +28,10 @@ use crate::duration;
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
-/// A second copy in place of the first after a fixed delay.
+/// A second copy that replaces the first after a fixed delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppTimeout {
-    /// In nanoseconds.
+    /// The delay, in ns.
     pub delay_ns: u64,
 }
 

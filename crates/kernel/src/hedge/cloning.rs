@@ -1,14 +1,15 @@
 //! Cloning: every query runs on every server of its group, from the start.
 //!
 //! Source: document 000 §2.5.2 "Naïve Hedge", which sends each query to all replicas; document 003
-//! Table 1 and §5.2 "Cloning", which sends two. Losers run to their end. Cost: O(r).
+//! Table 1 and §5.2 "Cloning", which sends two. Losers run to completion. Cost: O(r).
 //!
-//! Settled:
-//! - It is the only policy with more than two copies. In a group of more than 255 servers, 255 get
-//!   one: that on which the query starts, drawn at random, and those behind it in the order of the
-//!   group, round and round.
-//! - A query whose copies fail is sent again when the last of them has. Each copy that failed while
-//!   others ran counts as one retry, so that of three there is none left with the usual limit.
+//! Choices:
+//! - This is the only policy with more than two copies. In a group of more than 255 servers, 255
+//!   get a copy: the random server on which the query starts, and those that follow it in the order
+//!   of the group, wrapping around.
+//! - If all copies of a query fail, it is retried when the last one has failed. Each copy that
+//!   fails while others run counts as one retry, so with the usual limit and three copies, no retry
+//!   is left.
 //!
 //! Deviation: a server without room gets no copy, now or later; the source's queues are infinite.
 
@@ -20,7 +21,7 @@ use crate::config::{Limits, Topology};
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
-/// A copy at every server that has room.
+/// A copy on every server that has room.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cloning;
 

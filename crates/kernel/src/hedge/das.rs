@@ -1,24 +1,29 @@
-//! DAS, duplicate-aware scheduling: every query is sent to two servers at once, the second copy at a low priority
-//! that makes it harmless, and what is no longer needed is purged.
+//! DAS, duplicate-aware scheduling: sends every query to two servers at once. The second copy is
+//! harmless, because it has a low priority. Copies that are no longer needed are purged.
 //!
-//! Source: document 003 §2.2 and §3. The servers do what makes it safe: each serves duplicates only when no primary
-//! is there ([`crate::stage`]), so no query takes longer than without duplication, and the duplicates find the room
-//! that the load leaves. A copy that has won purges the other, wherever that waits or runs. Cost: O(1).
+//! Source: document 003 §2.2 and §3. The servers make this safe: each serves duplicates only while
+//! it has no primary ([`crate::stage`]). So no query takes longer than without duplication, and
+//! duplicates use the capacity that the load leaves free. When a copy wins, the other is purged,
+//! whether it waits or runs. Cost: O(1).
 //!
-//! Settled:
-//! - Both servers are drawn at random, as in §5.3; any pick goes with it (`das+least-outstanding`), and does not
-//!   count duplicates as load. Else it would be the duplicates that decide where primaries go.
-//! - A duplicate waits at its server and never in the cell, so the policy pushes: gates of slots or a bound, which
-//!   duplicates would fill, are refused. They take up to half of `max_outstanding`; then, and where a server refuses
-//!   one, the query goes on with one copy.
-//! - A duplicate has no attempt timeout: it may wait for as long as primaries come. The deadline of its query bounds it.
-//! - `das:no-purge` lets the loser run to its end: *cloning and prioritization* of §5.3, a yardstick.
-//! - `das:nonpreemptive` is for simulated servers that finish what they began, whatever arrives. Real ones say for
-//!   themselves whether they pre-empt.
-//! - The hedge budget does not apply: full duplication is the point.
+//! Choices:
+//! - Both servers are drawn at random, as in §5.3. Any pick can be used (`das+least-outstanding`);
+//!   it does not count duplicates as load, because otherwise duplicates would decide where
+//!   primaries go.
+//! - A duplicate waits at its server and never in the cell, so the policy pushes. Gates that limit
+//!   copies to the slots or to a bound are refused, because duplicates would fill them. Duplicates
+//!   take up to half of `max_outstanding`. Beyond that, or if a server refuses the duplicate, the
+//!   query goes on with one copy.
+//! - A duplicate has no attempt timeout, because it may wait for as long as primaries keep coming.
+//!   The deadline of its query bounds it.
+//! - `das:no-purge` lets the loser run to completion. This is the *cloning and prioritization* of
+//!   §5.3, a yardstick.
+//! - `das:nonpreemptive` is for simulated servers that always finish a copy once they have begun
+//!   it. Real servers decide for themselves whether they pre-empt.
+//! - The hedge budget does not apply, because full duplication is the point.
 //!
-//! Deviation: a copy that failed makes its query's other copy the retry, as everywhere here; it keeps its low
-//! priority.
+//! Deviation: if a copy fails, the query's other copy counts as the retry, as everywhere in
+//! Curtail; it keeps its low priority.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -31,12 +36,12 @@ use crate::config::{Limits, Topology};
 use crate::id::{CopyId, QueryId, ServerId};
 use crate::policy::{Args, Named, PolicyError};
 
-/// A second copy of low priority for every query.
+/// A second copy with a low priority for every query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Das {
-    /// The loser is stopped.
+    /// Whether the loser is stopped.
     pub purges: bool,
-    /// A simulated server gives the slot of a duplicate to a primary at once.
+    /// Whether a simulated server gives a duplicate's slot to a primary immediately.
     pub preempts: bool,
 }
 
@@ -44,7 +49,7 @@ pub struct Das {
 #[derive(Clone, Debug)]
 pub struct Duplication {
     purges: bool,
-    /// By slot of a copy: is it a duplicate?
+    /// Whether the copy in each copy slot is a duplicate.
     duplicates: Vec<bool>,
 }
 
@@ -65,7 +70,7 @@ impl Hedge for Duplication {
         let Some(server) = server.filter(|&server| core.takes_light(server)) else { return };
         let copy = core.start(query, server, Role::Duplicate, StartReason::Hedge);
         core.lighten(server, true);
-        // It may wait for long, and that says nothing of its server.
+        // It may wait for a long time. That is not evidence against its server.
         core.stop_copy_timer(copy.slot);
         let slot = copy.slot as usize;
         if self.duplicates.len() <= slot {

@@ -1,12 +1,16 @@
-//! Delayed hedge (d-Hedge): a second copy when the first has not answered after a fixed delay.
+//! Delayed hedge (d-Hedge): starts a second copy if the first has not responded after a fixed
+//! delay.
 //!
-//! Source: document 000 §2.5.2 and §4.6, 001 §2.3 (Dean and Barroso). With cleanup cancellation
+//! Source: document 000 §2.5.2 and §4.6, 001 §2.3 (Dean and Barroso). With cleanup cancellation,
 //! the loser is stopped. Cost: O(log n) for the timer.
 //!
-//! Settled: both variants exist (the thesis' best curves match the one without cancellations); the
-//! second copy restarts the whole query; the delay counts from the start of the first copy, which
-//! in the source is its arrival. Deviation: where no server has room at that time, there is no
-//! second copy.
+//! Choices:
+//! - Both variants exist. The best curves of the thesis match the variant without cancellation.
+//! - The second copy restarts the whole query.
+//! - The delay counts from the start of the first copy. In the source, the first copy starts when
+//!   the query arrives.
+//!
+//! Deviation: if no server has room when the delay ends, there is no second copy.
 
 use alloc::format;
 use core::fmt;
@@ -23,9 +27,9 @@ use crate::policy::{Args, Named, PolicyError};
 /// A second copy after a fixed delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delayed {
-    /// In nanoseconds.
+    /// The delay, in ns.
     pub delay_ns: u64,
-    /// Stop the loser.
+    /// Whether the loser is stopped.
     pub cleanup: bool,
 }
 
@@ -54,7 +58,7 @@ impl Named for Delayed {
             _ => return Err(args.unknown()),
         };
         if delay.starts_with('p') {
-            // A percentile: [`super::LearnedDelay`].
+            // A percentile: [`super::LearnedDelay`] parses it.
             return Err(args.unknown());
         }
         let delay_ns = args.delay(delay).map_err(|error| match error {

@@ -1,19 +1,20 @@
-//! How long queries run: a histogram with bins of equal ratio that forgets.
+//! A histogram of run times that forgets old samples. The ratio of the two edges of a bin is about
+//! the same for all bins.
 //!
-//! Sixteen bins per octave tell times apart that differ by more than 6 %; all of `u64` fits. Cost: O(1)
-//! per time, O(bins) per question; 4 KB.
+//! There are 16 bins per octave, so run times that differ by more than 6 % are in different bins.
+//! The bins cover all of `u64`. Cost: O(1) per sample, O(bins) per lookup; 4 KB.
 
 use alloc::boxed::Box;
 
-/// Bins per octave: 2 to this power.
+/// The binary logarithm of the number of bins per octave.
 const FINENESS: u32 = 4;
 
-/// So many bins are twice as much.
+/// The number of bins per octave: after this many bins, times have doubled.
 pub(super) const OCTAVE: usize = 1 << FINENESS;
 
 pub(super) const BINS: usize = (64 - FINENESS as usize + 1) << FINENESS;
 
-/// What came so many times as long ago as a histogram remembers weighs next to nothing.
+/// Samples that are older than this many times the memory have almost no weight.
 const YOUTH: f32 = 3.0;
 
 pub(super) type PerBin = Box<[f32; BINS]>;
@@ -26,29 +27,30 @@ pub(super) fn bin(ns: u64) -> usize {
     ((shift as usize) << FINENESS) + (ns >> shift) as usize
 }
 
-/// The least time in a bin, in ns.
+/// The smallest time in a bin, in ns.
 pub(super) fn edge(bin: usize) -> u64 {
     let shift = (bin >> FINENESS).saturating_sub(1);
     ((bin - (shift << FINENESS)) as u64) << shift
 }
 
-/// Times, of which each weighs a little more than the one before.
+/// The samples: each one weighs a little more than the one before.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     weights: PerBin,
     total: f32,
     sum: f32,
-    /// What a time that comes now weighs. It grows, instead of all others fading.
+    /// The weight of the next sample. It grows, so that older weights do not have to shrink.
     unit: f32,
-    /// For how many times it remembers, at least and at most.
+    /// The minimum and the maximum number of samples to remember.
     memory: (f32, f32),
-    /// How many times there were, as far as it matters.
+    /// The number of samples so far, up to `YOUTH` times the maximum memory.
     age: f32,
 }
 
 impl Histogram {
-    /// An empty one, in which a time weighs e times as much as one that came so many times before: a
-    /// third of all that there were, within these bounds. So what it began with is soon forgotten.
+    /// An empty histogram. A sample weighs e times as much as the one that came `m` samples before,
+    /// where `m` is a third of all samples so far, within the bounds of `memory`. So the first
+    /// samples are soon forgotten.
     pub(super) fn new(memory: (f32, f32)) -> Self {
         let weights = Box::new([0.0; BINS]);
         Self { weights, total: 0.0, sum: 0.0, unit: 1.0, memory, age: 0.0 }
@@ -71,7 +73,8 @@ impl Histogram {
         }
     }
 
-    /// Before numbers get too large. The sums are made anew: errors of rounding do not add up.
+    /// Scales the weights down before they get too large, and recomputes the sums so that rounding
+    /// errors do not accumulate.
     #[cold]
     fn rescale(&mut self) {
         let by = 1.0 / self.unit;
@@ -85,12 +88,13 @@ impl Histogram {
         self.total / self.unit
     }
 
-    /// The mean bin: that of the logarithms. Of at least one time.
+    /// The mean bin, which is the mean of the logarithms. Requires at least one sample.
     pub(super) fn center(&self) -> f32 {
         self.sum / self.total
     }
 
-    /// The least time that at most this share of times reach. Of at least one time.
+    /// The shortest time that is reached by at most this share of samples. Requires at least one
+    /// sample.
     pub(super) fn reached_by(&self, share: f32) -> u64 {
         let (most, mut above) = (share * self.total, 0.0);
         let at = self.weights.iter().rposition(|weight| {
@@ -100,7 +104,8 @@ impl Histogram {
         edge(at.map_or(0, |at| at + 1).min(BINS - 1))
     }
 
-    /// By bin: the share of times in it or above. Of at least one time.
+    /// For each bin, the share of samples that are in that bin or above it. Requires at least one
+    /// sample.
     pub(super) fn survival(&self, into: &mut PerBin) {
         let mut above = 0.0;
         for (share, weight) in into.iter_mut().zip(self.weights.iter()).rev() {
@@ -130,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_fades() {
+    fn old_samples_fade() {
         let mut times = Histogram::new((100.0, 100.0));
         (0..10_000).for_each(|_| times.add(50));
         assert!((times.count() - 100.0).abs() < 2.0, "{}", times.count());
@@ -140,7 +145,8 @@ mod tests {
         let late = survival[bin(5_000)];
         assert!((late - 0.63).abs() < 0.01, "1 - 1/e of the weight: {late}");
         assert!((survival[0] - 1.0).abs() < 1e-5);
-        // Weights grow by a factor of a million in 1,400 times or so, and are scaled down then.
+        // The weights grow by a factor of a million in about 1,400 samples, and are then scaled
+        // down.
         (0..5_000).for_each(|_| times.add(5_000));
         assert!((times.center() - bin(5_000) as f32).abs() < 1e-2, "{}", times.center());
     }

@@ -1,23 +1,27 @@
 //! LÆDGE, the load-aware hedge: a server that would be idle takes a second copy.
 //!
 //! Source: document 000, Algorithm 3 and §5.3; 001 §4, Algorithm 1. The three variants:
-//! - *plain*: losers run to their end;
-//! - *CC*: the loser is stopped when a copy wins (cleanup cancellation), and slots are given out as
+//! - *plain*: losers run to completion;
+//! - *CC*: the loser is stopped when a copy wins (cleanup cancellation), and slots are assigned as
 //!   in Algorithm 2;
 //! - *CC+PC*: when a query waits and no server has room, a hedged query gives up one copy
-//!   (pre-emptive cancellation). Which one, the [`Predictor`] says: [`super::MostRecent`] makes it
-//!   LÆDGE, [`super::Oracle`] Idealized Hedge (Algorithms 1 and 2).
+//!   (pre-emptive cancellation). The [`Predictor`] chooses the copy: with [`super::MostRecent`],
+//!   this is LÆDGE; with [`super::Oracle`], it is Idealized Hedge (Algorithms 1 and 2).
 //!
-//! Behind a gate wider than the slots it is LÆDGE over JBSQ (001 §6): queries are queued at the
-//! servers up to the gate, duplicates start in idle slots only.
+//! Behind a gate wider than the slots, this is LÆDGE over JBSQ (001 §6): queries queue at the
+//! servers up to the gate, and duplicates start only in idle slots.
 //!
-//! Cost: O(log n) in the running queries of the group, and O(slots) to pass over those that run on
-//! the idle server itself, or over pairs whose slots no waiting query may use. Any number of replicas and slots; two copies at most.
+//! Cost: O(log n) in the running queries of the group, plus O(slots) to skip queries that run on
+//! the idle server itself, or pairs whose slots no waiting query may use. It supports any number of
+//! replicas and slots, and at most two copies of a query.
 //!
-//! Settled: for more than two replicas, two at random among the idle ones; the oldest query with
-//! one copy is duplicated first; no duplicate of a group's query starts while another query of the
-//! group waits, be it for a server of its choice; pairs are broken for their own group's queries
-//! only; age counts from the start of the oldest living copy.
+//! Choices:
+//! - With more than two replicas, the copies go to two random idle ones.
+//! - The oldest query with one copy is duplicated first.
+//! - No query of a group is duplicated while another query of the group waits, even if that query
+//!   can use only particular servers.
+//! - A pair is broken only for queries of its own group.
+//! - Age counts from the start of the oldest live copy.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -34,10 +38,10 @@ use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
 use rand_core::Rng as _;
 
-/// Which copies are stopped. In the order of the forms of its name.
+/// Which copies are stopped. The variants are in the order of [`Named::FORMS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancellation {
-    /// None.
+    /// No copy.
     Plain,
     /// Losers (CC).
     Cleanup,
@@ -50,23 +54,23 @@ pub enum Cancellation {
 pub struct Laedge<R> {
     cancellation: Cancellation,
     predictor: R,
-    /// By group: queries with one copy, oldest first.
+    /// The queries with one copy, by group, oldest first.
     singles: Heaps<Timestamp>,
-    /// By group: queries with two copies, the one that saves most first. Kept for pre-emption.
+    /// The queries with two copies, by group, largest saving first. Kept only for pre-emption.
     pairs: Heaps<Reverse<u64>>,
 }
 
 impl<R: Predictor> Laedge<R> {
-    /// For so many groups.
+    /// Creates a hedge for this number of groups.
     pub fn new(groups: usize, cancellation: Cancellation, predictor: R) -> Self {
         Self { cancellation, predictor, singles: Heaps::new(groups), pairs: Heaps::new(groups) }
     }
 
-    /// Puts a query that is in no list into the one where it belongs.
+    /// Adds a query to the list where it belongs. The query must not be in any list yet.
     #[inline(never)]
     fn list(&mut self, core: &Core, query: QueryId) {
-        // A query that may not run twice is of no interest, nor is one with a copy that is about
-        // to stop: it is looked at again when that copy has.
+        // A query that may not run twice is never listed. A query with a copy that is being stopped
+        // is listed once that copy has stopped.
         if !core.may_duplicate(query) {
             return;
         }
@@ -84,7 +88,7 @@ impl<R: Predictor> Laedge<R> {
         }
     }
 
-    /// The oldest query with one copy that the server could run a second copy of.
+    /// Returns the oldest query that has one copy and could get a second one on this server.
     fn oldest_single(&self, core: &Core, server: ServerId) -> Option<QueryId> {
         let suits = |query: u32| {
             let query = QueryId(query);
@@ -92,7 +96,7 @@ impl<R: Predictor> Laedge<R> {
         };
         let mut oldest: Option<(Timestamp, u32)> = None;
         for group in core.groups_of(server) {
-            // A query may wait beside an idle server: one that failed here and is sent again.
+            // A query may wait although this server is idle, if it failed there and is retried.
             if self.singles.is_empty(group.index()) || core.waiting(group) > 0 {
                 continue;
             }
@@ -102,7 +106,8 @@ impl<R: Predictor> Laedge<R> {
         oldest.map(|(_, query)| QueryId(query))
     }
 
-    /// A second copy for the server, of the oldest query that it may be of; false if there is none.
+    /// Starts a second copy of the oldest suitable query on the server. Returns false if there is
+    /// none.
     #[inline(never)]
     fn second(&mut self, core: &mut Core, server: ServerId) -> bool {
         let Some(query) = self.oldest_single(core, server) else { return false };
@@ -117,13 +122,14 @@ impl<R: Predictor> Laedge<R> {
 
     #[inline(always)]
     fn paired(&mut self, core: &Core, query: QueryId) {
-        // No other version asks for pairs.
+        // Only the pre-emptive variant uses pairs.
         if self.preempts() {
             self.list(core, query);
         }
     }
 
-    /// Which copies of a pair may be stopped for a query that waits: one, or either.
+    /// Returns the older and the newer copy of a pair, each only if it may be stopped for a waiting
+    /// query.
     fn victims(&self, core: &Core, query: QueryId) -> [Option<CopyView>; 2] {
         let mut copies = core.copies_of(query);
         let (Some(newer), Some(older)) = (copies.next(), copies.next()) else {
@@ -137,7 +143,8 @@ impl<R: Predictor> Laedge<R> {
         })
     }
 
-    /// Stops one copy of the pair that saves most; false when there is none whose slot is of use.
+    /// Stops one copy of the pair for which this saves the most time. Returns false if no pair has
+    /// a useful slot.
     fn break_pair(&mut self, core: &mut Core, group: GroupId) -> bool {
         let of_use = |pair: u32| self.victims(core, QueryId(pair)).iter().any(Option::is_some);
         let Some((_, query)) = self.pairs.first_where(group.index(), of_use) else { return false };
@@ -154,8 +161,9 @@ impl<R: Predictor> Laedge<R> {
     }
 }
 
-/// An idle server for a second copy: the pick's choice, and where that one is busy, any other. O(r)
-/// then, which the least loaded and gates as wide as the slots never need.
+/// Returns an idle server for a second copy: the pick's choice, or any other if that one is busy.
+/// The search for another costs O(r). It is never needed with least-outstanding picks, or with
+/// gates as wide as the slots.
 #[inline(always)]
 fn idle_server<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId) -> Option<ServerId> {
     let server = core.choose_second(pick, query)?;
@@ -198,7 +206,8 @@ impl<R: Predictor> Hedge for Laedge<R> {
         if !core.may_duplicate(query) {
             return;
         }
-        // Where another server is idle, every older query has its second copy, or may have none.
+        // If another server is idle, every older query has its second copy, or is not allowed to
+        // have one.
         let group = core.group_of(query);
         if core.waiting(group) == 0
             && let Some(server) = idle_server(core, pick, query)
@@ -219,12 +228,12 @@ impl<R: Predictor> Hedge for Laedge<R> {
 
     #[inline(always)]
     fn spare(&mut self, core: &mut Core, server: ServerId) -> bool {
-        // Mostly there is none.
+        // The list of queries with one copy is usually empty.
         !self.singles.are_empty() && core.has_idle_slot(server) && self.second(core, server)
     }
 
     fn starved(&mut self, core: &mut Core, group: GroupId) {
-        // One slot per waiting query; those being cleared count.
+        // Frees one slot per waiting query. Slots that are already being freed count.
         while core.waiting(group) > core.reclaiming(group) && self.break_pair(core, group) {}
     }
 }

@@ -1,13 +1,16 @@
-//! Learned delay: a second copy when the first has not answered after a quantile of recent ages.
+//! Learned delay: starts a second copy when the age of the first exceeds a percentile of recent
+//! ages.
 //!
-//! Source: Dean and Barroso, "The Tail at Scale" (2013), defer a second request until the first has been outstanding
-//! for longer than the 95th percentile of expected latencies; failsafe-go and the hedging clients for Go learn that
-//! percentile from traffic. The delay is one per service: cells record how old first copies were when their queries
-//! ended, also where a second copy brought the response, and the service keeps a histogram of recent ages.
+//! Source: Dean and Barroso, "The Tail at Scale" (2013), defer a second request until the first has
+//! been outstanding for longer than the 95th percentile of expected latencies. failsafe-go and the
+//! hedging clients for Go learn that percentile from traffic. There is one delay per service: cells
+//! record the age of the first copy when a query ends, even if a second copy won, and the service
+//! keeps a histogram of recent ages.
 //!
-//! There are no second copies until there are [`OBSERVATIONS`]; then, as long as the longest tail is unknown, the delay
-//! is longer than all ages so far. The hedge budget ([`crate::Limits::hedge_budget`]) applies, as it does to the fixed
-//! delay. Deviation: a percentile is the upper edge of its bin, up to 6 % too long, so that queries that all take the
+//! There are no second copies until [`OBSERVATIONS`] ages are known. A very high percentile needs
+//! more ages: until there are enough, the delay is longer than every age so far. The hedge budget
+//! ([`crate::Limits::hedge_budget`]) applies, as it does to the fixed delay. Deviation: a
+//! percentile is the upper edge of its bin, up to 6 % too long, so that queries that all take the
 //! same time get no second copies.
 //!
 //! Cost: O(log n) for the timer, O(1) per answered query, O(bins) per epoch; 4 KB per service.
@@ -27,18 +30,20 @@ use crate::config::{Limits, Topology};
 use crate::id::{CopyId, QueryId, ServerId};
 use crate::policy::{Args, Named, PolicyError};
 
-/// Ages that it takes to know the 95th percentile at all. Waiting for more costs the first requests their tail.
+/// The number of ages that must be known before there is a delay: the smallest number that
+/// determines a 95th percentile. If it were higher, the tail of the first requests would not be
+/// cut.
 const OBSERVATIONS: u32 = 20;
 
-/// For how many ages the histogram remembers. The percentiles that people name need a thousand.
+/// The number of ages that the histogram remembers. The usual percentiles need a thousand.
 const MEMORY: f32 = 1_024.0;
 
-/// The percentile of ages after which a query gets a second copy.
+/// A second copy after a delay that is a percentile of recent ages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LearnedDelay {
     /// Above 0 and below 100.
     pub percentile: f64,
-    /// Stop the loser.
+    /// Whether the loser is stopped.
     pub cleanup: bool,
 }
 
@@ -74,10 +79,10 @@ impl Named for LearnedDelay {
     }
 }
 
-/// The hedge, in one cell.
+/// The hedge of [`LearnedDelay`], in one cell.
 #[derive(Clone, Debug)]
 pub struct AfterLearnedDelay {
-    /// [`NEVER_NS`] until the service has learned it.
+    /// The delay; [`NEVER_NS`] until the service has learned it.
     delay_ns: u64,
     cleanup: bool,
     records: Records,
@@ -106,7 +111,7 @@ impl Hedge for AfterLearnedDelay {
     ) -> bool {
         let started = core.copies_of(query).map(|copy| copy.started).min();
         let age_ns = started.map_or(0, |started| core.now().since(started));
-        // A query with one copy has left the books already.
+        // If the query had only one copy, that copy is no longer among the copies of the query.
         let age_ns = age_ns.max(core.ran_ns(winner));
         self.records.push(Record::Answered { age_ns });
         false
@@ -121,19 +126,19 @@ impl Hedge for AfterLearnedDelay {
     }
 }
 
-/// What a service learns: a percentile of the ages of first copies.
+/// Learns a percentile of the ages of first copies.
 #[derive(Clone, Debug)]
 pub struct DelayLearner {
-    /// The share of ages that reach the delay.
+    /// The share of queries whose age reaches the delay.
     above: f32,
-    /// How many ages there were, up to [`OBSERVATIONS`].
+    /// The number of ages so far, up to [`OBSERVATIONS`].
     seen: u32,
     ages: Histogram,
     snapshot: Snapshot,
 }
 
 impl DelayLearner {
-    /// Has learned nothing yet. The percentile is above 0 and below 100.
+    /// Creates a learner without observations. The percentile is above 0 and below 100.
     #[must_use]
     pub fn new(percentile: f64) -> Self {
         Self {
@@ -144,13 +149,13 @@ impl DelayLearner {
         }
     }
 
-    /// What all cells go by until the next epoch.
+    /// The parameters that all cells use until the next epoch.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Takes in what the cells have recorded in an epoch, in the order of cells.
+    /// Adds the records of an epoch, in the order of the cells.
     pub fn absorb(&mut self, records: &[Record]) {
         for record in records {
             if let Record::Answered { age_ns } = *record {
@@ -192,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_take_the_same_time_the_delay_is_longer() {
+    fn the_delay_exceeds_identical_ages() {
         let mut learner = DelayLearner::new(95.0);
         learner.absorb(&vec![Record::Answered { age_ns: 10 * MS }; 20]);
         assert!((10 * MS + 1..11 * MS).contains(&delay_ns(&learner)), "{}", delay_ns(&learner));

@@ -1,7 +1,7 @@
-//! What a service learns from its cells, with whatever policy.
+//! Learns parameters for all cells of a service, whatever its policy.
 //!
-//! Cells record how queries ended. At fixed epochs the driver gives the records to the learner, in the order of cells,
-//! and the snapshot to all cells.
+//! Cells record how queries ended. At fixed epochs, the driver passes the records to the learner,
+//! in the order of the cells, and hands the snapshot to all cells.
 
 use alloc::boxed::Box;
 
@@ -9,17 +9,17 @@ use super::learned_delay::DelayLearner;
 use super::record::{Record, Snapshot};
 use super::rescue::RescueLearner;
 
-/// What a service learns with.
+/// The learner of a service.
 #[derive(Clone, Debug)]
 pub enum Learner {
-    /// The age from which on a rescue pays.
+    /// Learns the age from which a rescue pays.
     Rescue(Box<RescueLearner>),
-    /// A percentile of ages.
+    /// Learns a percentile of ages.
     Delay(DelayLearner),
 }
 
 impl Learner {
-    /// Takes in what the cells have recorded in an epoch, in the order of cells.
+    /// Adds the records of an epoch, in the order of the cells.
     pub fn absorb(&mut self, records: &[Record]) {
         match self {
             Self::Rescue(learner) => learner.absorb(records),
@@ -27,7 +27,7 @@ impl Learner {
         }
     }
 
-    /// What all cells go by until the next epoch.
+    /// The parameters that all cells use until the next epoch.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         match self {
@@ -36,7 +36,7 @@ impl Learner {
         }
     }
 
-    /// The learner of `rescue`, if it is one.
+    /// The learner of `rescue`; `None` for other policies.
     #[must_use]
     pub fn rescue(&self) -> Option<&RescueLearner> {
         match self {

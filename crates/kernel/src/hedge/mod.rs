@@ -1,4 +1,4 @@
-//! When a query gets further copies, and when a copy is given up.
+//! Decides when a query gets further copies, and when a copy is given up.
 
 mod app_timeout;
 mod cloning;
@@ -38,43 +38,47 @@ use crate::balance::Pick;
 use crate::cell::Core;
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 
-/// Decides about further copies. Every method but `recount` may start and stop copies through the
-/// [`Core`]; all default to doing nothing.
+/// A strategy for further copies. Every method except `recount` may start and stop copies through
+/// the [`Core`]. All methods do nothing by default.
 pub trait Hedge {
-    /// Are there further copies at all? Where not, a cell spends nothing on asking.
+    /// Whether the hedge ever starts further copies. If not, the cell skips all calls to it.
     const HEDGES: bool = true;
 
-    /// Does it ask what queries cost? Where not, a cell does not remember it.
+    /// Whether the hedge reads cost hints. If not, the cell does not store them.
     const READS_HINTS: bool = false;
 
-    /// Does the hedge budget limit its duplicates? Not those of baselines.
+    /// Whether the hedge budget limits the duplicates. False for baselines.
     const BUDGETED: bool = true;
 
-    /// Does it tell the cell which servers to bias ([`Core::bias`])?
+    /// Whether the hedge biases servers ([`Core::bias`]).
     const BIASES: bool = false;
 
-    /// Are its duplicates no load for picks, because servers let them wait for all others?
+    /// Whether picks do not count its duplicates as load, because servers run them after all other
+    /// copies.
     const LIGHT: bool = false;
 
-    /// Does it set timers ([`Core::set_timer`])? Where not, a query's end looks for none.
+    /// Whether the hedge sets timers ([`Core::set_timer`]). If not, the cell does not look for one
+    /// when a query ends.
     const SETS_TIMERS: bool = true;
 
-    /// Is the loser cancelled when a copy wins (cleanup cancellation)?
+    /// Whether the loser is cancelled when a copy wins (cleanup cancellation).
     fn cleans_up(&self) -> bool {
         false
     }
 
-    /// Does it stop copies to make room for queries that wait (pre-emptive cancellation)?
+    /// Whether the hedge stops copies to make room for queries that wait (pre-emptive
+    /// cancellation).
     fn preempts(&self) -> bool {
         false
     }
 
-    /// The copies that may answer this query have changed, and it has not ended. For bookkeeping
-    /// only; what starts a copy keeps its own books: the other methods are not followed by this one.
+    /// Handles a change in the set of copies that may answer a live query. For bookkeeping only. It
+    /// is not called for copies that the other methods start: those methods do their own
+    /// bookkeeping.
     fn recount(&mut self, _core: &Core, _query: QueryId) {}
 
-    /// A copy on a server answers the query, which ends next. True where its other copies are to run on
-    /// until their timeout, though losers are stopped.
+    /// Handles the response that wins; the query ends next. Returns true if the query's other
+    /// copies should run on until their timeout, although losers are otherwise stopped.
     #[inline(always)]
     fn answered(
         &mut self,
@@ -85,67 +89,72 @@ pub trait Hedge {
         false
     }
 
-    /// A copy whose query has ended has come to its end, and its server is well.
+    /// Handles the end of a copy whose query had already ended. Its server is healthy.
     #[inline(always)]
     fn outlived(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
-    /// A copy that was let run on has run into its timeout, and is stopped next.
+    /// Handles the timeout of a copy that was allowed to run on. The cell stops the copy next.
     fn overran(&mut self, _core: &Core, _copy: CopyId) {}
 
-    /// A copy has ended, however: its server holds one less. For bookkeeping only, which may set a timer.
+    /// Handles the end of a copy, for whatever reason. Its server now holds one copy fewer. For
+    /// bookkeeping only, but it may set a timer.
     #[inline(always)]
     fn released(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
-    /// Queries that are taken for stuck and wait for a second copy, for metrics.
+    /// For metrics: the number of queries that are probably stuck and wait for a second copy.
     fn suspects(&self) -> u32 {
         0
     }
 
-    /// Moves what was recorded for the service's learner to the end of a list.
+    /// Moves the records for the service's learner to the end of a list.
     fn publish(&mut self, _into: &mut Vec<Record>) {}
 
-    /// The service has learned something, for queries that start from now on.
+    /// Adopts what the service has learned, for queries that start from now on.
     fn adopt(&mut self, _snapshot: &Snapshot) {}
 
-    /// The query has ended. For bookkeeping only.
+    /// Handles the end of a query. For bookkeeping only.
     fn ended(&mut self, _core: &Core, _query: QueryId) {}
 
-    /// The query got its first copy, or one in place of a failed one, and every waiting query that
-    /// can be served is.
+    /// Handles the start of a query's first copy, or of a copy that replaces a failed one. At this
+    /// point, no waiting query could be served.
     fn primary_started<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
 
-    /// As [`Self::primary_started`], of a query that had waited or that is sent again: an idle slot
-    /// on another server that it may use is offered to [`Self::spare`] next.
+    /// Like [`Self::primary_started`], for a query that had to wait or is being retried. If another
+    /// server has an idle slot that the query may use, that server is offered to [`Self::spare`]
+    /// next.
     #[inline(always)]
     fn primary_started_late<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         self.primary_started(core, pick, query);
     }
 
-    /// The time asked for with [`Core::set_timer`] has come.
+    /// Handles the timer that was set with [`Core::set_timer`].
     fn timer<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
 
-    /// Its server began to execute a copy that may answer the query and was not told to stop.
+    /// Handles the report that a server began to execute a copy. The copy may still answer the
+    /// query and is not being stopped.
     fn began(&mut self, _core: &mut Core, _query: QueryId, _copy: CopyId) {}
 
-    /// The server has room, but maybe no idle slot, and nothing waits that it could serve. True when it
-    /// was used; asked again until it is false or there is no more.
+    /// Offers a server that has room, though it may have no idle slot. It could not serve any
+    /// waiting query. Returns true if the hedge used the room; the cell calls it again until it
+    /// returns false or no room is left.
     fn spare(&mut self, _core: &mut Core, _server: ServerId) -> bool {
         false
     }
 
-    /// The server has room, but maybe no idle slot; does a duplicate take it before the queries that
-    /// wait?
+    /// Starts a duplicate on a server before the waiting queries are served. The server has room,
+    /// though it may have no idle slot. Returns whether a duplicate was started.
     #[inline(always)]
     fn overtakes(&mut self, _core: &mut Core, _server: ServerId) -> bool {
         false
     }
 
-    /// Queries of the group wait and no server has room. Asked when [`Self::preempts`].
+    /// Handles a group whose queries wait while no server has room. Called only if
+    /// [`Self::preempts`].
     fn starved(&mut self, _core: &mut Core, _group: GroupId) {}
 }
 
-/// A second copy where the balance wants it, if the query may have one and a server has room; did it
-/// start?
+/// Starts a second copy on the server that the pick chooses, if the query may have one and a server
+/// has room. Returns whether it started.
 #[inline(always)]
 fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartReason) -> bool {
     if !core.may_duplicate(query) || !core.may_hedge(query) {
@@ -156,7 +165,7 @@ fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartR
     true
 }
 
-/// Sets the timer to so long after the start of a query's copy, if it may have a second one.
+/// If the query may have a second copy, sets its timer to expire after this delay.
 fn set_timer_after(core: &mut Core, query: QueryId, delay_ns: u64) {
     if core.may_duplicate(query) {
         core.set_timer(query, core.now().after(delay_ns));

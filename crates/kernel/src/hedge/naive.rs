@@ -1,10 +1,10 @@
 //! Naive hedge: every query runs twice, from the start.
 //!
-//! Source: document 001 §2.3 "Naïve Hedge" (Vulimiri et al.): each query goes at once to two
-//! servers at random. Losers run to their end, or are stopped (`naive:cc`, the strongest form of it: 000 §7.3.5).
+//! Source: document 001 §2.3 "Naïve Hedge" (Vulimiri et al.): each query goes to two random servers
+//! at once. Losers run to completion, or are stopped (`naive:cc`, its strongest form: 000 §7.3.5).
 //! Cost: O(1).
 //!
-//! Settled: two copies, as in 001 (the thesis sends to all replicas). Deviation: a duplicate that
+//! Choice: two copies, as in 001 (the thesis sends to all replicas). Deviation: a duplicate that
 //! finds no server with room is not sent later; the source's queues are infinite.
 
 use core::fmt;
@@ -17,10 +17,10 @@ use crate::config::{Limits, Topology};
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
-/// Every query runs twice.
+/// A second copy of every query, from the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Naive {
-    /// Stop the loser.
+    /// Whether the loser is stopped.
     pub cleanup: bool,
 }
 

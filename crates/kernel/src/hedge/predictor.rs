@@ -1,29 +1,30 @@
-//! Which copy of a hedged query would end later, and how much time stopping it would save.
+//! Predicts which copy of a hedged query would end later, and how much time stopping it would save.
 //!
-//! Source: the function *end(request)* of document 000, Algorithms 1 and 2, and §5.3: with a
-//! perfect one LÆDGE with pre-emptive cancellation *is* Idealized Hedge, and with the age of the
-//! copies it is LÆDGE.
+//! Source: the function *end(request)* of document 000, Algorithms 1 and 2, and §5.3. Pre-emptive
+//! cancellation with a perfect predictor *is* Idealized Hedge. With the age of the copies as the
+//! predictor, it is LÆDGE.
 
 use crate::cell::CopyView;
 use crate::time::Timestamp;
 
-/// A copy of a pair.
+/// The copy of a pair to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The one that started first.
+    /// The copy that started first.
     Older,
-    /// The one that started last.
+    /// The copy that started last.
     Newer,
-    /// They look the same: toss a coin.
+    /// Either copy: they look the same, so toss a coin.
     Either,
 }
 
-/// What a predictor says of a pair.
+/// A predictor's judgment of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgment {
-    /// Which copy to stop if one must be.
+    /// The copy to stop if one must be stopped.
     pub victim: Victim,
-    /// How much longer the victim would run, in ns. The pair with the largest is broken first.
+    /// How much longer the victim would run, in ns. The pair with the largest value is broken
+    /// first.
     pub saves_ns: u64,
 }
 
@@ -33,9 +34,9 @@ pub trait Predictor {
     fn judge(&self, older: &CopyView, newer: &CopyView) -> Judgment;
 }
 
-/// The copy that started last will end last (document 001 §4, "LÆDGE with CC+PC").
+/// Predicts that the copy that started last will end last (document 001 §4, "LÆDGE with CC+PC").
 ///
-/// Settled: with more than one pair, the one whose older copy has the longest head start is broken.
+/// Choice: of several pairs, the one whose older copy has the longest lead is broken.
 #[derive(Clone, Debug, Default)]
 pub struct MostRecent;
 
@@ -47,8 +48,8 @@ impl Predictor for MostRecent {
     }
 }
 
-/// Knows when every copy ends, from [`crate::Event::Forecast`] (document 000, Algorithm 1). For
-/// the simulator. A pair without forecasts is judged as [`MostRecent`] does.
+/// Predicts perfectly, from [`crate::Event::Forecast`] (document 000, Algorithm 1). For the
+/// simulator. A pair without forecasts is judged as [`MostRecent`] would judge it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Oracle;
 

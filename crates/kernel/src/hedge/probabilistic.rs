@@ -1,14 +1,17 @@
-//! Probabilistic hedge (p-Hedge, SingleR): delayed hedge with a coin. A query whose first copy has
-//! not answered after a fixed delay gets a second one with a fixed probability.
+//! Probabilistic hedge (p-Hedge, SingleR): a query whose first copy has not responded after a fixed
+//! delay gets a second one with a fixed probability.
 //!
-//! Source: document 000 §2.5.2 and §4.6, 001 §2.3 (Kaler et al.). Losers run to their end. Cost:
+//! Source: document 000 §2.5.2 and §4.6, 001 §2.3 (Kaler et al.). Losers run to completion. Cost:
 //! O(log n) for the timer.
 //!
-//! Settled: the coin comes from the cell's generator and is tossed when the delay is over, so queries
-//! that were answered before take nothing from the generator; the second copy restarts the whole
-//! query; the delay counts from the start of the first copy, as with [`super::Delayed`]. The delay
-//! and the probability are trained outside, over samples of response times. Deviation: where no
-//! server has room at that time, there is no second copy.
+//! Choices:
+//! - A random number is drawn when the delay ends, so queries that end earlier do not use the
+//!   cell's generator.
+//! - The second copy restarts the whole query.
+//! - The delay counts from the start of the first copy, as with [`super::Delayed`].
+//! - The delay and the probability are trained elsewhere, on samples of response times.
+//!
+//! Deviation: if no server has room when the delay ends, there is no second copy.
 
 use core::fmt;
 
@@ -26,7 +29,7 @@ use rand_core::Rng as _;
 /// A second copy after a fixed delay, with a fixed probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probabilistic {
-    /// In nanoseconds.
+    /// The delay, in ns.
     pub delay_ns: u64,
     /// From 0 to 1.
     pub probability: f64,
@@ -44,9 +47,9 @@ impl Hedge for Probabilistic {
     }
 }
 
-/// True with this probability: never at 0, always at 1.
+/// Returns true with the given probability: never at 0, always at 1.
 fn toss(rng: &mut Rng, probability: f64) -> bool {
-    // As many bits as a float holds, from 0 up to but without 1.
+    // 53 random bits, the precision of a float: from 0 up to, but excluding, 1.
     let drawn = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     drawn < probability
 }
@@ -56,7 +59,7 @@ impl Named for Probabilistic {
     const FORMS: &'static [&'static str] = &["probabilistic:D:Q"];
 
     fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        // The delay `auto` is one that the simulator trains.
+        // The simulator trains the delay `auto`.
         let [delay, probability] = *args.list() else { return Err(args.unknown()) };
         if delay == "auto" {
             return Err(args.unknown());

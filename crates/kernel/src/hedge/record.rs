@@ -1,64 +1,68 @@
-//! What cells record about their queries, and what the service concludes.
+//! What cells record about their queries, and what the service concludes from it.
 
 use alloc::vec::Vec;
 
-/// How a query ended, or a copy that was let run on. Times are relative where queries have cost hints.
+/// The end of a query, or of a copy that was allowed to run on. Times are relative to the expected
+/// cost if queries have cost hints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Record {
-    /// Its first copy answered, or a second one that tells nothing.
+    /// The first copy won. Also recorded if a second copy won, but started too soon after the first
+    /// for its win to show that the first was stuck.
     First {
-        /// When it was so many ns old.
+        /// The run time of the copy that won, in ns.
         ran_ns: u64,
-        /// What came of trying a second one, if that was seen to its end.
+        /// The second copy that lost. `None` if there was none, or if its loss is not evidence.
         tried: Option<Tried>,
-        /// Others waited.
+        /// Whether other queries waited.
         crowded: bool,
     },
-    /// Its second copy answered.
+    /// The second copy won.
     Second {
-        /// After so many ns.
+        /// The run time of the second copy, in ns.
         ran_ns: u64,
-        /// When it was tried, if its trial says something: a copy that did not start later than the
-        /// first has won a race, and not shown that the first is stuck.
+        /// The second copy, if its win is evidence. A copy that started no later than the first
+        /// only won a race. That does not show that the first is stuck.
         tried: Option<Tried>,
-        /// Others waited.
+        /// Whether other queries waited.
         crowded: bool,
     },
-    /// An exploration was stopped, and nobody knows what would have come of it.
+    /// An exploration was stopped, so its result is unknown.
     Displaced {
-        /// After so many ns.
+        /// The time at risk, in ns: how long it ran while it could have been stopped.
         risked_ns: u64,
     },
-    /// A first copy that was let run on, though its second one had won, has ended or was stopped.
+    /// A first copy was left running after the second one had won, and has now ended or been
+    /// stopped.
     Audit {
-        /// After so many ns, or more.
+        /// Its run time, in ns. A lower bound if it was stopped.
         ran_ns: u64,
-        /// The second one had taken so many.
+        /// The run time of the second copy, in ns.
         second_ns: u64,
     },
-    /// A query's only copy answered.
+    /// A query's only copy won.
     Run {
-        /// So many ns after it was sent; or, if it waited at its server, after the response that made room for it.
+        /// The time from sending the copy to its response, in ns. If the copy waited at its server,
+        /// this is the time since the response that made room for it.
         ran_ns: u64,
-        /// For how long it had waited there, in ns; 0 if it was sent to an idle slot.
+        /// How long the copy had waited at its server, in ns; 0 if it was sent to an idle slot.
         waited_ns: u64,
     },
-    /// A query was answered, whichever copy did it.
+    /// A query was answered, by whichever copy.
     Answered {
         /// The age of its first copy, in ns.
         age_ns: u64,
     },
-    /// A copy answered whose server has an unknown number of slots.
+    /// A copy responded from a server whose number of slots is unknown.
     Place {
-        /// How many older copies of its cell the server held.
+        /// The number of older copies of its cell that the server held.
         older: u32,
     },
 }
 
-/// Records that a cell keeps between two epochs; what comes then is not recorded.
+/// The maximum number of records that a cell keeps between two epochs. Further records are dropped.
 const MOST_RECORDS: usize = 16_384;
 
-/// What a cell has recorded since the last epoch.
+/// The records of a cell since the last epoch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records(Vec<Record>);
 
@@ -74,85 +78,95 @@ impl Records {
     }
 }
 
-/// A second copy that ran to its end, or was given up.
+/// A second copy that ran until its query ended or until it was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// The age of the query when it started, or when nothing could stop it any more.
+    /// The age of the query when the second copy started or, if later, when its result began to
+    /// count as evidence.
     pub age_ns: u64,
-    /// It was a rescue; else an exploration, which may be stopped at any time.
+    /// Whether it was a rescue. Otherwise it was an exploration, which may be stopped at any time.
     pub rescue: bool,
-    /// For how long that could have happened, in ns; 0 of a rescue.
+    /// The time at risk, in ns: how long it ran while it could have been stopped. 0 for a rescue.
     pub risked_ns: u64,
 }
 
-/// What cells go by: learned from all cells of a service, for queries that start from now on.
+/// Parameters learned from all cells of a service. Each cell applies them to queries that start
+/// from now on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Snapshot {
-    /// T: a query with one copy of this age is a suspect. [`crate::NEVER_NS`]: none is.
+    /// T: the age at which a query with one copy becomes a suspect. [`crate::NEVER_NS`]: no query
+    /// does.
     pub suspect_ns: u64,
-    /// The age at which a rescue is given up, if that is above T.
+    /// The run time at which a rescue is given up; T if T is longer.
     pub give_up_ns: u64,
-    /// The age that few queries reach, in ns, whatever they cost. From then on an idle server may run a second copy of a
-    /// query whose T is later, because it costs much or its server is slow.
+    /// The age that few queries reach, in ns, regardless of their cost. From this age on, an idle
+    /// server may run a second copy of a query whose T is later because the query is expensive or
+    /// its server is slow.
     pub unusual_ns: u64,
-    /// A suspect overtakes the queue if no more queries wait.
+    /// A suspect is served before the queue only if at most this many queries wait.
     pub overtakes: u32,
-    /// Ages at which an idle server may try a second copy, to learn: one query in so many. Nothing is
-    /// tried at [`crate::NEVER_NS`].
+    /// The ages at which an idle server may run an exploration. There are no explorations at
+    /// [`crate::NEVER_NS`].
     pub explore: [Exploration; 2],
-    /// The copy that gives way to a third one, if a rescue is given up; none where such queries are long.
+    /// The copy that is replaced by a third one when a rescue is given up. `None` if such queries
+    /// are probably long, not stuck.
     pub replaces: Option<Replaced>,
     /// The age at which a query with a learned delay gets a second copy, in ns.
     pub delay_ns: u64,
-    /// ŝ: where slots are unknown, the number of a cell's copies that a server serves at once.
+    /// ŝ: the number of a cell's copies that a server serves at once. Learned if slots are unknown.
     pub slots: u32,
-    /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
+    /// Whether hiccups are known to affect copies, so that idle servers may duplicate queries
+    /// immediately (pre-empt).
     pub at_once: bool,
-    /// If a second copy answers, the first copy runs on in one query of this number, which shows how long it is stuck. 0 as long
-    /// as there was none: it does even if other copies wait at its server.
+    /// Of this number of first copies that lose to a second copy, one is left running, to measure
+    /// how long it is stuck. 0 before the first such audit: the first copy is then left running
+    /// even if other copies wait at its server.
     pub audit_every: u32,
-    /// The round trip to a server, as far as copies that waited there show it, in ns.
+    /// The round trip to a server in ns, estimated from copies that waited there.
     pub round_trip_ns: u64,
-    /// Copies that wait at servers.
+    /// How many copies may wait at servers.
     pub prefetch: Prefetch,
 }
 
-/// How many copies may wait at a server, so that it does not idle for a round trip.
+/// How many copies may wait at a server, to keep it from idling for a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
-    /// At one of 64 slots; at others in proportion, rounded up.
+    /// The number for a server with 64 slots. Other servers get a proportional number, rounded up.
     pub per_64: u32,
-    /// None at servers of fewer slots.
+    /// Servers with fewer slots than this get no waiting copies.
     pub least_slots: u32,
-    /// They may from the end of one copy in this number on; more than 1 to learn whether that pays.
+    /// Of this number of copies, only one lets further copies wait when it ends. This number is
+    /// above 1 while the service is still learning whether waiting pays.
     pub one_in: u32,
 }
 
 impl Prefetch {
-    /// None.
+    /// No copy may wait.
     pub const NONE: Self = Self { per_64: 0, least_slots: 1, one_in: 1 };
 }
 
-/// Which copy of a query is replaced, where both are probably stuck.
+/// Which copy of a query is replaced when both are probably stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replaced {
-    /// The first one. If the query is long instead, the first one is stuck more often than not.
+    /// The first one. If they are not both stuck, the first one is probably stuck, and the rescue
+    /// is further along than a third copy would be.
     First,
-    /// The rescue.
+    /// The rescue. If they are not both stuck, the query is probably long, and the first copy is
+    /// further along than the rescue.
     Second,
 }
 
-/// One query in `every` may be tried at the age `age_ns`.
+/// One query in `every` may be explored at the age `age_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exploration {
-    /// In ns, relative where queries have cost hints.
+    /// In ns; relative to the expected cost if queries have cost hints.
     pub age_ns: u64,
-    /// 1 or more.
+    /// At least 1.
     pub every: u32,
 }
 
 impl Snapshot {
-    /// Nothing is known.
+    /// The parameters before anything is learned.
     pub const NOTHING: Self = Self {
         suspect_ns: crate::NEVER_NS,
         give_up_ns: 0,

@@ -1,17 +1,19 @@
-//! Tied requests: every query is sent to two servers at once, and as soon as one begins with it, the
-//! other copy is stopped.
+//! Tied requests: sends every query to two servers at once, and stops one copy as soon as the other
+//! begins to execute.
 //!
-//! Source: document 003 §5.2 "Schemes" (Dean and Barroso): "When a request's turn arrives, it sends a
-//! purge message to its counterpart. The corresponding request, if not finished, gets purged."
+//! Source: document 003 §5.2 "Schemes" (Dean and Barroso): "When a request's turn arrives, it sends
+//! a purge message to its counterpart. The corresponding request, if not finished, gets purged."
 //! Cost: O(1).
 //!
-//! Settled: both servers are drawn at random; the copy whose beginning is reported first goes on,
-//! and one that was cancelled and begins anyway changes nothing, nor does a copy that begins
-//! again. A copy that was cancelled may still win until it has stopped: a good response is one.
-//! Where nothing reports that copies begin, it is [`super::Naive`] with cleanup.
+//! Choices:
+//! - Both servers are drawn at random.
+//! - The first report that a copy has begun decides: that copy continues. A cancelled copy that
+//!   begins anyway changes nothing, nor does a copy that begins again.
+//! - A cancelled copy may still win until it has stopped, because its response is just as good.
+//! - If servers do not report when copies begin, this is [`super::Naive`] with cleanup.
 //!
-//! Deviations: the servers tell the cell, and the cell stops the sibling; in the source they tell
-//! each other. Where only one server has room, there is no second copy.
+//! Deviations: the servers report to the cell, and the cell stops the other copy; in the source the
+//! servers notify each other. If only one server has room, there is no second copy.
 
 use super::{Hedge, duplicate};
 use crate::action::{StartReason, StopReason};
@@ -21,7 +23,7 @@ use crate::config::{Limits, Topology};
 use crate::id::{CopyId, QueryId};
 use crate::policy::{Args, Named, PolicyError};
 
-/// Two copies, of which the one that begins first is to do the work.
+/// Two copies of a query: the one that begins first does the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tied;
 
@@ -46,7 +48,7 @@ impl Named for Tied {
     type Hedge = Self;
     const FORMS: &'static [&'static str] = &["tied"];
     const SIMULATOR_ONLY: Option<&'static str> =
-        Some("needs servers that tell when they begin with a query, which only the simulator's do");
+        Some("needs servers that report when they begin a query, and only simulated servers do");
 
     fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
         if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }

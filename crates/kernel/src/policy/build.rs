@@ -1,7 +1,7 @@
-//! From a policy to its cells: its gates, its pick and its hedge.
+//! Builds the cells of a policy: their gates, their pick and their hedge.
 //!
-//! The combinations that simulations and proxies spend their time in are compiled for a [`Driver`],
-//! as its loop is; any other pick and hedge is a boxed cell, which costs a call per event.
+//! The combinations that simulations and proxies use most are compiled together with the loop of a
+//! [`Driver`]. Any other combination is a boxed cell, which costs a call per event.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -15,15 +15,15 @@ use crate::config::{ConfigError, Limits, Topology};
 use crate::hedge::{Hedge, NoHedge};
 use crate::rate::{RateSpec, Rates};
 
-/// Who drives cells of whatever policy.
+/// A driver of cells, whatever their policy.
 pub trait Driver {
-    /// What comes of it.
+    /// The result of driving.
     type Output;
 
-    /// Drives cells. `cell` makes them, each from a generator.
+    /// Drives cells. `cell` creates each cell from a random number generator.
     fn drive<S: Scheduler + 'static>(self, cell: impl FnMut(Rng) -> S) -> Self::Output;
 
-    /// As [`Self::drive`], with cells that are boxed already.
+    /// Like [`Self::drive`], with cells that are already boxed.
     fn drive_boxed(self, cell: impl FnMut(Rng) -> Box<dyn Scheduler>) -> Self::Output
     where
         Self: Sized,
@@ -51,11 +51,11 @@ impl Policy {
         }
     }
 
-    /// Makes a cell.
+    /// Creates a cell.
     ///
     /// # Errors
-    /// An impossible topology or limit, a bound below the servers' slots, a policy that needs
-    /// cancellation where the limits say that servers cannot stop.
+    /// The topology or a limit is impossible, a bound is below a server's number of slots, or the
+    /// policy needs cancellation but the limits say that servers cannot stop copies.
     pub fn build(
         &self,
         topology: &Topology,
@@ -65,10 +65,10 @@ impl Policy {
         self.drive(topology, limits, Boxed(rng))
     }
 
-    /// Lets somebody drive cells of this policy.
+    /// Creates cells of this policy and passes them to a driver.
     ///
     /// # Errors
-    /// As [`Self::build`].
+    /// See [`Self::build`].
     pub fn drive<D: Driver>(
         &self,
         topology: &Topology,
@@ -77,12 +77,16 @@ impl Policy {
     ) -> Result<D::Output, ConfigError> {
         if self.needs_cancellation() && !limits.cancel {
             return Err(ConfigError(format!(
-                "policy {self} stops queries, but the servers cannot (cancel = \"none\"); set cancel = \"reset\" if they stop when a connection closes, or use a policy without cancellation"
+                "policy {self} cancels copies, but the servers cannot stop them (cancel = \
+                 \"none\"); set cancel = \"reset\" if they stop when a connection closes, or use \
+                 a policy without cancellation"
             )));
         }
         if self.has_priorities() && self.pulls() {
             return Err(ConfigError(format!(
-                "policy {self}: duplicates of low priority wait at their servers, where primaries overtake them; behind a gate of slots or a bound they would keep primaries out. Drop {}",
+                "policy {self}: duplicates of low priority wait at their servers, where primaries \
+                 overtake them; behind a gate of slots or a bound they would block primaries. \
+                 Remove {}",
                 self.gate
             )));
         }
@@ -111,11 +115,11 @@ impl Policy {
 }
 
 impl Policy {
-    /// Lets somebody drive cells with another hedge than the policy's, behind its gate: for yardsticks
-    /// that know more than a policy may.
+    /// Creates cells behind this policy's gate, but with another hedge, and passes them to a
+    /// driver: for yardsticks that use more information than a policy may have.
     ///
     /// # Errors
-    /// As [`Self::build`].
+    /// See [`Self::build`].
     pub fn drive_with<D: Driver>(
         &self,
         hedge: impl Hedge + Clone + Send + 'static,

@@ -1,5 +1,6 @@
-//! A policy is *gate × pick × hedge*: how many copies a server may hold, which server takes a copy,
-//! and when a query gets further copies. [`registry`] lists the picks and hedges that there are.
+//! A policy is *gate × rate × pick × hedge*: how many copies a server may hold, how fast copies are
+//! sent to it, which server takes a copy, and when a query gets further copies. [`registry`] lists
+//! the picks and hedges.
 
 mod build;
 mod names;
@@ -17,18 +18,19 @@ use crate::hedge::{Hedge, Learner, Slotless, Version};
 use crate::rate::RateSpec;
 use crate::stage::Priority;
 
-/// How many copies a server may hold.
+/// The number of copies that a server may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// [`Limits::max_outstanding`]: push.
     Outstanding,
-    /// As many as the server has slots: pull, queries wait in the cell.
+    /// The number of the server's slots: pull. Queries wait in the cell.
     Slots,
-    /// This many, at least the server's slots: pull, with some queries waiting at the server (JBSQ).
+    /// This number, which is at least the server's number of slots: pull, with some queries waiting
+    /// at the server (JBSQ).
     Bound(u32),
 }
 
-/// A policy that a person can name.
+/// A policy that has a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
     gate: Gate,
@@ -37,55 +39,56 @@ pub struct Policy {
     hedge: Option<HedgeSpec>,
 }
 
-/// What a name says of a hedge, implemented beside the hedge.
+/// The name and the arguments of a hedge. Implemented next to the hedge.
 pub trait Named: Copy + fmt::Debug + PartialEq {
     /// The hedge.
     type Hedge: Hedge + Clone + Send + 'static;
 
-    /// Every form of its name, for help and error texts: N, D and Q stand for numbers, delays, and
-    /// fractions, brackets for what may be left out. All forms begin with the same name.
+    /// Every form of the name, for help and error texts. N, D and Q stand for numbers, delays, and
+    /// fractions; brackets mark optional parts. All forms begin with the same name.
     const FORMS: &'static [&'static str];
 
-    /// The pick of the bare name: that of its source.
+    /// The pick if the policy is named without one: the pick that its source uses.
     const PICK: PickSpec = PickSpec::Random;
 
-    /// The gate of the bare name.
+    /// The gate if the policy is named without one.
     const GATE: Gate = Gate::Outstanding;
 
-    /// What keeps it from real servers: a clause that goes on from its name.
+    /// Why the policy cannot run on real servers: text that follows its name in a message. `None`
+    /// if it can.
     const SIMULATOR_ONLY: Option<&'static str> = None;
 
-    /// Are its duplicates of low priority at the servers ([`crate::stage::Priority`])?
+    /// Whether its duplicates have a low priority at the servers ([`crate::stage::Priority`]).
     const LOW_PRIORITY: bool = false;
 
-    /// Reads what follows the name.
+    /// Parses the arguments after the name.
     ///
     /// # Errors
-    /// Says which argument is wrong, or that there is no such form.
+    /// An argument is wrong, or there is no such form.
     fn parse(args: &Args<'_>) -> Result<Self, PolicyError>;
 
     /// Writes the name with its arguments.
     ///
     /// # Errors
-    /// Those of the formatter.
+    /// The formatter failed.
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Self::FORMS[0])
     }
 
-    /// A hedge for a cell.
+    /// Creates the hedge of a cell.
     fn hedge(&self, topology: &Topology, limits: &Limits) -> Self::Hedge;
 
-    /// What a service learns with, if it does.
+    /// The learner of a service, if the hedge needs one.
     fn learner(&self, _limits: &Limits) -> Option<Learner> {
         None
     }
 
-    /// Does it order servers to stop copies?
+    /// Whether it stops copies on servers.
     fn needs_cancellation(&self) -> bool {
         false
     }
 
-    /// The delay after which a query without a response may get a further copy, in nanoseconds.
+    /// The delay after which a query without a response may get a further copy, in ns.
     fn delay_ns(&self) -> Option<u64> {
         None
     }
@@ -102,9 +105,9 @@ impl Policy {
     pub const TWO_CHOICES: Self = Self::balance(PickSpec::TwoChoices);
     /// `peak-ewma`
     pub const PEAK_EWMA: Self = Self::balance(PickSpec::PeakEwma);
-    /// `c3`: ranked by feedback, without rates; `c3+cubic` has those of its source.
+    /// `c3`: ranked by feedback, without rates. `c3+cubic` has the rates of its source.
     pub const C3: Self = Self::balance(PickSpec::C3);
-    /// `c3:literal`: the same ranking, with rates by Algorithm 2 as it is written.
+    /// `c3:literal`: the same ranking, with the rates of Algorithm 2 exactly as it is written.
     pub const C3_LITERAL: Self = Self { rate: Some(RateSpec::Literal), ..Self::C3 };
     /// `psq`: per-shard queuing.
     pub const PSQ: Self = Self { gate: Gate::Slots, ..Self::LEAST_OUTSTANDING };
@@ -116,13 +119,13 @@ impl Policy {
     pub const RESCUE_WITHOUT_SLOTS: Self =
         Self { hedge: Some(HedgeSpec::Slotless(Slotless::CLEANUP)), ..Self::LEAST_OUTSTANDING };
 
-    /// Plain load balancing by push.
+    /// Plain load balancing, by push.
     #[must_use]
     pub const fn balance(pick: PickSpec) -> Self {
         Self { gate: Gate::Outstanding, rate: None, pick, hedge: None }
     }
 
-    /// `bounded:N` (JBSQ): a server holds at most N.
+    /// `bounded:N` (JBSQ): a server holds at most N copies.
     #[must_use]
     pub const fn bounded(n: u32) -> Self {
         Self { gate: Gate::Bound(n), ..Self::LEAST_OUTSTANDING }
@@ -134,81 +137,85 @@ impl Policy {
         Self { gate: hedge.gate(), hedge: Some(hedge), ..Self::balance(hedge.pick()) }
     }
 
-    /// The same behind a bound: a server holds at most N, and the least loaded takes a copy.
+    /// The same hedge behind a bound: a server holds at most N copies, and each copy goes to the
+    /// least loaded server.
     #[must_use]
     pub const fn over_bounded(self, n: u32) -> Self {
         Self { gate: Gate::Bound(n), hedge: self.hedge, ..Self::LEAST_OUTSTANDING }
     }
 
-    /// How many copies a server may hold.
+    /// The number of copies that a server may hold.
     #[must_use]
     pub const fn gate(&self) -> Gate {
         self.gate
     }
 
-    /// How the rates adapt at which it sends to servers; none: they are not limited.
+    /// How the sending rates adapt. `None` if they are not limited.
     #[must_use]
     pub const fn rate(&self) -> Option<RateSpec> {
         self.rate
     }
 
-    /// Does it listen to what servers say of themselves ([`crate::Event::Feedback`])?
+    /// Whether the policy uses the feedback of servers ([`crate::Event::Feedback`]).
     #[must_use]
     pub const fn reads_feedback(&self) -> bool {
         self.pick.reads_feedback()
     }
 
-    /// Which server takes a copy.
+    /// The pick: which server takes a copy.
     #[must_use]
     pub const fn pick(&self) -> PickSpec {
         self.pick
     }
 
-    /// When a query gets further copies; none for plain load balancing.
+    /// The hedge: when a query gets further copies. `None` for plain load balancing.
     #[must_use]
     pub const fn hedge(&self) -> Option<HedgeSpec> {
         self.hedge
     }
 
-    /// Does it send second copies? Else it only balances.
+    /// Whether the policy sends second copies, rather than only balancing.
     #[must_use]
     pub const fn hedges(&self) -> bool {
         self.hedge.is_some()
     }
 
-    /// Does the hedge budget limit its duplicates? Not those of the baselines `naive` and `clone`.
+    /// Whether the hedge budget limits its duplicates. False for the baselines `naive` and `clone`,
+    /// and for `das`.
     #[must_use]
     pub fn is_budgeted(&self) -> bool {
         self.hedge.is_none_or(|hedge| hedge.is_budgeted())
     }
 
-    /// The priority of its copies at a stage, which a driver says to their servers.
+    /// The priority of a copy at a stage, which a driver sends to the server.
     #[must_use]
     pub fn priority(&self, role: Role) -> Priority {
         let is_low = role == Role::Duplicate && self.has_priorities();
         if is_low { Priority::Low } else { Priority::High }
     }
 
-    /// Are its duplicates of low priority? Then its servers have to run a stage ([`crate::stage`]).
+    /// Whether its duplicates have a low priority. If so, its servers must run a stage
+    /// ([`crate::stage`]).
     #[must_use]
     pub fn has_priorities(&self) -> bool {
         self.hedge.is_some_and(|hedge| hedge.has_priorities())
     }
 
-    /// Does it order servers to stop copies?
+    /// Whether it stops copies on servers.
     #[must_use]
     pub fn needs_cancellation(&self) -> bool {
         self.hedge.is_some_and(|hedge| hedge.needs_cancellation())
     }
 
-    /// Does it let queries wait in the cell until a server has a free slot? Then it must know the
-    /// servers' slots.
+    /// Whether queries wait in the cell until a server has a free slot. If so, the servers' slots
+    /// must be known.
     #[must_use]
     pub fn pulls(&self) -> bool {
         self.gate != Gate::Outstanding
     }
 
-    /// How many queries it lets a server hold, where its name says that: at least its slots.
+    /// The number of copies that a server may hold, if the name contains it. It is at least the
+    /// server's number of slots.
     #[must_use]
     pub const fn bound(&self) -> Option<u32> {
         match self.gate {
@@ -217,7 +224,8 @@ impl Policy {
         }
     }
 
-    /// Which version of `rescue` it asks for ([`Version::fit`] says which it gets), if it is one at all.
+    /// The version of `rescue` that the policy names, if any. [`Version::fit`] returns the version
+    /// that is used.
     #[must_use]
     pub const fn rescues(&self) -> Option<Version> {
         match self.hedge {
@@ -227,21 +235,21 @@ impl Policy {
         }
     }
 
-    /// What a service with this policy learns with, if it does.
+    /// The learner of a service with this policy, if it needs one.
     #[must_use]
     pub fn learner(&self, limits: &Limits) -> Option<Learner> {
         self.hedge?.learner(limits)
     }
 
-    /// The delay after which a query without a response may get a further copy, in nanoseconds, where
-    /// the policy has one.
+    /// The delay after which a query without a response may get a further copy, in ns, if the
+    /// policy has one.
     #[must_use]
     pub fn delay_ns(&self) -> Option<u64> {
         self.hedge?.delay_ns()
     }
 
-    /// What keeps it from real servers, where only the simulator can run it: a clause that goes on
-    /// from its name.
+    /// Why the policy cannot run on real servers: text that follows its name in a message. `None`
+    /// if it can.
     #[must_use]
     pub fn simulator_only(&self) -> Option<&'static str> {
         self.hedge?.simulator_only()

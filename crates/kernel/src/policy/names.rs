@@ -1,7 +1,7 @@
-//! The names of policies: how a person writes them, and how they are printed.
+//! Parses and prints the names of policies.
 //!
-//! `HEDGE+GATE+RATE+PICK`, in any order, where a part that is left out is that of the bare name:
-//! `delayed:15ms` is `delayed:15ms+random`, `laedge+bounded:2` is LÆDGE over JBSQ(2).
+//! A name is `HEDGE+GATE+RATE+PICK`, in any order. A part that is left out is taken from the bare
+//! name: `delayed:15ms` is `delayed:15ms+random`, and `laedge+bounded:2` is LÆDGE over JBSQ(2).
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,22 +14,22 @@ use crate::duration;
 use crate::hedge::Slotless;
 use crate::rate::RateSpec;
 
-/// No rates, which is what bare names have, too.
+/// The part of a name that turns rates off. Bare names have no rates, either.
 const UNPACED: &str = "unpaced";
 
-/// A policy that does not exist, or not in this form.
+/// The error for a policy that does not exist, or that does not exist in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyError {
-    /// There is none of this name, or none of this name that takes what follows it.
+    /// There is no policy of this name, or it does not take these arguments.
     Unknown {
-        /// What was written.
+        /// The text of the policy.
         text: String,
     },
     /// An argument is wrong.
     Argument {
-        /// What was written.
+        /// The text of the policy.
         text: String,
-        /// What is wrong, and the fix, with a semicolon between them.
+        /// The problem and the fix, separated by a semicolon.
         why: String,
     },
 }
@@ -48,10 +48,10 @@ impl fmt::Display for PolicyError {
 
 impl core::error::Error for PolicyError {}
 
-/// A name, and what follows it: `delayed:15ms:cc` has two arguments.
+/// A name and its arguments: `delayed:15ms:cc` has two arguments.
 #[derive(Debug)]
 pub struct Args<'a> {
-    /// The whole policy, for errors.
+    /// The text of the whole policy, for errors.
     text: &'a str,
     unit_ns: Option<u64>,
     name: &'a str,
@@ -64,7 +64,7 @@ impl<'a> Args<'a> {
         Self { text, unit_ns, name: list.next().unwrap_or(part), list: list.collect() }
     }
 
-    /// What follows the name, in order.
+    /// The arguments, in order.
     #[must_use]
     pub fn list(&self) -> &[&'a str] {
         &self.list
@@ -74,7 +74,7 @@ impl<'a> Args<'a> {
         forms.iter().any(|form| form.split([':', '[']).next() == Some(self.name))
     }
 
-    /// The error of a name that takes no such arguments.
+    /// The error for arguments that the name does not take.
     #[must_use]
     pub fn unknown(&self) -> PolicyError {
         PolicyError::Unknown { text: self.text.to_string() }
@@ -88,39 +88,40 @@ impl<'a> Args<'a> {
         let range = 1..=Topology::MAX_GATE;
         n.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| {
             let most = Topology::MAX_GATE;
-            self.wrong(format!("{n:?} is no bound; give it a number from 1 to {most}"))
+            self.wrong(format!("{n:?} is not a valid bound; use a number from 1 to {most}"))
         })
     }
 
-    /// A number from 0 to 1.
+    /// Parses a number from 0 to 1.
     ///
     /// # Errors
-    /// For any other.
+    /// The value is anything else.
     pub fn fraction(&self, value: &str) -> Result<f64, PolicyError> {
-        // Without the zero that has a sign: it would be printed.
+        // Excludes −0, which would be printed with its sign.
         let fits = |value: &f64| value.is_sign_positive() && *value <= 1.0;
         value.parse().ok().filter(fits).ok_or_else(|| {
-            self.wrong(format!("{value:?} is no share; give it a number from 0 to 1"))
+            self.wrong(format!("{value:?} is not a fraction; use a number from 0 to 1"))
         })
     }
 
-    /// A percentile above 0 and below 100.
+    /// Parses a percentile above 0 and below 100.
     ///
     /// # Errors
-    /// For anything else.
+    /// The value is anything else.
     pub fn percentile(&self, value: &str) -> Result<f64, PolicyError> {
         let fits = |value: &f64| *value > 0.0 && *value < 100.0;
         value.parse().ok().filter(fits).ok_or_else(|| {
             self.wrong(format!(
-                "p{value} is no percentile; give it one from above p0 to below p100, as p95"
+                "p{value} is not a valid percentile; use one above p0 and below p100, like p95"
             ))
         })
     }
 
-    /// A delay in nanoseconds. Without a unit it counts in multiples of the caller's, where there is one.
+    /// Parses a delay, in ns. A delay without a unit is a multiple of the caller's unit, if there
+    /// is one.
     ///
     /// # Errors
-    /// For what is none.
+    /// The text is not a delay.
     pub fn delay(&self, text: &str) -> Result<u64, PolicyError> {
         if let Some(unit) = self.unit_ns
             && let Ok(multiple) = text.parse::<f64>()
@@ -133,16 +134,16 @@ impl<'a> Args<'a> {
         duration::parse(text).map_err(|why| self.wrong(why.to_string()))
     }
 
-    /// Takes note of a part of the policy, of which there may be one.
+    /// Sets a part of the policy. Each part may occur only once.
     fn set<T>(&self, part: &mut Option<T>, kind: &str, to: T) -> Result<(), PolicyError> {
         if part.replace(to).is_some() {
-            return Err(self.wrong(format!("it names two {kind}; give it one")));
+            return Err(self.wrong(format!("it contains two {kind}; use one")));
         }
         Ok(())
     }
 }
 
-/// The parts of a name. The plus in `laedge:cc+pc` is one of an argument.
+/// Splits a name into its parts. The plus in `laedge:cc+pc` is part of an argument.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     core::iter::from_fn(move || {
@@ -160,11 +161,11 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Policy {
-    /// What else than a name a policy may be.
+    /// The alternative to a bare name, for help and error texts.
     pub const PARTS: &'static str =
         "or parts joined by +, as in delayed:15ms+two-choices and round-robin+cubic";
 
-    /// The forms of every name, for help and error texts: of balances, of hedges, and of some of both.
+    /// The forms of all names, for help and error texts: picks, hedges, and combinations.
     #[must_use]
     pub fn forms() -> Vec<&'static str> {
         Self::all_forms(false)
@@ -184,10 +185,10 @@ impl Policy {
         forms
     }
 
-    /// Parses a policy. A delay without a unit counts in multiples of `unit_ns`, where one is given.
+    /// Parses a policy. A delay without a unit is a multiple of `unit_ns`, if that is given.
     ///
     /// # Errors
-    /// Says what is wrong and which policies there are.
+    /// The error names the problem and the policies that exist.
     pub fn parse(text: &str, unit_ns: Option<u64>) -> Result<Self, PolicyError> {
         let (mut gate, mut rate, mut pick, mut hedge) = (None, None, None, None);
         for part in parts(text) {
@@ -205,9 +206,10 @@ impl Policy {
                 ("fast", [target]) => {
                     let target_ns = args.delay(target)?;
                     if target_ns == 0 {
-                        return Err(
-                            args.wrong("no response takes no time; give it fast:10ms".into())
-                        );
+                        return Err(args.wrong(
+                            "a response time of zero is not allowed; use a target like fast:10ms"
+                                .into(),
+                        ));
                     }
                     args.set(&mut rate, "rates", Some(RateSpec::Fast(target_ns)))?;
                 }
@@ -220,7 +222,7 @@ impl Policy {
                 },
             }
         }
-        // Over a pick that is named, rescue does without slots.
+        // With a named pick and no gate, rescue runs without slots.
         let hedge = match (hedge, gate, pick) {
             (Some(HedgeSpec::Rescue(version)), None, Some(_)) => {
                 Slotless::of(version).map(HedgeSpec::Slotless).or(hedge)
@@ -270,7 +272,7 @@ impl fmt::Display for Policy {
                 Self { gate: *gate, ..Self::LEAST_OUTSTANDING }
             }
         };
-        // Without its gate, `rescue` over a pick that is named has no slots.
+        // Without its gate, `rescue` over a named pick would be the form without slots.
         let has_slots = matches!(hedge, Some(HedgeSpec::Rescue(_))) && *pick != bare.pick;
         let behind = if bare.gate == *gate && !has_slots {
             bare
@@ -290,7 +292,7 @@ mod tests {
     use super::*;
     use crate::hedge::Delayed;
 
-    /// An example of a form, with all that may be left out.
+    /// An example of a form, with all optional parts.
     fn example(form: &str) -> String {
         let whole = form.replace("[:cc]", ":cc").replace("PICK", "two-choices");
         whole.replace('N', "2").replace('D', "5ms").replace('Q', "0.125")
@@ -363,13 +365,13 @@ mod tests {
             ("c3+cubic+bic", "rates"),
             ("c3:literal+cubic", "rates"),
         ] {
-            let said = Policy::parse(twice, None).expect_err(twice).to_string();
-            assert!(said.contains(&format!("two {kind}")), "{said}");
+            let error = Policy::parse(twice, None).expect_err(twice).to_string();
+            assert!(error.contains(&format!("two {kind}")), "{error}");
         }
     }
 
     #[test]
-    fn the_forms_of_the_simulator_are_known() {
+    fn live_forms_exclude_simulator_only_policies() {
         for form in Policy::forms() {
             let policy = Policy::parse(&example(form), None).expect(form);
             let live = Policy::live_forms().contains(&form);
@@ -378,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_names_say_what_to_write() {
+    fn errors_for_wrong_names_contain_the_fix() {
         let names = ["", "lædge", "laedge:pc", "psq:1", "bounded", "bounded:0", "delayed:5"];
         let more = [
             "probabilistic",
@@ -392,21 +394,26 @@ mod tests {
             "c3+fast:0ms",
         ];
         for bad in names.into_iter().chain(more) {
-            let said = Policy::parse(bad, None).expect_err(bad).to_string();
-            assert!(said.contains("one of") || said.contains("give it"), "{said}");
+            let error = Policy::parse(bad, None).expect_err(bad).to_string();
+            assert!(error.contains("one of") || error.contains("use "), "{error}");
         }
         for percentile in ["p0", "p100", "pNaN", "p-1", "p"] {
-            let said = Policy::parse(&format!("delayed:{percentile}"), None).expect_err(percentile);
-            assert!(said.to_string().contains("is no percentile"), "{said}");
+            let error =
+                Policy::parse(&format!("delayed:{percentile}"), None).expect_err(percentile);
+            assert!(error.to_string().contains("is not a valid percentile"), "{error}");
         }
         for delay in ["P95", "", "5"] {
-            let said = Policy::parse(&format!("delayed:{delay}"), None).expect_err(delay);
-            let said = said.to_string();
-            assert!(said.contains(&format!("`{delay}` ")) && said.ends_with("like p95"), "{said}");
+            let error = Policy::parse(&format!("delayed:{delay}"), None).expect_err(delay);
+            let error = error.to_string();
+            assert!(
+                error.contains(&format!("`{delay}` ")) && error.ends_with("like p95"),
+                "{error}"
+            );
         }
         for share in ["1.1", "-0", "-1", "NaN", "inf", "half", ""] {
-            let said = Policy::parse(&format!("probabilistic:5ms:{share}"), None).expect_err(share);
-            assert!(said.to_string().contains("give it a number from 0 to 1"), "{said}");
+            let error =
+                Policy::parse(&format!("probabilistic:5ms:{share}"), None).expect_err(share);
+            assert!(error.to_string().contains("use a number from 0 to 1"), "{error}");
         }
     }
 }

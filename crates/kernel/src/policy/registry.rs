@@ -1,4 +1,4 @@
-//! The picks and hedges that there are, a line each: what a person may write, and what it makes.
+//! Lists the picks and hedges, one per line: the name, and how to create it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 
 macro_rules! picks {
     ($($variant:ident $name:literal $new:expr;)+) => {
-        /// A pick by its name.
+        /// A pick, by its name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum PickSpec {
             $(#[doc = concat!("`", $name, "`")] $variant,)+
@@ -54,7 +54,7 @@ macro_rules! picks {
             }
         }
 
-        /// Any of the picks, for cells that are not compiled for one of them.
+        /// Any of the picks, for cells that are not compiled for a particular one.
         #[derive(Clone, Debug)]
         pub enum AnyPick {
             $(#[doc = concat!("`", $name, "`")] $variant($variant),)+
@@ -72,8 +72,8 @@ macro_rules! picks {
                 match self { $(Self::$variant(pick) => pick.started(server, now),)+ }
             }
 
-            fn heard(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
-                match self { $(Self::$variant(pick) => pick.heard(server, now, feedback),)+ }
+            fn feedback(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
+                match self { $(Self::$variant(pick) => pick.feedback(server, now, feedback),)+ }
             }
 
             fn restored(&mut self, server: ServerId) {
@@ -122,7 +122,7 @@ picks! {
 }
 
 impl PickSpec {
-    /// Does it listen to what servers say of themselves ([`crate::Event::Feedback`])?
+    /// Whether the pick uses the feedback of servers ([`crate::Event::Feedback`]).
     pub(super) const fn reads_feedback(self) -> bool {
         matches!(self, Self::C3 | Self::C3TwoChoices | Self::WeightedRandom)
     }
@@ -130,7 +130,7 @@ impl PickSpec {
 
 macro_rules! hedges {
     ($($variant:ident $spec:ident;)+) => {
-        /// A hedge by its name, with its arguments.
+        /// A hedge, by its name and arguments.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum HedgeSpec {
             $(#[doc = concat!("See [`", stringify!($spec), "`].")] $variant($spec),)+
@@ -143,7 +143,7 @@ macro_rules! hedges {
         })+
 
         impl HedgeSpec {
-            /// Every form of every name; `live`: of those that run on real servers.
+            /// Every form of every name; with `live`, only those that run on real servers.
             pub(super) fn forms(live: bool) -> Vec<&'static str> {
                 let mut forms = Vec::new();
                 $(if !live || <$spec as Named>::SIMULATOR_ONLY.is_none() {

@@ -1,7 +1,7 @@
 //! AIMD: additive increase, multiplicative decrease.
 //!
-//! Source: document 002 §4.4.2 names it; the sizes are TCP's. Cost: O(1).
-//! Settled: about one copy per interval more, per interval: each response adds its share of that.
+//! Source: document 002 §4.4.2, which only names it; the step sizes are TCP's. Cost: O(1). Choice:
+//! in each interval, the rate rises by about one copy per interval; each response adds its share.
 
 use super::Paced;
 use crate::time::Timestamp;

@@ -1,9 +1,10 @@
-//! BIC: halfway to the rate before the last fall, again and again; beyond it ever faster.
+//! BIC: halves the distance to the rate before the last fall, again and again, then rises ever
+//! faster.
 //!
-//! Source: document 002 §4.4.2 names an adaptation of TCP BIC. Cost: O(1).
-//! Settled: one step per interval, of which each response takes its share, as in AIMD. A step is at most
-//! one copy per interval below R₀, and no less than a hundredth of that; beyond R₀ it is as long as
-//! the way that the rate has come since.
+//! Source: document 002 §4.4.2, which names an adaptation of TCP BIC. Cost: O(1). Choice: one step
+//! per interval, of which each response takes its share, as in AIMD. Below R₀, a step is at most
+//! one copy per interval and at least a hundredth of that. Beyond R₀, a step is as long as the
+//! distance from R₀.
 
 use super::Paced;
 use crate::time::Timestamp;

@@ -1,8 +1,9 @@
-//! FAST: the rate that makes responses take a target time.
+//! FAST: seeks the rate at which responses take a target time.
 //!
-//! Source: document 002 §4.4.2; PARDA (Gulati et al., FAST 2009), eq. 4, with rates in place of windows.
-//! Cost: O(1). Not demand-clocked: an unused rate rises as long as responses are fast.
-//! Settled: half of the way per interval, and one copy per interval on top.
+//! Source: document 002 §4.4.2; PARDA (Gulati et al., FAST 2009), eq. 4, with rates instead of
+//! windows. Cost: O(1). The rate does not depend on demand: even an unused rate rises while
+//! responses are fast. Choice: once per interval, the rate moves halfway to its target, which
+//! includes one extra copy per interval.
 
 use super::Paced;
 use crate::time::Timestamp;

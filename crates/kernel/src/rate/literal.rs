@@ -1,15 +1,17 @@
-//! Algorithm 2 to the letter: the yardstick of what the other rates settle differently.
+//! Algorithm 2 to the letter: the yardstick for the choices of the other rates.
 //!
-//! A response compares the rate with the number of responses of the last interval δ, its own included.
-//! Above it, and later than a hysteresis of 2δ after the last rise, the rate falls *to* β of itself; below
-//! it, the rate rises by CUBIC. There is no noise band and no average.
+//! On each response, the rate is compared with the number of responses in the last interval δ,
+//! including this one. If the rate is higher, and the last rise was more than a hysteresis of 2δ
+//! ago, the rate falls *to* β times its value. If the rate is lower, it rises as in CUBIC. There is
+//! no noise band and no average.
 //!
-//! Source: document 002 §4.2.2, Algorithm 2, lines 3 to 11; parameters of §4.3. Cost: O(1) per response,
-//! amortized, and 8 bytes per response of the last δ.
-//! Deviations: a rate has a floor ([`Tuning::least_rate`]), because one of 0 would never rise again; a copy
-//! that failed counts as a completion, but not as a response. The source leaves open which interval it
-//! counts in. The last whole one is 0 for most responses of a client that is one of hundreds, so rates
-//! would stay at the floor; the δ that ends now is the reading that is kinder to it.
+//! Source: document 002 §4.2.2, Algorithm 2, lines 3 to 11; parameters from §4.3. Cost: O(1) per
+//! response, amortized, and 8 bytes per response in the last δ. Deviations: a rate has a floor
+//! ([`Tuning::least_rate`]), because a rate of 0 would never rise again. A copy that failed counts
+//! as a completion, but not as a response. The source leaves open in which interval it counts
+//! responses. If the client is one of hundreds, the last complete interval usually contains no
+//! response, so rates would stay at the floor. Counting in the interval δ that ends now is the
+//! reading that favors the algorithm.
 
 use alloc::collections::VecDeque;
 
@@ -26,7 +28,7 @@ impl Window {
         self.0.push_back(now);
     }
 
-    /// rrate: the number of responses in the δ that ends now.
+    /// rrate: the number of responses in the interval δ that ends now.
     fn count(&mut self, now: Timestamp, tuning: &Tuning) -> f64 {
         while self.0.front().is_some_and(|&at| now.since(at) >= tuning.interval_ns) {
             self.0.pop_front();

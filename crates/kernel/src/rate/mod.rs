@@ -1,23 +1,27 @@
-//! How fast a cell may send to each of its servers: token buckets, whose rates adapt to the rates at which
-//! responses come.
+//! Limits how fast a cell may send to each of its servers: token buckets whose rates adapt to the
+//! rates of responses.
 //!
-//! Source: document 002 §4.2.2, Algorithm 2, and §4.4.2 for the alternatives. A rate is a number of copies
-//! per interval δ. A server without a token is closed until it has one; queries that find every server of
-//! their group closed wait in the cell (back-pressure). Cost: O(1) per start and per response, and
-//! O(log servers) where a server closes.
+//! Source: document 002 §4.2.2, Algorithm 2, and §4.4.2 for the alternatives. A rate is a number of
+//! copies per interval δ. A server without a token is closed until it has one. If all servers of a
+//! group are closed, its queries wait in the cell (back-pressure). Cost: O(1) per start and per
+//! response, and O(log servers) when a server closes.
 //!
-//! Settled, where the source is open or contradicts itself; `literal` is the algorithm as it is written:
-//! - **The fall.** Algorithm 2 multiplies the rate by β = 0.2; the root of its cubic function assumes, as in
-//!   CUBIC, that the rate fell *by* β, to 1 − β of it. It falls by β here.
-//! - **The rate of responses** is an average over [`Tuning::rate_window_ns`], and a response counts in
-//!   its own. A client that is one of hundreds sees 0 or 1 responses in an interval, and a rate
-//!   compared with those would jump between the two.
-//! - **What counts as a response** is one that the client may have. A server that fails or refuses fast earns no
-//!   higher rate, and each failure lowers a rate that its responses do not bear out.
-//! - **Noise is no saturation.** Responses come at random, so their average swings by the root of its
-//!   variance, r·δ/2W for a rate of r per interval δ and a window W, even where a server keeps up. A rate falls if
-//!   it is above the average by more than two of these, and rises as soon as it is below.
-//! - **Slack.** As a response counts in its own average, a rate settles above that of the demand, by
+//! Choices where the source leaves something open or contradicts itself (`literal` is the algorithm
+//! as it is written):
+//! - **The fall.** Algorithm 2 multiplies the rate by β = 0.2. But the root of its cubic function
+//!   assumes, as in CUBIC, that the rate fell *by* the fraction β, to 1 − β of its value. Here it
+//!   falls by β.
+//! - **The rate of responses** is an average over [`Tuning::rate_window_ns`], and a response counts
+//!   in its own average. A client that is one of hundreds sees 0 or 1 responses in an interval. A
+//!   rate that is compared with these numbers would jump up and down.
+//! - **Responses** count if they may be returned to the client. A server that fails or refuses fast
+//!   does not earn a higher rate, and each failure lowers a rate that is above the rate of
+//!   responses.
+//! - **Noise is not saturation.** Responses arrive at random, so their average rate varies even if
+//!   a server keeps up. Its variance is r·δ/2W for a rate of r per interval δ and a window W. A
+//!   rate falls if it is above the average by more than two standard deviations, and rises as soon
+//!   as it is below.
+//! - **Slack.** Because a response counts in its own average, a rate settles above the demand, by
 //!   about one copy per window.
 
 mod aimd;
@@ -40,15 +44,15 @@ use crate::tuning::Tuning;
 /// How a rate adapts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateSpec {
-    /// `cubic`: as TCP CUBIC; that of C3.
+    /// `cubic`: like TCP CUBIC; the rate of C3.
     Cubic,
     /// `aimd`: additive increase, multiplicative decrease.
     Aimd,
-    /// `bic`: as TCP BIC.
+    /// `bic`: like TCP BIC.
     Bic,
-    /// `fast:D`: as FAST TCP, towards a response time in ns.
+    /// `fast:D`: like FAST TCP, toward a response time in ns.
     Fast(u64),
-    /// `literal`: Algorithm 2 of document 002 as it is written; that of `c3:literal`.
+    /// `literal`: Algorithm 2 of document 002 as it is written; the rate of `c3:literal`.
     Literal,
 }
 
@@ -64,29 +68,30 @@ impl fmt::Display for RateSpec {
     }
 }
 
-/// The largest rate, per interval: no bucket overflows an integer of nanoseconds.
+/// The maximum rate, in copies per interval: it is bounded so that the buckets' times, in whole
+/// nanoseconds, do not overflow.
 const MOST: f64 = 1e9;
 
-/// How many standard deviations of the rate of responses are noise.
+/// The number of standard deviations of the rate of responses that count as noise.
 const SWING: f64 = 2.0;
 
-/// What is known of one server.
+/// The rate of one server.
 #[derive(Clone, Copy, Debug)]
 struct Paced {
     /// Copies per interval.
     rate: f64,
-    /// At `filled`; below 1, the server is closed.
+    /// The number of tokens at `filled`. If it is below 1, the server is closed.
     tokens: f64,
     filled: Timestamp,
-    /// Responses per interval, an average that was right at `heard`.
+    /// Responses per interval: an average, valid at `updated`.
     received: f64,
-    heard: Timestamp,
-    /// R₀: the rate before it fell last.
+    updated: Timestamp,
+    /// R₀: the rate before its last fall.
     saturation: f64,
-    /// When it fell last, and when it rose last.
+    /// The times of the last fall and of the last rise.
     fell: Timestamp,
     rose: Timestamp,
-    /// An average of response times, in ns; 0 before the first.
+    /// The average response time, in ns; 0 before the first response.
     response_ns: f64,
 }
 
@@ -96,7 +101,7 @@ pub(crate) struct Rates {
     spec: RateSpec,
     tuning: Arc<Tuning>,
     servers: Vec<Paced>,
-    /// By server: its last responses. Empty for rates that do not count them.
+    /// The last responses of each server. Empty for rates that do not count them.
     windows: Vec<literal::Window>,
 }
 
@@ -108,7 +113,7 @@ impl Rates {
             tokens: tuning.burst,
             filled: start,
             received: 0.0,
-            heard: start,
+            updated: start,
             saturation: tuning.initial_rate,
             fell: start,
             rose: start,
@@ -128,7 +133,8 @@ impl Rates {
         self.servers[server.index()].rate * 1e9 / self.tuning.interval_ns as f64
     }
 
-    /// A copy takes a token. When the next is there; `now` or earlier if it is.
+    /// Takes a token for a copy. Returns when the next one is available: `now` or earlier if it
+    /// already is.
     pub(crate) fn spend(&mut self, server: ServerId, now: Timestamp) -> Timestamp {
         let paced = &mut self.servers[server.index()];
         paced.fill(now, &self.tuning);
@@ -136,25 +142,25 @@ impl Rates {
         self.next(server)
     }
 
-    /// When a server has a token.
+    /// Returns the time at which a server has a token.
     pub(crate) fn next(&self, server: ServerId) -> Timestamp {
         let Paced { rate, tokens, filled, .. } = self.servers[server.index()];
         if tokens >= 1.0 {
             return filled;
         }
-        // Rounded up: when the time has come, so has the token.
+        // Rounded up, so that the token is there at that time.
         let wait = (1.0 - tokens) / rate * self.tuning.interval_ns as f64;
         filled.after(wait as u64 + 1)
     }
 
-    /// A copy has ended so long after it was sent.
+    /// Handles the end of a copy, `took_ns` after it was sent.
     pub(crate) fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, how: Outcome) {
         let tuning = &*self.tuning;
         let paced = &mut self.servers[server.index()];
         match how {
             Outcome::Good | Outcome::Request => {
                 paced.fill(now, tuning);
-                paced.hear(now, took_ns, tuning);
+                paced.observe(now, took_ns, tuning);
                 if let Some(window) = self.windows.get_mut(server.index()) {
                     window.push(now);
                 }
@@ -188,14 +194,14 @@ impl Paced {
         self.filled = now;
     }
 
-    /// Brings the average of responses up to date.
+    /// Decays the average of responses until now.
     fn fade(&mut self, now: Timestamp, tuning: &Tuning) {
-        let windows = now.since(self.heard) as f64 / tuning.rate_window_ns as f64;
+        let windows = now.since(self.updated) as f64 / tuning.rate_window_ns as f64;
         self.received *= decay(windows);
-        self.heard = now;
+        self.updated = now;
     }
 
-    fn hear(&mut self, now: Timestamp, took_ns: u64, tuning: &Tuning) {
+    fn observe(&mut self, now: Timestamp, took_ns: u64, tuning: &Tuning) {
         self.fade(now, tuning);
         self.received += tuning.interval_ns as f64 / tuning.rate_window_ns as f64;
         let took = took_ns as f64;
@@ -205,7 +211,7 @@ impl Paced {
         };
     }
 
-    /// Algorithm 2, lines 3 to 11, with another way to rise.
+    /// Algorithm 2, lines 3 to 11. `raise` computes the rate after a rise.
     fn adapt(
         &mut self,
         now: Timestamp,
@@ -218,7 +224,7 @@ impl Paced {
             if excess * excess < SWING * SWING * self.received * per_window / 2.0 {
                 return self.rate;
             }
-            // Responses need time to catch up with a rate that rose.
+            // Responses need time to catch up with a rate that has risen.
             if now.since(self.rose) <= 2 * tuning.interval_ns {
                 return self.rate;
             }
@@ -245,31 +251,36 @@ mod tests {
             rates.ended(ServerId(0), Timestamp(ms * 1_000_000), 4_000_000, Outcome::Good);
             rates.servers[0].rate
         };
-        // Line 5: from 10 to β of it, and again, as nothing has risen in between.
+        // Line 5: the rate falls from 10 to β times that, and then to β times the result, because
+        // it has not risen in between.
         assert_eq!([respond(100), respond(130)], [2.0, 0.4]);
-        // Line 10: two responses within 20 ms; R starts from 1 − β of R₀ = 2.
+        // Line 10: two responses within 20 ms; the rate starts again from (1 − β)·R₀ = 0.8 · 2 =
+        // 1.6.
         let (first, second) = (respond(131), respond(132));
         assert!((1.6..1.65).contains(&first) && first < second, "{first} {second}");
-        // Line 3: one response within 20 ms is fewer, but falls wait for 40 ms after a rise.
+        // Line 3: one response within 20 ms is below the rate, but a rate does not fall within 40
+        // ms of a rise.
         assert_eq!(respond(160), second);
         assert_eq!(respond(181), 0.2 * second);
     }
 
     #[test]
     fn a_server_that_keeps_up_with_random_arrivals_is_not_held_back() {
-        // 300 responses per second, as a Poisson process, to a client that sends as much.
+        // 300 responses per second, as a Poisson process, to a client that sends at the same rate.
         let (tuning, server, mut rng) = (Tuning::default(), ServerId(0), crate::rng(7));
         let mut rates = Rates::new(RateSpec::Cubic, tuning, 1);
         let (mut now, mut low) = (Timestamp::default(), 0);
         for response in 0..20_000 {
-            // An exponential gap by halving: as many halves as coins that fall on one side, and a part of one.
+            // Draws an exponentially distributed gap, in half-lives: the number of leading zero
+            // bits, plus a fraction.
             let bits = rng.next_u64();
             let halves = f64::from(bits.leading_zeros()) + (bits & 0xffff) as f64 / 65_536.0;
             now = now.after((halves * core::f64::consts::LN_2 / 300.0 * 1e9 / 1.04) as u64);
             rates.ended(server, now, 3_000_000, Outcome::Good);
             low += u32::from(response > 1_000 && rates.per_second(server) < 300.0);
         }
-        // 8,706 where every shortfall counts as saturation, 5,405 where all beyond one deviation do.
+        // `low` is 8,706 if every shortfall counts as saturation, and 5,405 if every shortfall
+        // beyond one standard deviation does.
         assert!(low < 4_000, "{low}");
     }
 }

@@ -1,15 +1,17 @@
-//! Which sub-task a resource serves next: the disciplines of a queue that several workflows share.
+//! Scheduling disciplines: which sub-task a resource serves next, if several workflows share its
+//! queue.
 //!
-//! Source: document 002 §5.2.5, Algorithm 5 and Table 5.3. A discipline turns what is known of a request into a key,
-//! and the least key is served first. Keys do not change while a sub-task waits: time passes for all alike, so the
-//! deadline and the slack are kept as points in time.
+//! Source: document 002 §5.2.5, Algorithm 5 and Table 5.3. A discipline maps the metadata of a
+//! request to a key, and the least key is served first. Keys do not change while a sub-task waits:
+//! time passes equally for all, so the deadline and the slack are stored as points in time.
 //!
-//! Settled, where the source contradicts itself: least attained service first goes by the service time in Algorithm 5
-//! and by the work in Table 5.3. It goes by the work here, because the policy favors those that took little from the
-//! system, and a request with hundreds of parallel sub-tasks took much of it in a short time.
+//! The source contradicts itself: the discipline "least attained service first" uses the service
+//! time in Algorithm 5, but the work in Table 5.3. Here it uses the work. The policy is meant to
+//! favor requests that have taken few resources, and a request with hundreds of parallel sub-tasks
+//! takes many in a short time.
 //!
-//! Cost: O(log sub-tasks that wait) per change. Under fair queuing one more round over the workflows that wait, where
-//! no workflow has the credits for its next sub-task.
+//! Cost: O(log waiting sub-tasks) per change. Fair queuing adds one round over the waiting
+//! workflows if none of them has enough credits for its next sub-task.
 
 mod progress;
 mod queues;
@@ -21,7 +23,7 @@ use crate::time::Timestamp;
 pub use progress::{Progress, Spent, Totals};
 pub use queues::{Full, Queues};
 
-/// What orders sub-tasks.
+/// The order of sub-tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Discipline {
     /// First come, first served.
@@ -29,20 +31,21 @@ pub enum Discipline {
     Fifo,
     /// Earliest deadline first.
     Edf,
-    /// Least slack time first: the slack is what the deadline leaves after the service time that remains.
+    /// Least slack time first. The slack is the time until the deadline minus the remaining service
+    /// time.
     Lstf,
     /// Shortest remaining (service) time first.
     Srtf,
-    /// Least attained service first: that which took the least work so far.
+    /// Least attained service first: the request that has taken the least work so far.
     Lasf,
     /// Shortest job first, by the total work.
     Sjf,
-    /// The highest priority of its workflow first, strictly.
+    /// Highest workflow priority first, strictly.
     Strict,
 }
 
 impl Discipline {
-    /// All, with their names.
+    /// All disciplines, with their names.
     pub const ALL: [(Self, &'static str); 7] = [
         (Self::Fifo, "fifo"),
         (Self::Edf, "edf"),
@@ -53,13 +56,14 @@ impl Discipline {
         (Self::Strict, "strict"),
     ];
 
-    /// By its name.
+    /// Returns the discipline with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|&(discipline, _)| discipline)
     }
 
-    /// The key of a sub-task that comes now; equal ones are served in the order of arrival.
+    /// Returns the key of a sub-task that arrives now. Sub-tasks with equal keys are served in the
+    /// order of arrival.
     #[must_use]
     pub fn key(self, now: Timestamp, task: &Standing) -> u64 {
         let deadline = task.deadline.0;
@@ -67,7 +71,8 @@ impl Discipline {
         match self {
             Self::Fifo => now.0,
             Self::Edf => deadline,
-            // Without a deadline, last; one that cannot be met any more has no slack, and is first.
+            // A request without a deadline comes last. A request that can no longer meet its
+            // deadline has no slack, and comes first.
             Self::Lstf if deadline == u64::MAX => deadline,
             Self::Lstf => deadline.saturating_sub(remaining),
             Self::Srtf => remaining,
@@ -85,14 +90,14 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// What disciplines know of a sub-task.
+/// The metadata of a sub-task, as disciplines use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// When its request is late, by the clock of this process; [`Timestamp::NEVER`] where it never is.
+    /// The deadline of its request, by the clock of this process, or [`Timestamp::NEVER`].
     pub deadline: Timestamp,
-    /// How far its request has come.
+    /// The progress of its request.
     pub progress: Progress,
-    /// Of its workflow; larger ones come first.
+    /// The priority of its workflow. Larger values come first.
     pub priority: u32,
 }
 
@@ -107,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_discipline_goes_by_its_own_measure() {
+    fn each_discipline_orders_by_its_own_measure() {
         let progress = |total, work, elapsed| Progress {
             total_service_ns: total,
             total_work_ns: work,
@@ -116,7 +121,7 @@ mod tests {
         };
         let task =
             |at, progress, priority| Standing { deadline: Timestamp(at), progress, priority };
-        // Late and nearly done; early and long; no deadline at all.
+        // One task is late and nearly done, one is early and long, and one has no deadline.
         let tasks = [
             task(900, progress(100, 500, 90), 1),
             task(1_000, progress(400, 400, 10), 3),

@@ -1,18 +1,21 @@
-//! How far a request has come, end to end: what it took so far, and what it will take in all.
+//! The progress of a request, end to end: the service time and work that it has taken so far and
+//! will take in total.
 //!
-//! Source: document 002 §5.2.4, *Progress metrics*. Two counters per metric travel with a request: a, what was spent
-//! before it came here, and b, what is spent here and further downstream. Downstream they begin as (a + b, 0); what a
-//! call spent comes back with its response and is added to b here. In parallel calls the work adds up, and the
-//! service time, which stands for time, is divided by their number.
+//! Source: document 002 §5.2.4, *Progress metrics*. For each metric, two counters travel with a
+//! request. The counter a is what the request spent before it arrived here, and b is what it spends
+//! here and further downstream. A call downstream starts with (a + b, 0). The response returns what
+//! the call spent, which is added to b here. For parallel calls, the work adds up, but the service
+//! time is divided by their number, because it represents elapsed time.
 //!
-//! The estimated totals are averages of whole requests at the entry ([`Totals`]), and travel along.
+//! The estimated totals are averages over whole requests at the entry ([`Totals`]). They travel
+//! with the request.
 
-/// What a part of a request spent.
+/// Time and work that part of a request has spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// st: service time without queueing, in ns; parallel parts count by their mean.
+    /// st: service time without queueing, in ns. For parallel parts, it is their mean.
     pub service_ns: u64,
-    /// θ: work, in ns of one slot; parallel parts add up.
+    /// θ: work, in ns of one slot. Parallel parts add up.
     pub work_ns: u64,
 }
 
@@ -28,54 +31,55 @@ impl Spent {
 /// The counters of a request at one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// a: what was spent before it came here.
+    /// a: what the request spent before it arrived here.
     pub upstream: Spent,
-    /// b: what is spent here, and by calls that have come back.
+    /// b: what it has spent here, plus what its completed calls have spent.
     pub here: Spent,
-    /// T: the service time of a whole request of this workflow, estimated, in ns; 0 where it is not known.
+    /// T: estimated service time of a whole request of this workflow, in ns. 0 if unknown.
     pub total_service_ns: u64,
-    /// T: its work, estimated, in ns; 0 where it is not known.
+    /// T: estimated work of a whole request, in ns. 0 if unknown.
     pub total_work_ns: u64,
 }
 
 impl Progress {
-    /// What a request begins with at the entry, where so much is known of its workflow.
+    /// Creates the counters of a request at the entry, with the estimated totals of its workflow.
     #[must_use]
     pub fn begin(totals: &Totals) -> Self {
         let (total_service_ns, total_work_ns) = totals.estimate();
         Self { total_service_ns, total_work_ns, ..Self::default() }
     }
 
-    /// The counters that travel with a call downstream.
+    /// Returns the counters that travel with a call downstream.
     #[must_use]
     pub fn downstream(&self) -> Self {
         Self { upstream: self.upstream.plus(self.here), here: Spent::default(), ..*self }
     }
 
-    /// A resource has served a sub-task for so long.
+    /// Records that a resource has served a sub-task for `ns`.
     pub fn served(&mut self, ns: u64) {
         self.here = self.here.plus(Spent { service_ns: ns, work_ns: ns });
     }
 
-    /// So many parallel calls or sub-tasks have ended, which spent so much in all.
+    /// Records the end of `parallel` calls or sub-tasks that ran in parallel and spent `sum` in
+    /// total.
     pub fn joined(&mut self, parallel: u32, sum: Spent) {
         let service_ns = sum.service_ns / u64::from(parallel.max(1));
         self.here = self.here.plus(Spent { service_ns, ..sum });
     }
 
-    /// a + b of the service time, in ns.
+    /// Returns a + b of the service time, in ns.
     #[must_use]
     pub fn elapsed_service_ns(&self) -> u64 {
         self.upstream.plus(self.here).service_ns
     }
 
-    /// a + b of the work, in ns.
+    /// Returns a + b of the work, in ns.
     #[must_use]
     pub fn elapsed_work_ns(&self) -> u64 {
         self.upstream.plus(self.here).work_ns
     }
 
-    /// The service time that the request still needs, as estimated, in ns.
+    /// Returns the estimated remaining service time of the request, in ns.
     #[must_use]
     pub fn remaining_service_ns(&self) -> u64 {
         self.total_service_ns.saturating_sub(self.elapsed_service_ns())
@@ -91,10 +95,10 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The weight of a new request. Open in the source.
+    /// The weight of a new request. The source leaves it open.
     const WEIGHT: f64 = 0.1;
 
-    /// A request has ended well after it spent so much.
+    /// Adds a request that has ended well.
     pub fn add(&mut self, progress: &Progress) {
         let spent = progress.upstream.plus(progress.here);
         let weight = if self.is_known { Self::WEIGHT } else { 1.0 };
@@ -103,7 +107,7 @@ impl Totals {
         self.is_known = true;
     }
 
-    /// The service time and the work, in ns; 0 before the first request.
+    /// Returns the service time and the work, in ns. Both are 0 before the first request.
     #[must_use]
     pub fn estimate(&self) -> (u64, u64) {
         (self.service_ns as u64, self.work_ns as u64)
@@ -116,7 +120,8 @@ mod tests {
 
     #[test]
     fn parallel_calls_add_their_work_and_share_their_service_time() {
-        // An entry of 6 ns calls two services in parallel: one of 10, and one of 4 that calls a third of 20.
+        // An entry that takes 6 ns calls two services in parallel. One takes 10 ns. The other takes
+        // 4 ns, and calls a third service, which takes 20 ns.
         let mut entry = Progress::default();
         entry.served(6);
         let mut left = entry.downstream();

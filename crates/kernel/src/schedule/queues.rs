@@ -1,11 +1,13 @@
-//! The queues of the workflows that share a resource: a heap each, under deficit round robin, or one for all.
+//! The queues of the workflows that share a resource: one heap per workflow under deficit round
+//! robin, or one heap for all.
 //!
-//! Source: document 002 §5.2.5, *Local scheduling policies*: every workflow that waits gets credits per round, in
-//! proportion to its share, and pays with them the expected cost of what it is served. Credits are work, in ns. A
-//! workflow that has nothing that waits keeps none: what it did not use it cannot save up.
+//! Source: document 002 §5.2.5, *Local scheduling policies*. In each round, every waiting workflow
+//! gets credits in proportion to its weight. Serving a sub-task costs its workflow the expected
+//! work. Credits are measured in ns of work. A workflow without waiting sub-tasks loses its
+//! credits, so it cannot save them up.
 //!
-//! A round gives [`Queues::QUANTUM_NS`] per unit of weight; where no workflow of a round can pay for its next
-//! sub-task, so many rounds are given at once that one can.
+//! A round gives [`Queues::QUANTUM_NS`] per unit of weight. If no workflow can pay for its next
+//! sub-task, the credits of several rounds are given at once, so that one of them can pay.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,7 +15,7 @@ use alloc::vec::Vec;
 use super::Discipline;
 use crate::heap::Heaps;
 
-/// As many of its workflow wait as may.
+/// The queue of the workflow is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -23,28 +25,29 @@ struct Share {
     credits_ns: f64,
 }
 
-/// Sub-tasks that wait, by dense names that the caller chooses.
+/// The waiting sub-tasks. Their ids are dense indices that the caller chooses.
 #[derive(Clone, Debug)]
 pub struct Queues {
     discipline: Discipline,
     is_fair: bool,
     room: u32,
-    /// By workflow, or one; keys and then the order of arrival.
+    /// One heap per workflow, or one for all, ordered by key and then by arrival.
     heaps: Heaps<(u64, u64)>,
     shares: Vec<Share>,
-    /// Workflows that wait, the one whose turn it is first.
+    /// Workflows that wait. It is the first one's turn.
     turns: VecDeque<u32>,
-    /// By name: the heap it is in, and its expected cost.
+    /// The heap and the expected cost of each sub-task, by id.
     tasks: Vec<(u32, f64)>,
     arrivals: u64,
     waiting: u32,
 }
 
 impl Queues {
-    /// The credits of a round, per unit of weight, in ns of work.
+    /// The credits of a round per unit of weight, in ns of work.
     pub const QUANTUM_NS: f64 = 1e6;
 
-    /// With room for so many that wait: of each workflow where it is fair between them, of all where it is not.
+    /// Creates queues with room for `room` waiting sub-tasks: per workflow if they are fair, in
+    /// total if not.
     #[must_use]
     pub fn new(discipline: Discipline, is_fair: bool, room: u32) -> Self {
         Self {
@@ -60,32 +63,34 @@ impl Queues {
         }
     }
 
-    /// What orders the sub-tasks of a workflow.
+    /// Returns the discipline that orders the sub-tasks of a workflow.
     #[must_use]
     pub fn discipline(&self) -> Discipline {
         self.discipline
     }
 
-    /// How many wait.
+    /// Returns the number of waiting sub-tasks.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.waiting
     }
 
-    /// Does none wait?
+    /// Whether no sub-task waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// How many of a workflow wait; of all, where it is not fair between them.
+    /// Returns the number of waiting sub-tasks of a workflow, or of all workflows if the queues are
+    /// not fair.
     #[must_use]
     pub fn len_of(&self, workflow: u32) -> u32 {
         let heap = self.heap_of(workflow);
         if heap < self.shares.len() { self.heaps.len(heap) as u32 } else { 0 }
     }
 
-    /// From now on a workflow gets credits by this weight, above 0.
+    /// Sets the weight that determines a workflow's credits. It is clamped to the range from 1e-6
+    /// to 1e6.
     pub fn set_weight(&mut self, workflow: u32, weight: f64) {
         let heap = self.heap_of(workflow);
         self.grow(heap);
@@ -103,10 +108,10 @@ impl Queues {
         }
     }
 
-    /// A sub-task waits, whose work is expected to be so much, in ns.
+    /// Adds a sub-task whose expected work is `cost_ns`.
     ///
     /// # Errors
-    /// As many wait as may.
+    /// Its queue is full.
     pub fn push(&mut self, task: u32, workflow: u32, key: u64, cost_ns: u64) -> Result<(), Full> {
         let heap = self.heap_of(workflow);
         self.grow(heap);
@@ -126,7 +131,7 @@ impl Queues {
         Ok(())
     }
 
-    /// The next sub-task leaves its queue.
+    /// Removes and returns the next sub-task.
     pub fn pop(&mut self) -> Option<u32> {
         let heap = if self.is_fair { self.next_turn()? } else { 0 };
         let (_, task) = self.heaps.first(heap)?;
@@ -137,10 +142,10 @@ impl Queues {
         Some(task)
     }
 
-    /// The first workflow of the round that can pay for its next sub-task.
+    /// Returns the first workflow in the round that can pay for its next sub-task.
     fn next_turn(&mut self) -> Option<usize> {
         let mut has_skipped = false;
-        // Once around, and once more after as many rounds as one of them lacks.
+        // Go around once, and once more after skipping the rounds in which no workflow could pay.
         for _ in 0..=2 * self.turns.len() {
             let heap = *self.turns.front()? as usize;
             if self.lacks_ns(heap) <= 0.0 {
@@ -149,14 +154,14 @@ impl Queues {
             self.turns.rotate_left(1);
             let share = &mut self.shares[heap];
             share.credits_ns += share.weight * Self::QUANTUM_NS;
-            // Once: then one of them lacks less than a round.
+            // Skip at most once. After that, one workflow needs less than a round.
             let next_lacks = |&next: &u32| self.lacks_ns(next as usize) > 0.0;
             if !has_skipped && self.turns.front().is_some_and(next_lacks) {
                 self.skip_rounds();
                 has_skipped = true;
             }
         }
-        // Only where credits are too many for a float to count.
+        // Reached only if credits exceed the precision of a float.
         self.turns.front().map(|&heap| heap as usize)
     }
 
@@ -165,7 +170,8 @@ impl Queues {
         cost - self.shares[heap].credits_ns
     }
 
-    /// Where each workflow lacks more than a round gives it: all the rounds but the last that the nearest one needs.
+    /// Gives every workflow, at once, the credits of those rounds in which no workflow could pay
+    /// for its next sub-task.
     fn skip_rounds(&mut self) {
         let rounds_of = |heap: &u32| {
             let per_round = self.shares[*heap as usize].weight * Self::QUANTUM_NS;
@@ -180,7 +186,7 @@ impl Queues {
         }
     }
 
-    /// A sub-task that waits leaves; false where it is not there.
+    /// Removes a waiting sub-task. Returns false if it is not there.
     pub fn remove(&mut self, task: u32) -> bool {
         let is_there = self.heaps.contains(task);
         if is_there {
@@ -194,7 +200,7 @@ impl Queues {
         self.waiting -= 1;
         if self.heaps.is_empty(heap) {
             self.shares[heap].credits_ns = 0.0;
-            // Mostly it is its turn.
+            // Usually it is this workflow's turn.
             match self.turns.front() {
                 Some(&first) if first as usize == heap => {
                     self.turns.pop_front();
@@ -219,7 +225,7 @@ mod tests {
     fn workflows_get_work_by_weight_whatever_their_tasks_cost() {
         let mut queues = Queues::new(Discipline::Fifo, true, 10_000);
         queues.set_weight(1, 3.0);
-        // Workflow 0 has tasks of 7 ms, workflow 1 of 0.5 ms.
+        // The tasks of workflow 0 take 7 ms, and those of workflow 1 take 0.5 ms.
         for task in 0..400 {
             queues.push(task, 0, 0, 7 * MS).expect("there is room");
         }
@@ -272,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_not_served() {
+    fn a_removed_task_is_not_served() {
         let mut queues = Queues::new(Discipline::Fifo, true, 9);
         (0..4).for_each(|task| queues.push(task, task % 2, 0, MS).expect("there is room"));
         assert!(queues.remove(1) && queues.remove(3) && !queues.remove(3));

@@ -1,6 +1,7 @@
-//! What jobs take from arrival to end, by how many were there: the latency that a probe is answered.
+//! The latency of jobs from arrival to end, for each number of jobs at the stage. Replies to probes
+//! contain it.
 
-/// Averages over the last few jobs, by powers of two of how many were there.
+/// Moving averages, one for each range from a power of two to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Latencies([f64; 24]);
 
@@ -16,7 +17,8 @@ impl Latencies {
         *of = if *of == 0.0 { took } else { *of + Self::WEIGHT * (took - *of) };
     }
 
-    /// Of the class, or of the nearest that is known; 0 where none is.
+    /// Returns the average for this number of jobs, or else for the nearest number that has one. 0
+    /// if there is no average.
     pub(super) fn at(&self, in_flight: u32) -> u64 {
         let class = Self::class(in_flight);
         let known = (0..self.0.len()).filter(|&other| self.0[other] > 0.0);

@@ -1,4 +1,5 @@
-//! Jobs of one priority that wait: first come, first served, or as the queues of several workflows say.
+//! The waiting jobs of one priority, either in the order of arrival or ranked in the queues of
+//! several workflows.
 
 use alloc::collections::VecDeque;
 
@@ -30,13 +31,13 @@ impl Line {
     }
 
     /// # Panics
-    /// Where jobs are ranked: they come with their rank.
+    /// If jobs are ranked, because a ranked job needs a rank.
     pub(super) fn push_back(&mut self, id: JobId) {
         self.fifo().push_back(id);
     }
 
     /// # Panics
-    /// Where jobs are ranked: they are not pre-empted.
+    /// If jobs are ranked, because ranked jobs are not pre-empted.
     pub(super) fn push_front(&mut self, id: JobId) {
         self.fifo().push_front(id);
     }

@@ -1,25 +1,26 @@
-//! The D-Stage: two queues of strict priority before the slots of a server, sans I/O, as a state machine that
-//! meters itself.
+//! The D-Stage: two queues with strict priority in front of the slots of a server, sans I/O. It
+//! measures its own load.
 //!
-//! Source: document 003 §3, Tables 2 and 3. Simulated servers, the search leaf and `curtail stage` run this
-//! code, so what a client hears from any of them means the same. Jobs are named by the caller, densely, and
-//! free to be used again when they have left; a receiver of jobs over a network maps names that are
-//! consistent across stages to these. Where no job has low priority it is first come, first served.
+//! Source: document 003 §3, Tables 2 and 3. Simulated servers, the search leaf and `curtail stage`
+//! run this code, so the feedback of all of them has the same meaning. The caller chooses the ids
+//! of jobs: dense indices that it may reuse when the jobs have left. If jobs arrive over a network,
+//! their names are consistent across stages, and the receiver maps the names to these ids. If no
+//! job has low priority, jobs are served first come, first served.
 //!
-//! **Feed one call that changes something, then call [`Stage::schedule`] until it is none.**
+//! **Make one call that changes something, then call [`Stage::schedule`] until it returns `None`.**
 //!
 //! | Table 2 | here |
 //! |---|---|
-//! | `dispatch(job, metadata)` | [`Stage::dispatch`]: a queue by priority, or the delay queue until `sched_time` |
-//! | `schedule()` | [`Stage::schedule`]: the job that begins, or goes on, and the one that it pre-empts |
-//! | `purge(jobs, cascade)` | [`Stage::purge`]: it says whether the job waited, runs, or is not here; only then does a purge go on to the next stage |
-//! | `atStart()`, `atEnd()` | what the caller does when `schedule` names a job, and when it calls [`Stage::finish`] |
+//! | `dispatch(job, metadata)` | [`Stage::dispatch`]: puts the job into the queue of its priority, or into the delay queue until `sched_time` |
+//! | `schedule()` | [`Stage::schedule`]: returns the job that begins or resumes, and the job that it pre-empts |
+//! | `purge(jobs, cascade)` | [`Stage::purge`]: returns whether the job was waiting, is running, or is not here; only in the last case does a purge continue at the next stage |
+//! | `atStart()`, `atEnd()` | the caller's work when `schedule` returns a job, and when it calls [`Stage::finish`] |
 //!
-//! A job that is pre-empted is first in line of its queue. What is left of its work is the caller's to keep, as
-//! its work is; the stage keeps how long it was served.
+//! A pre-empted job returns to the head of its queue. The caller keeps track of the job's remaining
+//! work, and the stage records how long the job was served.
 //!
-//! Cost: O(1) per call, O(log delayed jobs) for one that is delayed, O(jobs that wait) for a purge of one that
-//! waits. Memory: O(jobs at once), bounded by the room of each queue.
+//! Cost: O(1) per call, O(log delayed jobs) for a delayed job, O(waiting jobs) for the purge of a
+//! waiting job. Memory: O(jobs at the stage), bounded by the room in each queue.
 //!
 //! ```
 //! use curtail_kernel::Timestamp;
@@ -56,7 +57,7 @@ use stops::{Begins, Stops};
 
 pub use throttler::Throttler;
 
-/// A job at a stage: a dense index that the caller chooses, unique among those that are there.
+/// A job at a stage: a dense index that the caller chooses, unique among the jobs at the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct JobId(pub u32);
 
@@ -66,62 +67,64 @@ impl JobId {
     }
 }
 
-/// Which jobs come first: strictly, whatever waits.
+/// The priority of a job. It is strict: no job of low priority starts while one of high priority
+/// waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
-    /// Of primaries, and of whatever has none.
+    /// For primaries, and the default.
     #[default]
     High,
-    /// Of duplicates: they are served when nothing else is there.
+    /// For duplicates, which are served only if no other job waits.
     Low,
 }
 
-/// What a stage has to know of a job (document 003, Table 3, but for the start time: no stage decides by it).
+/// The metadata of a job (document 003, Table 3, without the start time, which no stage uses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// Which queue it waits in.
+    /// The queue in which it waits.
     pub priority: Priority,
-    /// It does not start before that: a hedged request is a duplicate that is delayed.
+    /// The earliest time at which it may start. A hedged request is a delayed duplicate.
     pub sched_time: Timestamp,
 }
 
 impl Metadata {
-    /// A primary, which may start at once.
+    /// A primary that may start immediately.
     pub const HIGH: Self = Self::of(Priority::High);
-    /// A duplicate, which may start at once.
+    /// A duplicate that may start immediately.
     pub const LOW: Self = Self::of(Priority::Low);
 
-    /// A job of such a priority that may start at once.
+    /// Returns the metadata of a job of this priority that may start immediately.
     #[must_use]
     pub const fn of(priority: Priority) -> Self {
         Self { priority, sched_time: Timestamp(0) }
     }
 }
 
-/// As many jobs of its priority wait as may: the job is not there. A duplicate that is refused costs nothing,
-/// for its primary is at another stage.
+/// The queue of the job's priority is full, so the job was not accepted. Refusing a duplicate costs
+/// nothing, because its primary is at another stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
 /// A job that takes a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduled {
-    /// It runs from now on.
+    /// The job that is running.
     pub job: JobId,
-    /// It ran before, and goes on.
+    /// Whether the job ran before and now resumes.
     pub resumes: bool,
-    /// The job that runs no more: its slot is taken, and it is first in line.
+    /// The job that lost its slot to this one. It is at the head of its queue.
     pub preempts: Option<JobId>,
 }
 
-/// What a purge found.
+/// The result of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purged {
-    /// It waited, and has left.
+    /// The job was waiting, and has been removed.
     Waited,
-    /// It runs: stop it, and then report [`Stage::finish`].
+    /// The job is running: stop it, then call [`Stage::finish`].
     Runs,
-    /// It is not here: done, and maybe at the next stage, or never seen. A purge that cascades goes on.
+    /// The job is not here: it is done and may be at the next stage, or it never arrived. A
+    /// cascading purge continues.
     NotHere,
 }
 
@@ -138,13 +141,13 @@ struct Job {
     state: State,
     meta: Metadata,
     arrived: Timestamp,
-    /// When it last took a slot; never, yet, where that is [`Timestamp::NEVER`].
+    /// When it last took a slot. [`Timestamp::NEVER`] before the first time.
     began: Timestamp,
-    /// How long it had one before.
+    /// How long it had a slot before `began`.
     served_ns: u64,
-    /// Those that were there when it arrived, itself included.
+    /// Number of jobs of high priority at the stage when it arrived, plus one for this job.
     in_flight: u32,
-    /// How it began, where what it takes is to be compared.
+    /// How it began, if its service time counts in a comparison.
     begins: Option<Begins>,
 }
 
@@ -164,28 +167,31 @@ impl Job {
 #[derive(Clone, Debug)]
 pub struct Stage {
     slots: u32,
-    /// Jobs of low priority run only while no more than this run in all.
+    /// Jobs of low priority run only while at most this number of jobs run.
     low_slots: u32,
-    /// So many of each priority may wait.
+    /// Number of jobs of each priority that may wait.
     room: u32,
     preempts: bool,
-    /// Where jobs that give way are given up: does the server stop them?
+    /// Detects whether the server stops jobs that are given up. `None` if jobs that lose their slot
+    /// resume later.
     stops: Option<Stops>,
-    /// By priority.
+    /// Running jobs, by priority.
     running: [u32; 2],
-    /// By priority: those that wait, in order.
+    /// Waiting jobs in order, by priority.
     queues: [Line; 2],
-    /// By priority: how many are in the delay queue.
+    /// Number of jobs in the delay queue, by priority.
     held: [u32; 2],
     delayed: Heaps<Timestamp>,
-    /// Those of low priority that run, the last that began at the end. Only where they can be pre-empted.
+    /// Running jobs of low priority, in the order in which they began. Empty if they cannot be
+    /// pre-empted.
     preemptible: Vec<JobId>,
     jobs: Vec<Job>,
     latencies: Latencies,
 }
 
 impl Stage {
-    /// With so many slots, at least one, and room for so many jobs of each priority that wait.
+    /// Creates a stage with `slots` slots, at least one, and room for `room` waiting jobs of each
+    /// priority.
     #[must_use]
     pub fn new(slots: u32, room: u32) -> Self {
         Self {
@@ -204,70 +210,73 @@ impl Stage {
         }
     }
 
-    /// The same, where a job of low priority gives its slot at once to one of high priority.
+    /// Makes the stage pre-emptive: a job of low priority immediately gives its slot to one of high
+    /// priority.
     #[must_use]
     pub fn preemptive(self) -> Self {
         Self { preempts: true, ..self }
     }
 
-    /// The same, before a server that cannot be changed: a job that gives its slot is given up there, and does not go
-    /// on. Where the server is found to work on it, no job of low priority starts for a while.
+    /// Makes the stage pre-emptive, for use in front of a server that cannot be changed: a job that
+    /// loses its slot is given up, and does not resume. If the server is found to keep working on
+    /// such jobs, no job of low priority starts for a while.
     #[must_use]
     pub fn gives_up(self) -> Self {
         Self { preempts: true, stops: Some(Stops::default()), ..self }
     }
 
-    /// The same, where jobs of high priority wait in these queues, which have bounds of their own. They are never
-    /// pre-empted or delayed, and come with [`Self::dispatch_ranked`].
+    /// Makes jobs of high priority wait in these queues, which have their own bounds. They are
+    /// never pre-empted or delayed, and arrive through [`Self::dispatch_ranked`].
     #[must_use]
     pub fn ranked(self, queues: Queues) -> Self {
         Self { room: u32::MAX, queues: [Line::Ranked(queues), Line::default()], ..self }
     }
 
-    /// From now on a workflow gets credits by this weight, where the jobs are ranked.
+    /// Sets the weight that determines a workflow's credits, if jobs are ranked.
     pub fn set_weight(&mut self, workflow: u32, weight: f64) {
         if let Line::Ranked(queues) = &mut self.queues[0] {
             queues.set_weight(workflow, weight);
         }
     }
 
-    /// How many jobs wait.
+    /// Returns the number of waiting jobs.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         self.waits(0) + self.waits(1)
     }
 
-    /// How many jobs run.
+    /// Returns the number of running jobs.
     #[must_use]
     pub fn running(&self) -> u32 {
         self.running[0] + self.running[1]
     }
 
-    /// How many jobs of high priority run.
+    /// Returns the number of running jobs of high priority.
     #[must_use]
     pub fn running_high(&self) -> u32 {
         self.running[0]
     }
 
-    /// How many jobs are there.
+    /// Returns the number of jobs at the stage.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
         self.running() + self.waiting()
     }
 
-    /// How many jobs of high priority are there: those that one more of them may wait for.
+    /// Returns the number of jobs of high priority at the stage. One more such job may have to wait
+    /// for all of them.
     #[must_use]
     pub fn ahead(&self) -> u32 {
         self.running[0] + self.waits(0)
     }
 
-    /// How many jobs may run at once.
+    /// Returns the number of jobs that may run at once.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// From now on so many may run, at least one. Those that run beyond it run on.
+    /// Sets the number of slots, at least one. If more jobs are running, they continue.
     pub fn set_slots(&mut self, slots: u32) {
         if let Some(stops) = self.stops.as_mut().filter(|_| slots != self.slots) {
             stops.reset();
@@ -275,26 +284,29 @@ impl Stage {
         self.slots = slots.max(1);
     }
 
-    /// From now on jobs of low priority run only while at most this number run in all: beyond it, one gives its slot
-    /// to a job of high priority although others are free.
+    /// Lets jobs of low priority run only while at most `slots` jobs run. Beyond that, a job of low
+    /// priority gives its slot to one of high priority even if other slots are free.
     pub fn set_low_slots(&mut self, slots: u32) {
         self.low_slots = slots.max(1);
     }
 
-    /// Has the server been found to work on what is given up? Then jobs of low priority wait.
+    /// Whether the server was found to keep working on jobs that are given up. If so, jobs of low
+    /// priority wait.
     #[must_use]
     pub fn works_on(&self, now: Timestamp) -> bool {
         self.stops.as_ref().is_some_and(|stops| stops.rests(now))
     }
 
-    /// When a delayed job is due next; [`Timestamp::NEVER`] where none is. [`Self::schedule`] then, at the latest.
+    /// Returns the latest time at which to call [`Self::schedule`], when the next delayed job is
+    /// due. [`Timestamp::NEVER`] if there is none.
     #[must_use]
     pub fn next_deadline(&self) -> Timestamp {
         self.delayed.first(0).map_or(Timestamp::NEVER, |(at, _)| at)
     }
 
-    /// What a probe is answered: how many jobs are there that one more may wait for, and what jobs of late took
-    /// from arrival to end, in ns, where about as many were there; 0 before the first.
+    /// Returns the reply to a probe. The first number is the number of jobs that a new job may have
+    /// to wait for. The second is the recent latency from arrival to end with about that number of
+    /// jobs, in ns, or 0 before the first job.
     #[must_use]
     pub fn probe(&self) -> (u32, u64) {
         let in_flight = self.ahead();
@@ -305,13 +317,13 @@ impl Stage {
         self.queues[class].len() + self.held[class]
     }
 
-    /// A job arrives. It takes a slot when [`Self::schedule`] names it.
+    /// Accepts a job. It takes a slot when [`Self::schedule`] returns it.
     ///
     /// # Errors
     /// Its queue is full.
     ///
     /// # Panics
-    /// When a job of this name is there: a bug of the caller's.
+    /// If a job with this id is at the stage, which is a bug in the caller.
     pub fn dispatch(&mut self, now: Timestamp, id: JobId, meta: Metadata) -> Result<(), Refused> {
         let class = meta.priority as usize;
         self.name(id);
@@ -331,13 +343,14 @@ impl Stage {
         Ok(())
     }
 
-    /// A job of a workflow arrives, where jobs are ranked: with its key, and with the work that is expected of it.
+    /// Accepts a job of a workflow, with its key and its expected work, if jobs are ranked.
     ///
     /// # Errors
-    /// As many wait as may.
+    /// Its queue is full.
     ///
     /// # Panics
-    /// When a job of this name is there, or jobs are not ranked: a bug of the caller's.
+    /// If a job with this id is at the stage, or if jobs are not ranked, which are bugs in the
+    /// caller.
     pub fn dispatch_ranked(
         &mut self,
         now: Timestamp,
@@ -360,7 +373,7 @@ impl Stage {
         assert!(self.jobs[id.index()].state == State::Gone, "job {} is there already", id.0);
     }
 
-    /// Would one more of this priority run at once?
+    /// Whether one more job of this priority would run immediately.
     fn takes(&self, now: Timestamp, class: usize) -> bool {
         let takes_slot = match class {
             0 => self.running() < self.slots || !self.preemptible.is_empty(),
@@ -374,7 +387,8 @@ impl Stage {
         starts && self.running() < self.slots.min(self.low_slots)
     }
 
-    /// The next job that takes a slot; none where every slot is taken or nothing waits that may take one.
+    /// Returns the next job that takes a slot. `None` if no slot is free, or if no waiting job may
+    /// take one.
     pub fn schedule(&mut self, now: Timestamp) -> Option<Scheduled> {
         if !self.delayed.are_empty() {
             self.release(now);
@@ -386,7 +400,8 @@ impl Stage {
             }
         } else if self.running() >= self.slots.min(self.low_slots) {
             preempts = self.preemptible.last().copied();
-            // At the most slots that there were: a stage with fewer has no place for another.
+            // If there is no job to pre-empt, a job can start only if a slot is free. After the
+            // number of slots is reduced, more jobs may be running than there are slots.
             if preempts.is_none() && self.running() >= self.slots {
                 return None;
             }
@@ -407,7 +422,7 @@ impl Stage {
         Some(Scheduled { job: id, resumes, preempts })
     }
 
-    /// Delayed jobs whose time has come wait from now on.
+    /// Moves delayed jobs that are due into the queues.
     fn release(&mut self, now: Timestamp) {
         while let Some((at, id)) = self.delayed.first(0)
             && at <= now
@@ -420,8 +435,9 @@ impl Stage {
         }
     }
 
-    /// A job that runs has come to where it can be interrupted, between two chunks: is it to be? Then it has
-    /// given its slot to a job of high priority that waits, and is first in line.
+    /// Interrupts a running job of low priority between two chunks of its work, if a job of high
+    /// priority waits. Returns true if the job has lost its slot; it is then at the head of its
+    /// queue.
     pub fn yields(&mut self, now: Timestamp, id: JobId) -> bool {
         let runs = |job: &&Job| job.state == State::Running && job.meta.priority == Priority::Low;
         let yields = self.jobs.get(id.index()).filter(runs).is_some() && !self.queues[0].is_empty();
@@ -431,19 +447,19 @@ impl Stage {
         yields
     }
 
-    /// Does a job of high priority wait that one of low priority could make room for?
+    /// Whether a job of high priority waits while one of low priority runs.
     #[must_use]
     pub fn could_yield(&self) -> bool {
         self.running[1] > 0 && !self.queues[0].is_empty()
     }
 
-    /// The priority of a job that is there.
+    /// Returns the priority of a job at the stage.
     #[must_use]
     pub fn priority(&self, id: JobId) -> Priority {
         self.jobs[id.index()].meta.priority
     }
 
-    /// How long a job that is there has had a slot, in ns.
+    /// Returns how long a job at the stage has had a slot, in ns.
     #[must_use]
     pub fn served_ns(&self, now: Timestamp, id: JobId) -> u64 {
         let job = &self.jobs[id.index()];
@@ -469,8 +485,9 @@ impl Stage {
         }
     }
 
-    /// A job that ran is done, or was stopped: what its response may say of the stage. None where no such job
-    /// has run. One that is pre-empted when it has just come to its end is done as well.
+    /// Ends a running job that is done or was stopped. Returns the feedback for its response.
+    /// `None` if the job is not here or has not started. A job that was pre-empted just as it ended
+    /// is done as well.
     pub fn finish(&mut self, now: Timestamp, id: JobId) -> Option<Feedback> {
         let job = self.jobs.get_mut(id.index())?;
         let class = job.meta.priority as usize;
@@ -495,7 +512,7 @@ impl Stage {
         Some(Feedback { queue: self.ahead(), service_ns })
     }
 
-    /// A job is needed no more. Purging it again changes nothing.
+    /// Removes a job that is no longer needed. A second purge changes nothing.
     pub fn purge(&mut self, id: JobId) -> Purged {
         let Some(job) = self.jobs.get_mut(id.index()) else { return Purged::NotHere };
         let class = job.meta.priority as usize;
@@ -506,7 +523,7 @@ impl Stage {
                 self.delayed.remove(0, id.0);
                 self.held[class] -= 1;
             }
-            // Its name may be another's before its turn comes.
+            // Remove it now, because the caller may reuse its id before its turn would come.
             State::Waiting => self.queues[class].remove(id),
         }
         self.jobs[id.index()].state = State::Gone;

@@ -1,54 +1,67 @@
-//! Does a server stop its work on a job when its connection is closed? What the next jobs take shows it.
+//! Detects whether a server stops working on a job when the job's connection is closed. This is
+//! inferred from how long the next jobs take.
 //!
-//! Source: ours. Document 003 §3.4 puts a stage before a server that cannot be changed, and assumes that a purge reaches
-//! into it. A duplicate that makes room for a primary is given up. Where the server works on, the primary waits for
-//! what is left of the duplicate, on one of the slots: then no duplicate may start.
+//! Source: our own. Document 003 §3.4 puts a stage in front of a server that cannot be changed, and
+//! assumes that a purge reaches into the server. A duplicate that makes room for a primary is given
+//! up. If the server keeps working on it, the primary waits for the rest of the duplicate's work on
+//! one of the slots. In this case no duplicate may start.
 //!
-//! - A job that is interrupted at a random time has, on average, as much work left as it has had. So a server that works
-//!   on delays a primary by about the mean time that such jobs had been served, over the slots. One that stops delays none.
-//! - Two groups of primaries are compared, by the time from start to end: those that began while given up jobs may still
-//!   have been there, and those that began in a quiet time. All of them took the last free slot, so the server had
-//!   equally many others. Where none did so in a quiet time, those that began then with fewer others count, but twice.
-//! - A time is quiet when no duplicate has started for some primaries. It begins with the first job that is given up,
-//!   lasts for [`QUIET`] primaries, and begins again after [`OPEN_MIN`], twice as many, and so on up to [`OPEN_MAX`].
-//! - The server works on if the difference exceeds half of that delay by three standard errors. Then no duplicate starts
-//!   for a minute, and the search begins anew; each further time it is four times as long, up to an hour.
+//! - A job that is interrupted at a random time has, on average, as much work left as it has
+//!   received. So a server that keeps working delays a primary by about the mean time for which
+//!   such jobs had been served, divided by the number of slots. A server that stops its work delays
+//!   none.
+//! - The times from start to end of two groups of primaries are compared: those that began when a
+//!   given-up job might still be running, and those that began in a quiet time. All of them took
+//!   the last free slot, so the server had the same number of other jobs. If fewer than
+//!   [`GROUP_MIN`] did so in a quiet time, primaries that began in a quiet time with fewer other
+//!   jobs are used instead, and their times are doubled.
+//! - A quiet time is a time in which no duplicate starts. It begins with the first job that is
+//!   given up and lasts for [`QUIET`] primaries. The next one begins after [`OPEN_MIN`] more
+//!   primaries, then after twice that number, and so on up to [`OPEN_MAX`].
+//! - The server is found to keep working if the difference exceeds half of that delay by three
+//!   standard errors. It then gets no duplicates for a minute, and detection starts over. Each
+//!   further time that the server is found to keep working, the pause is four times as long, up to
+//!   an hour.
 //!
-//! Jobs that their clients give up do not count: those are near their end.
+//! Jobs that are given up by their clients do not count, because they are almost done.
 //!
-//! Cost: O(1) per job. Memory: its own.
+//! Cost: O(1) per job. Memory: constant.
 
 use crate::time::Timestamp;
 
-/// For this long no duplicate starts before a server that works on, at first and at most.
+/// The pause after the server is found to keep working, in which no duplicate starts: its initial
+/// and its maximum length.
 const REST_NS: u64 = 60_000_000_000;
 const REST_MAX_NS: u64 = 60 * REST_NS;
-/// The number of primaries for which no duplicate starts, and how many of these are left when they begin to count.
+/// The number of primaries in a quiet time, and how many of them, counted from its end, are
+/// compared.
 const QUIET: u32 = 16;
 const QUIET_COUNTS: u32 = 8;
-/// The number of primaries between two of these.
+/// The least and the largest number of primaries between two quiet times.
 const OPEN_MIN: u32 = 32;
 const OPEN_MAX: u32 = 256;
-/// No verdict on fewer primaries of a group than this; beyond the other number, older ones count half.
+/// The least number of primaries that a group needs for a verdict, and the number at which the
+/// weight of older primaries is halved.
 const GROUP_MIN: f64 = 8.0;
 const GROUP_MAX: f64 = 256.0;
 const ERRORS: f64 = 3.0;
-/// Jobs that are given up early count as served for this part of a primary's own time: less is lost in noise.
+/// Jobs that are given up early count as if they had been served for this fraction of a primary's
+/// time, so that the delay exceeds the noise.
 const OWN_PART: f64 = 0.25;
 const NS: f64 = 1e-9;
 
-/// How a primary began that is compared with others.
+/// How a primary began, if its service time is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
-    /// With the last slot, while given up jobs may still have been there.
+    /// In the last slot, when a given-up job might still be running.
     Behind,
-    /// With the last slot, in a quiet time.
+    /// In the last slot, in a quiet time.
     Alone,
-    /// With another slot, in a quiet time.
+    /// In another slot, in a quiet time.
     Apart,
 }
 
-/// Times, in s.
+/// A set of times, in s.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     count: f64,
@@ -71,49 +84,51 @@ impl Group {
         if self.count > 0.0 { self.sum / self.count } else { 0.0 }
     }
 
-    /// Of the mean.
+    /// Returns the variance of the mean.
     fn variance(&self) -> f64 {
         let squares = self.squares - self.count * self.mean() * self.mean();
         (squares / (self.count - 1.0) / self.count).max(0.0)
     }
 }
 
-/// What a stage knows of the server behind it.
+/// The state of the search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stops {
-    /// How long jobs that were given up had been served.
+    /// How long jobs had been served when they were given up.
     given_up: Group,
-    /// What primaries took, by [`Begins`].
+    /// The times of primaries, by [`Begins`].
     took: [Group; 3],
-    /// The last given up job is expected to end then, if the server works on.
+    /// When the last job that was given up should end, if the server keeps working on it.
     ghost_until: Timestamp,
-    /// No duplicate starts before, and how long that is.
+    /// No duplicate starts before `rests_until`, which was set `rest_ns` ahead.
     rests_until: Timestamp,
     rest_ns: u64,
-    /// The number of primaries until the quiet time ends, until the next one begins, and between both at last.
+    /// Three numbers of primaries: until the quiet time ends, until the next one may begin, and
+    /// between the last two quiet times.
     quiet: u32,
     open: u32,
     opened: u32,
 }
 
 impl Stops {
-    /// May duplicates start?
+    /// Whether duplicates may start.
     pub(super) fn allow(&self, now: Timestamp) -> bool {
         self.quiet == 0 && now >= self.rests_until
     }
 
-    /// Does the server work on, as far as is known?
+    /// Whether the server was found to keep working.
     pub(super) fn rests(&self, now: Timestamp) -> bool {
         now < self.rests_until
     }
 
-    /// The number of slots is another, and so is the time that jobs take.
+    /// Discards the measured times. It is called when the number of slots has changed, because jobs
+    /// then take a different amount of time.
     pub(super) fn reset(&mut self) {
         self.took = [Group::default(); 3];
         (self.open, self.opened) = (0, 0);
     }
 
-    /// A job that was served for this long is given up.
+    /// Records that a job was given up after it had been served for `served_ns`.
     pub(super) fn gave_up(&mut self, now: Timestamp, served_ns: u64) {
         self.given_up.add(served_ns as f64 * NS);
         self.ghost_until = now.after((self.given_up.mean() / NS) as u64);
@@ -123,7 +138,7 @@ impl Stops {
         }
     }
 
-    /// A primary takes a slot: how it begins, if it is to be compared.
+    /// Returns how a primary that takes a slot now begins, if its service time is to be compared.
     pub(super) fn begins(&self, now: Timestamp, is_last: bool) -> Option<Begins> {
         match self.quiet {
             1..=QUIET_COUNTS => Some(if is_last { Begins::Alone } else { Begins::Apart }),
@@ -131,7 +146,7 @@ impl Stops {
         }
     }
 
-    /// A primary has ended. `took`: how it began, and how long it took.
+    /// Records the end of a primary. `took` contains how it began, and its service time.
     pub(super) fn ended(&mut self, now: Timestamp, slots: u32, took: Option<(Begins, u64)>) {
         if self.quiet > 0 {
             self.quiet -= 1;

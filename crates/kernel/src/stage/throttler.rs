@@ -1,58 +1,70 @@
-//! The throttler of a Proxy D-Stage: how many jobs a stage that cannot be changed is given at once.
+//! The throttler of a Proxy D-Stage: limits the number of jobs that a stage gets at once if the
+//! stage cannot be changed.
 //!
-//! Source: document 003 §3.4. The objective: the least multiplexing level N* at which the throughput is at its
-//! greatest, so that as many jobs as possible wait where they can still be prioritized and purged. It begins at
-//! one, raises the level while the throughput rises with it (probing phase), then stays at N* (exploitation).
+//! Source: document 003 §3.4. The objective is the least multiplexing level N* with the maximum
+//! throughput, so that as many jobs as possible wait where they can still be prioritized and
+//! purged. The throttler begins at level one. It raises the level while this raises the throughput
+//! (probing phase), and then stays at N* (exploitation).
 //!
-//! Settled:
-//! - Throughput is what leaves per time *while the level is used up*: as many jobs run as may. Else the arrivals
-//!   would decide it, and at low load the level would stay too low. The caller says what leaves, in jobs or better
-//!   in bytes, as they leave: a long job that began before would count in full else.
-//! - Levels are doubled while that brings [`GROWS`] more, and halved intervals lead to the least level whose
-//!   throughput is within [`LOSS`] of the greatest. The source goes up by one.
-//! - The knee moves: in exploitation, levels above and below N* are tried now and then, by a quarter of it, and
-//!   where one is better by half of what is in proportion, probing begins anew from there. It does, too, where
-//!   the throughput at N* has fallen by [`SHIFT`] in two windows in a row: the first one may have begun before the fall.
-//! - What leaves just after a change of the level does not count ([`SETTLE_NS`]): buffers fill, and devices that were
-//!   not used up serve on credit.
-//! - At low load the level is rarely used up, so a higher one that is tried would stay for long, and for nothing. A
-//!   trial ends after [`TURN_NS`], and goes on from there the next time.
-//! - Duplicates take no part. They run only while no more jobs run than are known to be of use ([`Throttler::proven`]),
-//!   so a level counts as used up, and others are tried, by primaries alone.
-//! - A window ends when the verdict is clear by three standard errors of the two rates, which is soon where a level
-//!   is far off, or when it is long. What lies between two levels may take twice as long where the verdict is
-//!   not clear by one: a device that is limited in slices of 100 ms serves in bursts.
+//! Choices:
+//! - Throughput is the output per unit of time *while the level is full*, that is, while as many
+//!   jobs run as the level allows. Otherwise the arrivals would determine it, and the level would
+//!   stay too low at low load. The caller reports the output as it leaves, in jobs or, better, in
+//!   bytes, because a long job that began earlier would otherwise count in full.
+//! - The level doubles while the throughput grows by a factor of [`GROWS`]. Bisection then finds
+//!   the least level whose throughput is within [`LOSS`] of the maximum. The source raises the
+//!   level by one.
+//! - The knee moves. In exploitation, the throttler alternately tries levels that are a quarter
+//!   above and below N*. Probing restarts at a higher level that brings at least half of the
+//!   proportional gain, and at a lower level that costs at most half of the proportional loss. It
+//!   also restarts if the throughput at N* falls by [`SHIFT`] in two windows in a row. One window
+//!   is not enough, because it may have begun before the fall.
+//! - Output just after a change in the level does not count ([`SETTLE_NS`]): buffers fill, and
+//!   devices that were idle have credit left.
+//! - At low load the level is rarely full, so a trial of a higher level would take a long time
+//!   without a verdict. A trial pauses after [`TURN_NS`], and continues the next time.
+//! - Duplicates do not take part in the search. They run only while at most [`Throttler::proven`]
+//!   jobs run. So primaries alone determine whether a level is full, and which levels are tried.
+//! - A window ends when the verdict is clear by three standard errors of the two rates, or when the
+//!   window reaches its maximum length. If a level is far off, the verdict soon becomes clear.
+//!   Bisection uses windows of up to twice that length if the verdict is not clear even by one
+//!   standard error. A device that is limited in slices of 100 ms needs this, because it serves in
+//!   bursts.
 //!
-//! Cost: O(1) per call, and no memory but its own.
+//! Cost: O(1) per call. Memory: constant.
 
 use crate::time::Timestamp;
 
-/// Twice the level has to bring so much.
+/// The factor by which the throughput has to grow when the level doubles.
 const GROWS: f64 = 1.25;
-/// N* may miss so much of the greatest throughput.
+/// The fraction of the maximum throughput that N* may lose.
 const LOSS: f64 = 0.08;
-/// A fall of the throughput at N* after which the knee is looked for again.
+/// The fall in throughput at N* after which the search for the knee restarts.
 const SHIFT: f64 = 0.25;
-/// The longest window of a level that is tried, in ns of time in which it is used up.
+/// The longest window of a trial, in ns. Only time in which the level is full counts.
 const TRIAL_NS: u64 = 500_000_000;
-/// The window of N* between two trials, each of another side; twice that where it has one side only.
+/// The window of N* between two trials, which alternate between higher and lower levels. Doubled if
+/// N* is 1, because there is no lower level.
 const HOLD_NS: u64 = 1_500_000_000;
-/// The longest time in which a level above N* is tried, whether it is used up or not.
+/// The longest time for which another level is tried, whether it is full or not.
 const TURN_NS: u64 = 1_000_000_000;
-/// No verdict on fewer samples than this, and as many as two rounds of the level.
+/// Minimum number of samples for a verdict. If twice the level is larger, that is the minimum
+/// instead.
 const LEAST_SAMPLES: u32 = 16;
-/// For so long after a change of the level nothing counts, in ns of time in which it is used up.
+/// How long output is ignored after a change in the level, in ns. Only time in which the level is
+/// full is measured.
 const SETTLE_NS: f64 = 100e6;
-/// A sample ends with a job, or after so much of that time: pieces of a job come in bursts.
+/// The minimum length of a sample that does not end with a job, in ns. Only time in which the level
+/// is full counts. The minimum is needed because the parts of a job leave in bursts.
 const SAMPLE_NS: f64 = 10e6;
 
-/// What left in the time in which a level was used up: a rate, and how sure it is.
+/// The output while a level was full: a rate and its precision.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     samples: u32,
     time: f64,
     amount: f64,
-    /// Sums of squares and products of the samples' times and amounts.
+    /// Sums over the samples: time², time · amount, amount².
     squares: [f64; 3],
 }
 
@@ -65,7 +77,7 @@ impl Window {
         (*tt, *ta, *aa) = (*tt + time * time, *ta + time * amount, *aa + amount * amount);
     }
 
-    /// Both, which are of one rate.
+    /// Returns the union of two windows with the same rate.
     fn with(self, other: Self) -> Self {
         let sum = |at: usize| self.squares[at] + other.squares[at];
         Self {
@@ -80,14 +92,15 @@ impl Window {
         if self.time > 0.0 { self.amount / self.time } else { 0.0 }
     }
 
-    /// Of the rate, relative to its square: that of a ratio of two sums.
+    /// Returns the relative variance of the rate, as the ratio of two sums.
     fn variance(&self) -> f64 {
         let (rate, [tt, ta, aa]) = (self.rate(), self.squares);
         let residuals = aa - 2.0 * rate * ta + rate * rate * tt;
         (residuals / (self.amount * self.amount)).max(0.0)
     }
 
-    /// Is the rate at least so many times another's? None while that is open and more may come, for so long.
+    /// Whether the rate is at least `times` the rate of another window. `None` while that is not
+    /// clear and the window is shorter than `longest_ns`.
     fn exceeds(&self, other: &Self, times: f64, level: u32, longest_ns: u64) -> Option<bool> {
         if self.samples < LEAST_SAMPLES.max(2 * level) {
             return None;
@@ -105,15 +118,16 @@ impl Window {
 enum Phase {
     /// Probing: the first level.
     First,
-    /// Probing: the level is doubled. The window of half of it, and when to give up.
+    /// Probing: the level has doubled. The window of half the level, and when to give up.
     Grow(Window, Timestamp),
-    /// Probing: N* is above the first and at most the second; the level is between them. The window of the
-    /// greatest throughput.
+    /// Probing: N* is above the first level and at most the second, and the current level is
+    /// between them. The window of the maximum throughput.
     Narrow(u32, u32, Window),
-    /// Exploitation, at N*. Which side is tried next, and what is known of it; the throughput that N* began with, and
-    /// has had; and whether the last window had less.
+    /// Exploitation, at N*. `up`: whether a higher level is tried next. `tried`: the window of that
+    /// trial so far. `first`: the throughput at the start. `sum`: the throughput since then.
+    /// `fell`: whether the throughput of the last window was lower.
     Hold { up: bool, tried: Window, first: Window, sum: Window, fell: bool },
-    /// Exploitation: another level is tried. N*, its window, and when to go back.
+    /// Exploitation: a trial of another level. N*, the window of N*, and when to go back.
     Try(u32, Window, Timestamp),
 }
 
@@ -124,17 +138,19 @@ pub struct Throttler {
     level: u32,
     phase: Phase,
     window: Window,
-    /// Since when the level is used up, or the last sample's end in that time. None: it is not.
+    /// The time since which the level has been full and the current sample has run. `None` if the
+    /// level is not full.
     since: Option<Timestamp>,
-    /// The sample so far: time before `since`, in ns, and what left.
+    /// The current sample: the part of its time that was measured before `since`, in ns, and its
+    /// output.
     before_ns: f64,
     done: f64,
-    /// For how long nothing counts, since the level has changed.
+    /// How much longer output is ignored after the last change in the level, in ns.
     settles_ns: f64,
 }
 
 impl Throttler {
-    /// Levels from one to `most`, at least one.
+    /// Creates a throttler with levels from one to `most`, at least one.
     #[must_use]
     pub fn new(most: u32) -> Self {
         Self {
@@ -149,13 +165,14 @@ impl Throttler {
         }
     }
 
-    /// How many jobs the stage may be given at once.
+    /// Returns the number of jobs that the stage may get at once.
     #[must_use]
     pub fn level(&self) -> u32 {
         self.level
     }
 
-    /// N*; none while it is looked for. The level may be another for a moment, to see whether N* has moved.
+    /// Returns N*. `None` during the search. During a trial, the level differs from N* for a short
+    /// time.
     #[must_use]
     pub fn knee(&self) -> Option<u32> {
         match self.phase {
@@ -165,20 +182,21 @@ impl Throttler {
         }
     }
 
-    /// The highest level that is known not to be above N*: while another is tried, duplicates keep to this one.
+    /// Returns the highest level that is known not to exceed N*. Duplicates keep to it while
+    /// another level is tried.
     #[must_use]
     pub fn proven(&self) -> u32 {
         match self.phase {
             Phase::First | Phase::Hold { .. } => self.level,
-            // Half of it brought more than a quarter.
+            // The throughput was higher at half of this level than at a quarter of it.
             Phase::Grow(..) => self.level / 4 + 1,
             Phase::Narrow(below, ..) => below + 1,
             Phase::Try(knee, ..) => knee.min(self.level),
         }
     }
 
-    /// How many primaries run from now on: the level is used up where that is the level. To be called whenever it may
-    /// have changed; saying it again changes nothing.
+    /// Reports the number of primaries that are running. The level is full if it equals this
+    /// number. Must be called whenever the number may have changed; repeated calls are harmless.
     pub fn runs(&mut self, now: Timestamp, jobs: u32) {
         let is_used_up = jobs == self.level;
         match self.since {
@@ -191,7 +209,8 @@ impl Throttler {
         }
     }
 
-    /// So much has left the stage, of jobs that may go on. True where the level has changed.
+    /// Reports an output of `amount`, from jobs that may still be running. Returns whether the
+    /// level has changed.
     pub fn did(&mut self, now: Timestamp, amount: u64) -> bool {
         if self.is_over(now) {
             return true;
@@ -201,18 +220,18 @@ impl Throttler {
         self.before_ns + now.since(since) as f64 >= SAMPLE_NS && self.sample(now, since)
     }
 
-    /// A primary has left the stage. True where the level has changed.
+    /// Reports that a primary has left the stage. Returns whether the level has changed.
     pub fn left(&mut self, now: Timestamp) -> bool {
         if self.is_over(now) {
             return true;
         }
         let Some(since) = self.since else { return false };
-        // Jobs may have nothing that can be counted, and are counted then.
+        // Counts the job itself, because it may have no other output.
         self.done += 1.0;
         self.sample(now, since)
     }
 
-    /// Is a trial over, without a verdict?
+    /// Ends a trial that has run out of time without a verdict. Returns whether it did.
     fn is_over(&mut self, now: Timestamp) -> bool {
         let (knee, first, tried) = match self.phase {
             Phase::Grow(half, until) if now >= until => (self.level / 2, half, Window::default()),
@@ -248,7 +267,7 @@ impl Throttler {
                 Some(true) => self.grow(now, window),
                 Some(false) => {
                     let ratio = half.rate() / window.rate();
-                    // Beyond the knee it may be less again.
+                    // Above the knee, the throughput may fall again.
                     let top = match ratio {
                         _ if ratio > 1.0 + LOSS => half,
                         _ if ratio > 1.0 - LOSS => half.with(window),
@@ -271,14 +290,15 @@ impl Throttler {
             Phase::Hold { .. } if is_long(TRIAL_NS) => self.held(now),
             Phase::Hold { .. } => {}
             Phase::Try(knee, at_knee, _) => {
-                // Half of what would be in proportion.
+                // Half of the proportional change.
                 let times = f64::midpoint(1.0, f64::from(level) / f64::from(knee));
                 let Some(exceeds) = window.exceeds(&at_knee, times, level, TRIAL_NS) else {
                     return;
                 };
                 match (exceeds, level > knee) {
                     (true, true) => self.grow(now, window),
-                    // One more step down, and then what is between: it seldom moves far without a fall.
+                    // Go one more step down, then bisect: N* seldom moves far unless the throughput
+                    // falls.
                     (true, false) if level > 1 => {
                         let next = level.saturating_sub(knee - level).max(1);
                         self.turn(next, Phase::Narrow(0, level, at_knee));
@@ -292,7 +312,7 @@ impl Throttler {
         }
     }
 
-    /// The level brought what it should.
+    /// Doubles the level after it brought enough throughput.
     fn grow(&mut self, now: Timestamp, window: Window) {
         let double = self.level.saturating_mul(2).min(self.most);
         if double == self.level {
@@ -308,13 +328,14 @@ impl Throttler {
         self.turn(u32::midpoint(below, at_most), Phase::Narrow(below, at_most, top));
     }
 
-    /// N* had a window: has it less throughput than before, and is it time to see whether another level is better?
+    /// Evaluates a window of N*: whether the throughput has fallen, and whether to try another
+    /// level.
     fn held(&mut self, now: Timestamp) {
         let Phase::Hold { up, tried, first, sum, fell } = self.phase else { return };
         let (knee, window) = (self.level, self.window);
         let falls = knee > 1 && window.rate() < (1.0 - SHIFT) * first.rate();
         if falls && fell {
-            // Less leaves: fewer may do.
+            // With less throughput, a lower level may suffice.
             return self.narrow(0, knee, window);
         }
         let sum = if falls { Window::default() } else { sum.with(window) };
@@ -338,7 +359,7 @@ impl Throttler {
 
     fn turn(&mut self, level: u32, phase: Phase) {
         if level != self.level {
-            // What was so far is of the level before.
+            // The sample so far belongs to the previous level.
             (self.since, self.before_ns, self.done) = (None, 0.0, 0.0);
             self.settles_ns = SETTLE_NS;
         }

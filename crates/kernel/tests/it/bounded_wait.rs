@@ -1,15 +1,18 @@
-//! No demand of others holds a query up for longer than what waited before it: with rates and back-pressure, a
-//! server that opens serves the oldest query that waits for it, whichever group that is of.
+//! A query waits only for queries that arrived before it, whatever load others cause. With rates
+//! and back-pressure, a server that opens serves the oldest query that waits for it, whichever
+//! group that query belongs to.
 //!
-//! What follows, and is checked here for every query that waits, over random schedules of an adversary who
-//! floods a group, sends bursts when a server opens or a moment before, and lets copies end when it likes:
+//! The consequences are checked for every query that waits. In random schedules, an adversary
+//! floods a group, sends bursts when a server opens or just before it does, and ends copies at any
+//! time:
 //!
-//! - Let W be the queries that wait for one of its servers when it comes. It starts after at most W starts on
-//!   its servers; what comes later never starts there before it. As queues are bounded, so is W.
-//! - Where gates let copies in, each server has a token at least every δ / r, r being the least rate. So with
-//!   k servers it starts within (⌊W / k⌋ + 1) · δ / r.
+//! - Let W be the number of queries that wait for one of its servers when it arrives. It starts
+//!   after at most W starts on its servers; no later query starts there before it. Queues are
+//!   bounded, so W is, too.
+//! - If gates let copies in, each server gets a token at least once every δ / r, where r is the
+//!   lowest rate. So with k servers the query starts within (⌊W / k⌋ + 1) · δ / r.
 //!
-//! `CURTAIL_SEED` replays one world.
+//! `CURTAIL_SEED` replays only the harness with this seed.
 
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, Feedback, GroupId, Limits, Outcome, QueryId, Rng, Scheduler,
@@ -27,22 +30,22 @@ struct Waiting {
     query: QueryId,
     group: u32,
     since: u64,
-    /// W: what waited for its servers before it.
+    /// W: the number of earlier queries that wait for its servers.
     older: u64,
-    /// Copies that have started there since.
+    /// The number of copies that have started on its servers since its arrival.
     starts: u64,
 }
 
-struct World {
+struct Harness {
     cell: Box<dyn Scheduler>,
     tuning: Tuning,
-    /// Every copy that may start has room, so that waits are bounded in time.
+    /// Whether every copy that may start has room, so that the duration of waits is bounded.
     timed: bool,
     now: u64,
     next: u32,
     waiting: Vec<Waiting>,
     running: Vec<CopyId>,
-    /// The longest wait among those of the first group, in starts.
+    /// The longest wait of any query in the first group, measured in starts.
     most: u64,
 }
 
@@ -54,7 +57,7 @@ fn shares(one: u32, other: u32) -> bool {
     (0..GROUPS).any(|server| serves(one, server) && serves(other, server))
 }
 
-impl World {
+impl Harness {
     fn new(rng: &mut Rng, seed: u64) -> Self {
         let ring = |g| (0..REPLICAS).map(|at| ServerId((g + at) % GROUPS)).collect();
         let servers = vec![Server { slots: 1 }; GROUPS as usize];
@@ -74,7 +77,7 @@ impl World {
         let limits = Limits { max_outstanding, queue: 10_000, tuning, ..Limits::default() };
         let cell = named("c3+cubic").build(&topology, limits, curtail_kernel::rng(seed));
         Self {
-            cell: cell.expect("a possible world"),
+            cell: cell.expect("a valid topology"),
             tuning,
             timed,
             now: 0,
@@ -118,13 +121,13 @@ impl World {
         }
         let waited = self.now - since;
         let Tuning { interval_ns, least_rate, .. } = self.tuning;
-        // A token is there a moment after its time, to the nanosecond.
+        // A token may become available up to 2 ns late.
         let token = (interval_ns as f64 / least_rate) as u64 + 2;
         let most = (older / u64::from(REPLICAS) + 1) * token;
         assert!(!self.timed || waited <= most, "{query:?} waited for {waited} ns, and not {most}");
     }
 
-    /// All that is due until then, in time.
+    /// Feeds a tick at every deadline until this time.
     fn pass(&mut self, until: u64) {
         loop {
             let Timestamp(next) = self.cell.next_deadline();
@@ -152,7 +155,7 @@ impl World {
         match below(rng, 12) {
             0..3 => self.arrive(flooded),
             3 => (0..below(rng, 20)).for_each(|_| self.arrive(flooded)),
-            // A burst when the next server opens, before the cell has heard that it does, or after.
+            // Sends a burst when the next server opens, before or after the cell opens it.
             4 => {
                 let Timestamp(next) = self.cell.next_deadline();
                 if next != u64::MAX {
@@ -172,21 +175,21 @@ impl World {
 }
 
 #[test]
-fn a_query_waits_for_those_before_it_and_for_no_flood_behind_it() {
+fn a_query_waits_for_earlier_queries_but_not_for_a_later_flood() {
     let only = std::env::var("CURTAIL_SEED").ok().map(|seed| seed.parse().expect("a number"));
     let mut most = 0;
     for seed in only.map_or(0..200, |seed: u64| seed..seed + 1) {
         let _replay = Replay(seed, "bounded_wait");
         let rng = &mut rng(seed);
-        let mut world = World::new(rng, seed);
+        let mut harness = Harness::new(rng, seed);
         let flooded = 1 + below(rng, GROUPS - 1);
-        (0..EVENTS).for_each(|_| world.step(rng, flooded));
-        while !world.running.is_empty() || !world.waiting.is_empty() {
-            let Timestamp(next) = world.cell.next_deadline();
-            world.pass(if next == u64::MAX { world.now } else { next.max(world.now) });
-            world.end_one(rng);
+        (0..EVENTS).for_each(|_| harness.step(rng, flooded));
+        while !harness.running.is_empty() || !harness.waiting.is_empty() {
+            let Timestamp(next) = harness.cell.next_deadline();
+            harness.pass(if next == u64::MAX { harness.now } else { next.max(harness.now) });
+            harness.end_one(rng);
         }
-        most = most.max(world.most);
+        most = most.max(harness.most);
     }
-    assert!(only.is_some() || most >= 20, "the adversary made the modest group wait: {most}");
+    assert!(only.is_some() || most >= 20, "the adversary delayed the modest group: {most}");
 }

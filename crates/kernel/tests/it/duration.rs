@@ -1,4 +1,4 @@
-//! Durations in options and configuration.
+//! Durations in options and configuration files.
 
 use curtail_kernel::duration;
 use proptest::prelude::*;
@@ -49,8 +49,11 @@ fn bad_durations_are_refused_with_the_value_and_the_fix() {
         ("99999999999999999999999min", "584 years"),
     ] {
         let message = duration::parse(text).expect_err(text).to_string();
-        assert!(message.contains(words), "{text:?} says {message:?}, without {words:?}");
-        assert!(message.contains(&format!("`{text}`")), "{message:?} does not name {text:?}");
+        assert!(
+            message.contains(words),
+            "the error for {text:?}, {message:?}, does not contain {words:?}"
+        );
+        assert!(message.contains(&format!("`{text}`")), "{message:?} does not contain {text:?}");
     }
 }
 
@@ -73,7 +76,7 @@ fn durations_are_shown_in_the_largest_unit_that_fits() {
 
 proptest! {
     #[test]
-    fn what_is_shown_reads_back(ns: u64, shift in 0..64u32) {
+    fn formatted_durations_parse_back(ns: u64, shift in 0..64u32) {
         let ns = ns >> shift;
         prop_assert_eq!(duration::parse(&duration::format(ns).to_string()), Ok(ns));
     }

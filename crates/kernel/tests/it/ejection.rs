@@ -1,7 +1,8 @@
-//! Failures eject a server only when they say something about it, only while a peer does better, and
-//! never more than a share of a group; an all-bad group is used as if it were good.
+//! Failures eject a server only if they are evidence against it, and only while a peer does better.
+//! They never eject more than a limited fraction of a group. A group whose servers are all bad is
+//! used as if they were good.
 
-use crate::referee::World;
+use crate::referee::Harness;
 use curtail_kernel::{
     Action, Arrive, CopyId, EjectReason, Event, Fault, GroupId, Limits, Outcome, Policy, QueryId,
     ServerId, Timestamp, Topology,
@@ -11,13 +12,14 @@ const A: ServerId = ServerId(0);
 const B: ServerId = ServerId(1);
 const SECOND: u64 = 1_000_000_000;
 
-fn world(policy: Policy, servers: u32, slots: u32) -> World {
+fn harness(policy: Policy, servers: u32, slots: u32) -> Harness {
     let limits = Limits { retry_reserve: 1_000, ..Limits::default() };
-    World::new(policy, &Topology::replicated(servers, slots), limits, 1)
+    Harness::new(policy, &Topology::replicated(servers, slots), limits, 1)
 }
 
-/// Runs a query to its end; a copy on a server in `bad` fails.
-fn run(w: &mut World, now: u64, bad: &[ServerId], outcome: Outcome, may_retry: bool) -> bool {
+/// Runs a query to completion. Copies on servers in `bad` end with `outcome`. Returns whether the
+/// last copy was good.
+fn run(w: &mut Harness, now: u64, bad: &[ServerId], outcome: Outcome, may_retry: bool) -> bool {
     let mut arrive = Arrive::new(w.fresh(), GroupId(0));
     arrive.may_retry = may_retry;
     w.feed(now, Event::Arrive(arrive));
@@ -29,10 +31,10 @@ fn run(w: &mut World, now: u64, bad: &[ServerId], outcome: Outcome, may_retry: b
     good
 }
 
-/// Until A is ejected; every query is answered. Returns how many that took.
-fn fail_until_ejected(w: &mut World, now: u64, outcome: Outcome) -> u32 {
+/// Runs queries until server A is ejected. Every query is answered. Returns their number.
+fn fail_until_ejected(w: &mut Harness, now: u64, outcome: Outcome) -> u32 {
     for queries in 1..100 {
-        assert!(run(w, now, &[A], outcome, true), "the other server answers");
+        assert!(run(w, now, &[A], outcome, true), "the other server responds");
         if !w.is_up(A) {
             return queries;
         }
@@ -50,7 +52,7 @@ fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
         (Outcome::Failed(Fault::ConnectFailed), ConnectFailed),
     ];
     for (outcome, why) in kinds {
-        let mut w = world(Policy::ROUND_ROBIN, 2, 1);
+        let mut w = harness(Policy::ROUND_ROBIN, 2, 1);
         let mut reasons = Vec::new();
         for _ in 0..20 {
             assert!(run(&mut w, 0, &[A], outcome, true));
@@ -59,8 +61,8 @@ fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
                 _ => None,
             }));
         }
-        // A refusal is evidence at once, others with the response of the other server: in the
-        // actions of the event that is looked at here.
+        // A refused connection immediately counts as evidence. Other failures become evidence when
+        // the other server responds. The actions of that event are collected here.
         assert!(!w.is_up(A), "{outcome:?}");
         assert!(reasons.iter().all(|reason| *reason == (A, why)), "{reasons:?}");
         w.finish_all(1);
@@ -68,13 +70,13 @@ fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
 }
 
 #[test]
-fn one_failure_ejects_nobody() {
+fn one_failure_ejects_no_server() {
     for outcome in [
         Outcome::Failed(Fault::ConnectFailed),
         Outcome::Failed(Fault::Status),
         Outcome::Failed(Fault::Reset),
     ] {
-        let mut w = world(Policy::ROUND_ROBIN, 2, 1);
+        let mut w = harness(Policy::ROUND_ROBIN, 2, 1);
         for _ in 0..100 {
             run(&mut w, 0, &[A], outcome, true);
             (0..4).for_each(|_| assert!(run(&mut w, 0, &[], outcome, true)));
@@ -84,17 +86,17 @@ fn one_failure_ejects_nobody() {
 }
 
 #[test]
-fn a_request_that_fails_everywhere_ejects_nobody() {
+fn a_request_that_fails_everywhere_ejects_no_server() {
     for outcome in [
         Outcome::Failed(Fault::Status),
         Outcome::Failed(Fault::Reset),
         Outcome::Failed(Fault::Malformed),
     ] {
-        let mut w = world(Policy::ROUND_ROBIN, 3, 1);
+        let mut w = harness(Policy::ROUND_ROBIN, 3, 1);
         for n in 0..200 {
             assert!(!run(&mut w, 0, &[A, B, ServerId(2)], outcome, true));
             if n % 10 == 0 {
-                assert!(run(&mut w, 0, &[], outcome, true), "the service is quiet, but well");
+                assert!(run(&mut w, 0, &[], outcome, true), "the service is idle but healthy");
             }
             assert!((0..3).all(|server| w.is_up(ServerId(server))));
         }
@@ -102,8 +104,8 @@ fn a_request_that_fails_everywhere_ejects_nobody() {
 }
 
 #[test]
-fn a_failure_that_may_not_be_retried_ejects_nobody_while_no_peer_is_known_to_do_better() {
-    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
+fn a_failure_without_a_retry_ejects_no_server_until_a_peer_does_better() {
+    let mut w = harness(Policy::ROUND_ROBIN, 2, 1);
     for _ in 0..200 {
         assert!(!run(&mut w, 0, &[A, B], Outcome::Failed(Fault::Status), false));
         assert!(w.is_up(A) && w.is_up(B));
@@ -115,7 +117,7 @@ fn a_failure_that_may_not_be_retried_ejects_nobody_while_no_peer_is_known_to_do_
 #[test]
 fn at_least_half_of_a_group_stays() {
     for (servers, most) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
-        let mut w = world(Policy::ROUND_ROBIN, servers, 1);
+        let mut w = harness(Policy::ROUND_ROBIN, servers, 1);
         let good = ServerId(servers - 1);
         let bad: Vec<ServerId> = (0..servers - 1).map(ServerId).collect();
         for _ in 0..100 {
@@ -131,7 +133,7 @@ fn at_least_half_of_a_group_stays() {
 
 #[test]
 fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
-    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
+    let mut w = harness(Policy::ROUND_ROBIN, 2, 1);
     let mut now = 0;
     for span in [1, 2, 4, 8, 16, 32, 60, 60].map(|seconds| seconds * SECOND) {
         fail_until_ejected(&mut w, now, Outcome::Failed(Fault::Reset));
@@ -142,7 +144,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
         let actions = w.feed(now, Event::Tick);
         assert_eq!(actions, [Action::Restore { server: A }]);
     }
-    // It is well for a minute.
+    // Server A stays healthy for a minute.
     now += 60 * SECOND;
     fail_until_ejected(&mut w, now, Outcome::Failed(Fault::Reset));
     w.feed(now, Event::ServerUp { server: A });
@@ -153,7 +155,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
 
 #[test]
 fn an_ejection_ends_with_the_first_probe_after_its_time() {
-    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
+    let mut w = harness(Policy::ROUND_ROBIN, 2, 1);
     fail_until_ejected(&mut w, 0, Outcome::Failed(Fault::Status));
     w.feed(1, Event::ServerUp { server: A });
     w.feed(2, Event::ServerUnhealthy { server: A, listens: true });
@@ -165,10 +167,10 @@ fn an_ejection_ends_with_the_first_probe_after_its_time() {
 
 #[test]
 fn copies_on_an_ejected_server_run_on() {
-    let mut w = world(Policy::ROUND_ROBIN, 2, 4);
+    let mut w = harness(Policy::ROUND_ROBIN, 2, 4);
     let long: Vec<QueryId> = (0..2).map(|_| w.arrive(0, 0)).collect();
     fail_until_ejected(&mut w, 0, Outcome::Failed(Fault::Status));
-    let on_a = w.on(0)[..].first().copied().expect("one of both");
+    let on_a = w.on(0)[..].first().copied().expect("one of the two servers");
     let query = w.model.copies[&on_a].query.expect("it runs");
     assert!(long.contains(&query) && w.cell.core().is_awaited(A));
     assert_eq!(w.finish(2, on_a, Outcome::Good), [Action::Answer { query, copy: on_a }]);
@@ -177,7 +179,7 @@ fn copies_on_an_ejected_server_run_on() {
 
 #[test]
 fn an_all_bad_group_is_used_as_if_it_were_good() {
-    let mut w = world(Policy::PSQ, 2, 1);
+    let mut w = harness(Policy::PSQ, 2, 1);
     let waits = [w.arrive(0, 0), w.arrive(0, 0), w.arrive(0, 0)];
     w.feed(1, Event::ServerUnhealthy { server: A, listens: true });
     w.feed(1, Event::ServerUnhealthy { server: B, listens: true });
@@ -186,7 +188,7 @@ fn an_all_bad_group_is_used_as_if_it_were_good() {
         let copy = w.only(query).0;
         assert_eq!(w.finish(2, copy, Outcome::Good)[0], Action::Answer { query, copy });
     }
-    // As soon as one is well, the others are left alone.
+    // As soon as one server is healthy, the others get no copies.
     w.feed(3, Event::ServerUp { server: B });
     let query = w.arrive(4, 0);
     assert_eq!(w.only(query).1, B);
@@ -196,7 +198,7 @@ fn an_all_bad_group_is_used_as_if_it_were_good() {
 #[test]
 fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
     let limits = Limits { timeout_ns: 100, ..Limits::default() };
-    let mut w = World::replicated(Policy::PSQ, 2, limits);
+    let mut w = Harness::replicated(Policy::PSQ, 2, limits);
     w.feed(0, Event::ServerDraining { server: A });
     w.feed(0, Event::ServerUnhealthy { server: B, listens: false });
     let (early, late) = (w.arrive(0, 0), w.arrive(50, 0));
@@ -209,23 +211,23 @@ fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
 }
 
 #[test]
-fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
-    let mut w = world(Policy::ROUND_ROBIN, 4, 1);
+fn a_request_that_was_never_sent_is_retried_whatever_its_method() {
+    let mut w = harness(Policy::ROUND_ROBIN, 4, 1);
     for _ in 0..50 {
         assert!(run(&mut w, 0, &[A, B, ServerId(2)], Outcome::Failed(Fault::ConnectFailed), false));
     }
-    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
+    let mut w = harness(Policy::ROUND_ROBIN, 2, 1);
     let mut failed = 0;
     (0..2).for_each(|_| {
         failed += u32::from(!run(&mut w, 0, &[A], Outcome::Failed(Fault::Reset), false));
     });
-    assert_eq!(failed, 1, "what may have been sent is not sent twice");
+    assert_eq!(failed, 1, "a query that may have been sent is not sent twice");
 }
 
 #[test]
-fn retries_of_what_was_never_sent_stay_within_the_budget() {
+fn retries_of_unsent_requests_stay_within_the_budget() {
     let limits = Limits { retry_reserve: 3, retry_budget: 0.0, ..Limits::default() };
-    let mut w = World::replicated(Policy::ROUND_ROBIN, 3, limits);
+    let mut w = Harness::replicated(Policy::ROUND_ROBIN, 3, limits);
     let all = [A, B, ServerId(2)];
     (0..20).for_each(|_| _ = run(&mut w, 0, &all, Outcome::Failed(Fault::ConnectFailed), false));
     assert_eq!(w.model.retries, 3);
@@ -234,7 +236,7 @@ fn retries_of_what_was_never_sent_stay_within_the_budget() {
 #[test]
 fn attempts_that_time_out_eject_a_server_that_its_peer_outdoes() {
     let limits = Limits { attempt_timeout_ns: 10, retry_reserve: 100, ..Limits::default() };
-    let mut w = World::new(Policy::ROUND_ROBIN, &Topology::replicated(2, 8), limits, 1);
+    let mut w = Harness::new(Policy::ROUND_ROBIN, &Topology::replicated(2, 8), limits, 1);
     let mut now = 0;
     while w.is_up(A) {
         let query = w.arrive(now, 0);
@@ -245,23 +247,23 @@ fn attempts_that_time_out_eject_a_server_that_its_peer_outdoes() {
         }
         let copy = w.only(query).0;
         w.finish(now, copy, Outcome::Good);
-        assert!(now < 1_000, "it is ejected at some time");
+        assert!(now < 1_000, "it is ejected at some point");
     }
     let why = EjectReason::Timeout;
     assert!(w.actions.contains(&Action::Eject { server: A, why }), "{:?}", w.actions);
 }
 
-/// A cancelled copy keeps its slot: while its server sends, for as long as that takes; while its server
-/// is silent, until the cancel timeout.
+/// A cancelled copy keeps its slot as long as its server sends data. If the server is silent, the
+/// copy keeps the slot until the cancel timeout.
 const TIMEOUT: u64 = 100;
 
-fn timed() -> World {
+fn timed() -> Harness {
     let limits = Limits { cancel_timeout_ns: TIMEOUT, ..Limits::default() };
-    World::replicated(Policy::PSQ, 2, limits)
+    Harness::replicated(Policy::PSQ, 2, limits)
 }
 
-/// A query that was answered by its head, and whose client left then.
-fn abandoned_stream(w: &mut World, now: u64) -> CopyId {
+/// A query whose client left after the response head had arrived.
+fn abandoned_stream(w: &mut Harness, now: u64) -> CopyId {
     let query = w.arrive(now, 0);
     let (copy, _) = w.only(query);
     w.feed(now, Event::Responded { copy, outcome: Outcome::Good });

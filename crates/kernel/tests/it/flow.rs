@@ -1,4 +1,4 @@
-//! Cicero's loop: what a process lets in and announces.
+//! Cicero's control loop: which requests a process admits, and which rates it announces.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{
@@ -22,8 +22,9 @@ fn announcement(rate: f64) -> Announcement {
     Announcement { rate, local: rate, via: Via::default() }
 }
 
-/// One interval: so many requests of each workflow arrive evenly, each of them uses the disk for so long, and sends so
-/// many copies to each instance. Returns how many were admitted.
+/// Simulates one interval. The requests of each workflow arrive evenly. Each admitted one uses the
+/// disk for `service_ns`, and sends the given number of copies to each instance. Returns the number
+/// of admitted requests per workflow.
 fn interval(
     process: &mut Process,
     number: u64,
@@ -58,8 +59,9 @@ fn interval(
 }
 
 #[test]
-fn one_that_floods_is_limited_to_its_share_and_the_other_is_not() {
-    // A request takes 2 ms of one disk: 475 per second fit. One workflow asks for 100, the other for 4,000.
+fn a_flooding_workflow_is_limited_to_its_share_and_the_other_is_not() {
+    // A request takes 2 ms on one disk, and the target utilization leaves room for 475 per second.
+    // One workflow sends 100 per second, the other 4,000.
     let mut process = process(Config::default(), 2);
     for number in 0..20 {
         interval(&mut process, number, &[10, 400], 2 * MS, &[]);
@@ -72,7 +74,7 @@ fn one_that_floods_is_limited_to_its_share_and_the_other_is_not() {
 }
 
 #[test]
-fn the_downstream_rate_counts_by_what_a_request_sends_there() {
+fn the_downstream_rate_is_divided_by_the_copies_per_request() {
     let mut process = process(Config::default(), 1);
     let instances = [process.add_instance(0), process.add_instance(0), process.add_instance(0)];
     let run = |process: &mut Process, rates: [f64; 3], from: u64| {
@@ -89,20 +91,17 @@ fn the_downstream_rate_counts_by_what_a_request_sends_there() {
     assert!((view.downstream - 50.0).abs() < 1e-6, "the median over two: {view:?}");
     assert_eq!(view.rate, view.downstream);
     let nonsense = run(&mut process, [f64::NAN, -5.0, 1_000.0], 8);
-    assert!(
-        (nonsense.downstream - 50.0).abs() < 1e-6,
-        "what is no rate is not heard: {nonsense:?}"
-    );
+    assert!((nonsense.downstream - 50.0).abs() < 1e-6, "an invalid rate is ignored: {nonsense:?}");
     assert_eq!(nonsense.silent, 0);
 }
 
 #[test]
-fn a_silent_instance_is_believed_for_a_while_and_then_its_responses_are() {
+fn the_last_rate_of_a_silent_instance_counts_for_a_while_then_its_responses() {
     let mut process = process(Config::default(), 1);
     let instance = process.add_instance(0);
     process.announced(Timestamp(1), instance, W, announcement(20.0));
     for number in 0..60 {
-        // Nine of ten responses are good.
+        // Nine responses in ten are good.
         (0..10).for_each(|at| process.returned(instance, W, at > 0));
         interval(&mut process, number, &[10], 10, &[(instance, 1)]);
         let view = process.view(W);
@@ -116,12 +115,12 @@ fn a_silent_instance_is_believed_for_a_while_and_then_its_responses_are() {
         }
     }
     process.announced(Timestamp(6_000 * MS), instance, W, announcement(30.0));
-    // An idle instance is not silent: what it said last counts for those that come after a pause.
+    // An idle instance is not silent: its last announcement applies to requests after a pause.
     (60..100).for_each(|number| drop(interval(&mut process, number, &[0], 10, &[])));
     interval(&mut process, 100, &[10], 10, &[(instance, 1)]);
     let view = process.view(W);
     assert!(view.silent == 0 && (view.downstream - 30.0).abs() < 3.0, "{view:?}");
-    // After a long one it does not: it may be of a bad time that is over.
+    // After a long pause it does not apply, because the service may have recovered since then.
     (101..160).for_each(|number| drop(interval(&mut process, number, &[0], 10, &[])));
     assert_eq!(process.view(W).downstream, f64::INFINITY);
 }
@@ -135,7 +134,7 @@ fn nonsense_starves_no_workflow_however_few_its_requests_are() {
         let mut admitted = 0;
         for number in 0..200 {
             process.announced(Timestamp(number * 100 * MS), instance, W, announcement(nonsense));
-            // Ten per second, in pairs, and all that are let in get a response.
+            // Ten requests per second, in pairs. All admitted requests get a response.
             let requests = if number % 2 == 0 { 2 } else { 0 };
             let entered = interval(&mut process, number, &[requests], 10, &[(instance, 1)])[0];
             (0..entered).for_each(|_| process.returned(instance, W, true));
@@ -156,7 +155,7 @@ fn a_cycle_ends_where_it_would_close() {
         let now = Timestamp(number * 100 * MS);
         a.announced(now, to_b, W, b.announce(CALLER, W));
         b.announced(now, to_a, W, a.announce(CALLER, W));
-        // B is short for a second: rates that depended on each other would never rise again.
+        // B is slow for a second. If the rates depended on each other, they would never rise again.
         let service_ns = if (20..30).contains(&number) { 20 * MS } else { MS };
         interval(&mut a, number, &[10], MS, &[(to_b, 1)]);
         interval(&mut b, number, &[10], service_ns, &[(to_a, 1)]);
@@ -169,20 +168,20 @@ fn a_cycle_ends_where_it_would_close() {
 }
 
 #[test]
-fn what_cannot_be_in_time_is_turned_away_and_a_slow_spell_is_forgotten() {
+fn a_request_that_cannot_be_in_time_is_dropped_and_a_slow_spell_is_forgotten() {
     let mut process = process(Config::default(), 1);
     process.completed(Timestamp(0), W, 300 * MS);
-    let ask = |process: &mut Process, now: u64| {
+    let submit = |process: &mut Process, now: u64| {
         let deadline = Timestamp((now + 100) * MS);
         process.arrive(Timestamp(now * MS), RequestId(0), W, deadline) == Admission::Admitted
     };
-    assert!(!ask(&mut process, 10), "300 ms do not fit into 100");
+    assert!(!submit(&mut process, 10), "300 ms do not fit into 100");
     (1..30).for_each(|number| assert!(process.tick(Timestamp(number * 100 * MS))));
-    assert!(ask(&mut process, 3_000));
+    assert!(submit(&mut process, 3_000));
     let lenient = Config { drops_late: false, ..Config::default() };
     let mut process = self::process(lenient, 1);
     process.completed(Timestamp(0), W, 300 * MS);
-    assert!(ask(&mut process, 10));
+    assert!(submit(&mut process, 10));
 }
 
 #[test]
@@ -204,20 +203,20 @@ fn a_subtask_that_would_be_late_gives_way_to_others_that_wait() {
     let run = |expiry: f64, others: bool| {
         let mut process = process(Config { expiry, ..Config::default() }, 1);
         let soon = Standing { deadline: Timestamp(150 * MS), ..Standing::default() };
-        let mut ask = |job, standing: &Standing| {
+        let mut submit = |job, standing: &Standing| {
             process.subtask(Timestamp(0), DISK, JobId(job), W, standing, None).expect("room");
         };
-        ask(0, &Standing::default());
-        ask(1, &soon);
+        submit(0, &Standing::default());
+        submit(1, &soon);
         if others {
-            ask(2, &Standing::default());
+            submit(2, &Standing::default());
         }
         assert_eq!(process.schedule(Timestamp(0), DISK), Some(Turn::Starts(JobId(0))));
         assert_eq!(process.done(Timestamp(100 * MS), DISK, JobId(0)), Some(100 * MS));
         assert!(process.tick(Timestamp(100 * MS)));
         process.schedule(Timestamp(100 * MS), DISK)
     };
-    // They take 100 ms, and 50 are left.
+    // The sub-tasks take 100 ms, and 50 ms are left.
     assert_eq!(run(1.0, true), Some(Turn::Late(JobId(1))));
     assert_eq!(run(1.0, false), Some(Turn::Starts(JobId(1))));
     assert_eq!(run(0.4, true), Some(Turn::Starts(JobId(1))));

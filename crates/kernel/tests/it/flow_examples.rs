@@ -1,5 +1,6 @@
-//! The examples of document 002 §5.1.3 and §5.2.4 (Figure 5.3) in numbers: how rates are aggregated and bubble up, and
-//! what of a deadline is left for admission. The source's figures have no numbers in its text; these are chosen.
+//! The examples of document 002 §5.1.3 and §5.2.4 (Figure 5.3) with numbers: how rates are
+//! aggregated and propagated to callers, and how much of a deadline is left for admission. The text
+//! of the source gives no numbers for its figures, so we chose these.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{
@@ -10,12 +11,13 @@ use curtail_kernel::flow::{
 const MS: u64 = 1_000_000;
 const W: WorkflowId = WorkflowId(0);
 
-/// A process without resources of its own: what is downstream limits it.
+/// A process without resources of its own: only downstream services limit it.
 fn process(config: Config) -> Process {
     Process::new(config, &[Workflow::default()], &[])
 }
 
-/// One interval: ten requests arrive, and each that is admitted sends so many copies to each instance.
+/// Simulates one interval: ten requests arrive, and each admitted one sends the given number of
+/// copies to each instance.
 fn interval(process: &mut Process, number: u64, calls: &[(InstanceId, u32)]) {
     for request in 0..10 {
         let now = Timestamp((number * 100 + u64::from(request) * 10) * MS);
@@ -31,7 +33,7 @@ fn interval(process: &mut Process, number: u64, calls: &[(InstanceId, u32)]) {
     assert!(process.tick(Timestamp((number + 1) * 100 * MS)));
 }
 
-/// σ′ where instances announce these rates; each belongs to a service, and gets so many copies per request.
+/// σ′ for instances, each with its service, the rate that it announces, and its copies per request.
 fn downstream(instances: &[(u32, f64, u32)], quantile: f64) -> f64 {
     let mut process = process(Config { quantile, ..Config::DEFAULT });
     let mut calls = Vec::new();
@@ -43,7 +45,7 @@ fn downstream(instances: &[(u32, f64, u32)], quantile: f64) -> f64 {
     }
     interval(&mut process, 0, &calls);
     let view = process.view(W);
-    assert_eq!(view.rate, view.downstream, "and it is what the process admits");
+    assert_eq!(view.rate, view.downstream, "and the process admits that rate");
     view.downstream
 }
 
@@ -53,17 +55,19 @@ fn rates_are_divided_by_alpha_then_reduced_by_the_quantile_then_the_least_servic
     assert_eq!([0.0, 0.5, 1.0].map(|q| downstream(&one, q)), [10.0, 50.0, 100.0]);
     let twice = one.map(|(service, rate, _)| (service, rate, 2));
     assert_eq!([0.0, 0.5, 1.0].map(|q| downstream(&twice, q)), [5.0, 25.0, 50.0]);
-    // Few processes: between the ranks it is linear.
+    // With few processes, ranks are interpolated linearly.
     let few = [(0, 20.0, 1), (0, 40.0, 1)];
     assert_eq!([0.0, 0.5, 1.0].map(|q| downstream(&few, q)), [20.0, 30.0, 40.0]);
-    // A second service is asked four times per request: 120 / 4 = 30 is less than the median of the first.
+    // A second service is called four times per request: 120 / 4 = 30 is less than the median of
+    // the first.
     let both = [one[0], one[1], one[2], (1, 120.0, 4)];
     assert_eq!([0.0, 0.5, 1.0].map(|q| downstream(&both, q)), [10.0, 30.0, 30.0]);
 }
 
 #[test]
 fn rates_bubble_up_by_the_product_of_the_amplifications_and_each_caller_gets_its_part() {
-    // E bears 200 per second. B asks it five times per request, and A and another process ask B twice.
+    // E has a capacity of 200 per second. B calls it five times per request; A and another process
+    // call B twice per request.
     let mut b = process(Config::DEFAULT).of_service(2);
     let mut a = process(Config::DEFAULT).of_service(1);
     let (to_e, to_b) = (b.add_instance(0), a.add_instance(0));

@@ -1,6 +1,6 @@
-//! Hedges step by step, where the referee cannot know when a copy must start or stop.
+//! Hedges step by step, for starts and stops whose times the referee cannot predict.
 
-use crate::referee::{World, named};
+use crate::referee::{Harness, named};
 use curtail_kernel::hedge::Probabilistic;
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, FailReason, Fault, GroupId, Limits, Outcome, Policy, QueryId,
@@ -9,10 +9,10 @@ use curtail_kernel::{
 
 const DELAY: u64 = 100;
 
-/// Servers of one slot that can stop copies, and no limit to hedges.
-fn world(policy: Policy, servers: u32) -> World {
+/// Servers that have one slot and can stop copies, and an unlimited hedge budget.
+fn harness(policy: Policy, servers: u32) -> Harness {
     let limits = Limits { cancel: true, hedge_budget: 1.0, eject_after: 0, ..Limits::default() };
-    World::replicated(policy, servers, limits)
+    Harness::replicated(policy, servers, limits)
 }
 
 #[test]
@@ -26,8 +26,8 @@ fn policies_that_stop_copies_refuse_servers_that_cannot() {
     }
 }
 
-/// A query whose first copy has had no response within the delay, and both of its copies.
-fn late(w: &mut World) -> (QueryId, CopyId, CopyId) {
+/// A query whose first copy has not responded within the delay, and both of its copies.
+fn late(w: &mut Harness) -> (QueryId, CopyId, CopyId) {
     let query = w.arrive(0, 0);
     let (first, server) = w.only(query);
     w.feed(DELAY - 1, Event::Tick);
@@ -42,8 +42,8 @@ fn late(w: &mut World) -> (QueryId, CopyId, CopyId) {
 }
 
 #[test]
-fn app_timeout_begins_a_late_query_anew_on_another_server() {
-    let mut w = world(named("app-timeout:100ns"), 3);
+fn app_timeout_restarts_a_late_query_on_another_server() {
+    let mut w = harness(named("app-timeout:100ns"), 3);
     let (query, first, second) = late(&mut w);
     assert_eq!(w.actions[1..], [Action::Stop { copy: first, why: StopReason::Purge }]);
     w.feed(DELAY + 1, Event::Stopped { copy: first });
@@ -55,10 +55,10 @@ fn app_timeout_begins_a_late_query_anew_on_another_server() {
 
 #[test]
 fn a_copy_that_is_about_to_stop_is_no_retry() {
-    let mut w = world(named("app-timeout:100ns"), 3);
+    let mut w = harness(named("app-timeout:100ns"), 3);
     let (query, first, second) = late(&mut w);
     w.finish(DELAY + 1, second, Outcome::Failed(Fault::Reset));
-    assert_eq!(w.actions, [], "the first copy may still answer");
+    assert_eq!(w.actions, [], "the first copy may still respond");
     w.feed(DELAY + 2, Event::Stopped { copy: first });
     assert_eq!(w.starts(), [(query, StartReason::Retry)], "one server has failed it");
     w.finish_all(DELAY + 3);
@@ -70,9 +70,9 @@ fn probabilistic(probability: f64) -> Policy {
 
 #[test]
 fn a_probabilistic_hedge_tosses_a_coin_once_the_delay_is_over() {
-    // Five standard deviations of 10,000 tosses at 0.3 are 229.
+    // For 10,000 tosses with a probability of 0.3, five standard deviations are 229.
     for (probability, expected) in [(0.0, 0..=0), (0.3, 2_771..=3_229), (1.0, 10_000..=10_000)] {
-        let mut w = world(probabilistic(probability), 3);
+        let mut w = harness(probabilistic(probability), 3);
         let mut hedged = 0;
         for now in (0..10_000).map(|round| round * 2 * DELAY) {
             w.arrive(now, 0);
@@ -86,7 +86,7 @@ fn a_probabilistic_hedge_tosses_a_coin_once_the_delay_is_over() {
 
 #[test]
 fn the_loser_of_a_probabilistic_hedge_runs_to_its_end() {
-    let mut w = world(probabilistic(1.0), 3);
+    let mut w = harness(probabilistic(1.0), 3);
     let (query, first, second) = late(&mut w);
     let answer = Action::Answer { query, copy: second };
     assert_eq!(w.finish(DELAY + 1, second, Outcome::Good), [answer]);
@@ -95,9 +95,9 @@ fn the_loser_of_a_probabilistic_hedge_runs_to_its_end() {
 }
 
 #[test]
-fn of_tied_copies_the_one_that_begins_stops_the_other_once() {
+fn the_tied_copy_that_begins_stops_the_other_once() {
     for begins in [0, 1] {
-        let mut w = world(named("tied"), 3);
+        let mut w = harness(named("tied"), 3);
         let query = w.arrive(0, 0);
         let copies = w.copies(query);
         let (begins, other) = (copies[begins], copies[1 - begins]);
@@ -113,8 +113,8 @@ fn of_tied_copies_the_one_that_begins_stops_the_other_once() {
 }
 
 #[test]
-fn where_no_start_is_reported_the_loser_is_stopped_when_the_other_wins() {
-    let mut w = world(named("tied"), 2);
+fn if_no_start_is_reported_the_loser_is_stopped_when_the_other_wins() {
+    let mut w = harness(named("tied"), 2);
     let query = w.arrive(0, 0);
     let [first, second] = w.copies(query)[..] else { panic!("two copies") };
     let cleanup = Action::Stop { copy: first, why: StopReason::Cleanup };
@@ -125,13 +125,13 @@ fn where_no_start_is_reported_the_loser_is_stopped_when_the_other_wins() {
 
 #[test]
 fn a_clone_runs_on_every_server_at_once_and_losers_run_to_their_ends() {
-    let mut w = world(named("clone"), 3);
+    let mut w = harness(named("clone"), 3);
     let query = w.arrive(0, 0);
     let reasons = [StartReason::Arrival, StartReason::Hedge, StartReason::Hedge];
     assert_eq!(w.starts(), reasons.map(|why| (query, why)));
     assert!((0..3).all(|server| w.on(server).len() == 1));
     let [first, second, third] = w.copies(query)[..] else { panic!("three servers") };
-    // Though servers could stop.
+    // The losers keep running, although servers could stop them.
     let answer = Action::Answer { query, copy: second };
     assert_eq!(w.finish(2, second, Outcome::Good), [answer]);
     let server = w.server_of(first);
@@ -144,7 +144,7 @@ fn a_clone_runs_on_every_server_at_once_and_losers_run_to_their_ends() {
 #[test]
 fn a_server_that_had_no_room_gets_no_clone_later() {
     let limits = Limits { max_outstanding: 1, ..Limits::default() };
-    let mut w = World::replicated(named("clone"), 2, limits);
+    let mut w = Harness::replicated(named("clone"), 2, limits);
     w.feed(0, Event::ServerDraining { server: ServerId(1) });
     let busy = w.arrive(0, 0);
     w.feed(0, Event::ServerUp { server: ServerId(1) });
@@ -157,7 +157,7 @@ fn a_server_that_had_no_room_gets_no_clone_later() {
 
 #[test]
 fn a_query_fails_when_its_last_clone_does() {
-    let mut w = world(named("clone"), 3);
+    let mut w = harness(named("clone"), 3);
     let query = w.arrive(0, 0);
     let [a, b, c] = w.copies(query)[..] else { panic!("three servers") };
     assert_eq!(w.finish(1, b, Outcome::Failed(Fault::Status)), []);
@@ -171,9 +171,9 @@ fn a_query_fails_when_its_last_clone_does() {
     w.finish_all(4);
 }
 
-/// Too many servers for the referee, which looks at all of them after every event.
+/// Runs without the referee, because the referee examines all servers after every event.
 #[test]
-fn of_many_servers_255_get_a_copy_and_no_server_is_left_out_for_good() {
+fn a_clone_has_255_copies_at_most_and_no_server_is_left_out_for_good() {
     const SERVERS: u32 = 300;
     let topology = Topology::replicated(SERVERS, 1);
     let mut cell = named("clone").build(&topology, Limits::default(), rng(1)).expect("a cell");
@@ -199,10 +199,11 @@ fn of_many_servers_255_get_a_copy_and_no_server_is_left_out_for_good() {
     assert!((0..SERVERS).all(|server| held(&*cell, server) == 0));
 }
 
-/// Copies and queries that were refused a duplicate, of a thousand queries that come alone.
+/// Runs a thousand queries, one at a time. Returns the number of copies, and the number of queries
+/// that were refused a duplicate.
 fn copies(policy: Policy, hedge_budget: f64) -> (u64, u64) {
     let limits = Limits { cancel: true, hedge_budget, hedge_burst: 4, ..Limits::default() };
-    let mut w = World::replicated(policy, 2, limits);
+    let mut w = Harness::replicated(policy, 2, limits);
     let mut copies = 0;
     for at in 0..1_000 {
         let query = w.arrive(1_000 * at, 0);
@@ -230,8 +231,8 @@ fn duplicates_stay_within_the_budget_and_refusals_are_counted() {
         named("laedge:cc+pc"),
     ];
     for policy in policies {
-        assert_eq!(copies(policy, 1.0), (2_000, 0), "{policy}: one is no limit");
-        // The first query pays for itself: its token would exceed the burst.
+        assert_eq!(copies(policy, 1.0), (2_000, 0), "{policy}: a budget of 1 is no limit");
+        // The first query's token is lost, because it would exceed the burst.
         let (sent, refused) = copies(policy, 0.25);
         assert!((1_250..=1_254).contains(&sent), "{policy}: {sent}");
         assert_eq!(sent + refused, 2_000, "{policy}");
@@ -240,7 +241,7 @@ fn duplicates_stay_within_the_budget_and_refusals_are_counted() {
 }
 
 #[test]
-fn an_attempt_is_not_begun_anew_without_a_token() {
+fn app_timeout_does_not_restart_without_a_token() {
     let (sent, refused) = copies(named("app-timeout:100ns"), 0.0);
     assert_eq!((sent, refused), (1_004, 996));
 }
@@ -257,17 +258,18 @@ fn duplicates_of_das_are_no_load_and_leave_half_of_a_gate_to_others() {
     let limits = Limits { cancel: true, max_outstanding: 4, eject_after: 0, ..Limits::default() };
     let attempt_timeout_ns = 1_000;
     let limits = Limits { attempt_timeout_ns, ..limits };
-    let mut w = World::replicated(named("das+least-outstanding"), 2, limits);
-    let held = |w: &World, s| w.cell.core().server(ServerId(s)).outstanding;
+    let mut w = Harness::replicated(named("das+least-outstanding"), 2, limits);
+    let held = |w: &Harness, s| w.cell.core().server(ServerId(s)).outstanding;
     let queries: Vec<QueryId> = (0..4).map(|at| w.arrive(at, 0)).collect();
     assert_eq!(
         (held(&w, 0), held(&w, 1)),
         (4, 4),
         "a primary and a duplicate of each pair at both"
     );
-    let copies = |w: &World, query| w.model.attached(query).count();
+    let copies = |w: &Harness, query| w.model.attached(query).count();
     assert!(queries.iter().all(|&query| copies(&w, query) == 2));
-    // Every primary has left, so that only duplicates are there: 2 of each, which fill half of the gate.
+    // All primaries have left, so only duplicates remain: two at each server, which fill half of
+    // the gate.
     for &query in &queries {
         let primary = w.model.attached(query).find(|(_, copy)| copy.role == Role::Primary);
         let primary = *primary.expect("it runs").0;
@@ -275,18 +277,18 @@ fn duplicates_of_das_are_no_load_and_leave_half_of_a_gate_to_others() {
     }
     let next: Vec<QueryId> = (11..15).map(|at| w.arrive(at, 0)).collect();
     assert!(next.iter().all(|&query| copies(&w, query) == 1), "no further duplicates");
-    assert_eq!((held(&w, 0), held(&w, 1)), (4, 4), "in turn, as if no duplicates were there");
-    // The attempts of primaries time out, and are sent again; those of duplicates may wait.
+    assert_eq!((held(&w, 0), held(&w, 1)), (4, 4), "in order, as if there were no duplicates");
+    // The attempts of primaries time out, and the queries are retried. Duplicates may wait.
     w.feed(1_100, Event::Tick);
-    assert!(queries.iter().all(|&query| copies(&w, query) == 1), "they wait for their turn");
+    assert!(queries.iter().all(|&query| copies(&w, query) == 1), "they wait in the queue");
 }
 
 #[test]
 fn a_duplicate_that_is_given_up_is_no_retry() {
     for primary_first in [true, false] {
-        let mut w = world(named("das"), 3);
+        let mut w = harness(named("das"), 3);
         let query = w.arrive(0, 0);
-        let role = |w: &World, copy: &CopyId| w.model.copies[copy].role;
+        let role = |w: &Harness, copy: &CopyId| w.model.copies[copy].role;
         let mut copies = w.copies(query);
         copies.sort_by_key(|copy| (role(&w, copy) == Role::Duplicate) == primary_first);
         for (now, copy) in (1..).zip(&copies) {
@@ -297,9 +299,9 @@ fn a_duplicate_that_is_given_up_is_no_retry() {
                 if is_primary { Outcome::Failed(Fault::Reset) } else { Outcome::Local },
             );
         }
-        // Only one server failed it.
+        // One server failed the query.
         assert_eq!(w.starts(), [(query, StartReason::Retry)], "primary first: {primary_first}");
-        // Two servers did.
+        // Now two servers have failed it.
         let again = w.copies(query);
         assert_eq!(again.len(), 1);
         w.finish(3, again[0], Outcome::Failed(Fault::Reset));

@@ -1,37 +1,38 @@
 //! LÆDGE and Idealized Hedge, step by step: the state machines of document 001, Figure 3, and
 //! document 000, Algorithms 1 to 3.
 
-use crate::referee::{World, named};
+use crate::referee::{Harness, named};
 use curtail_kernel::{
     CopyId, Event, Limits, Outcome, Policy, QueryId, Role, StopReason, Timestamp, Topology,
 };
 
-fn world(policy: Policy, replicas: u32) -> World {
+fn harness(policy: Policy, replicas: u32) -> Harness {
     let limits = Limits { cancel: policy.needs_cancellation(), ..Limits::default() };
-    World::replicated(policy, replicas, limits)
+    Harness::replicated(policy, replicas, limits)
 }
 
-fn idealized(replicas: u32) -> World {
+fn idealized(replicas: u32) -> Harness {
     let limits = Limits { cancel: true, ..Limits::default() };
-    World::idealized(&Topology::replicated(replicas, 1), limits, 1)
+    Harness::idealized(&Topology::replicated(replicas, 1), limits, 1)
 }
 
-/// The queries that each server works on, by arrival; `None` for an idle one.
-fn works_on(world: &World) -> Vec<Option<u32>> {
-    let of = |server| world.on(server).first().and_then(|c| world.model.copies[c].query);
-    let servers = 0..world.model.up.len() as u32;
+/// For each server, the query that it works on, numbered in order of arrival; `None` if the server
+/// is idle.
+fn works_on(harness: &Harness) -> Vec<Option<u32>> {
+    let of = |server| harness.on(server).first().and_then(|c| harness.model.copies[c].query);
+    let servers = 0..harness.model.up.len() as u32;
     servers.map(|server| of(server).map(|query| query.0)).collect()
 }
 
-fn copy_of(world: &World, query: QueryId, role: Role) -> CopyId {
-    let mut copies = world.model.copies.iter();
+fn copy_of(harness: &Harness, query: QueryId, role: Role) -> CopyId {
+    let mut copies = harness.model.copies.iter();
     let mine = copies.find(|(_, c)| c.query == Some(query) && c.role == role);
-    *mine.expect("such a copy runs").0
+    *mine.expect("this copy runs").0
 }
 
 #[test]
 fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
-    let mut w = world(named("laedge"), 2);
+    let mut w = harness(named("laedge"), 2);
     let a = w.arrive(0, 0);
     assert_eq!(works_on(&w), [Some(a.0), Some(a.0)]);
     let b = w.arrive(1, 0);
@@ -50,7 +51,7 @@ fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
 
 #[test]
 fn a_freed_server_duplicates_the_oldest_query() {
-    let mut w = world(named("laedge"), 3);
+    let mut w = harness(named("laedge"), 3);
     let a = w.arrive(0, 0); // two of three servers
     let b = w.arrive(1, 0); // the third, alone
     let duplicate = copy_of(&w, a, Role::Duplicate);
@@ -61,7 +62,7 @@ fn a_freed_server_duplicates_the_oldest_query() {
 
 #[test]
 fn cleanup_stops_the_loser_and_fills_both_servers() {
-    let mut w = world(named("laedge:cc"), 2);
+    let mut w = harness(named("laedge:cc"), 2);
     let a = w.arrive(0, 0);
     let (b, c) = (w.arrive(1, 0), w.arrive(2, 0));
     let winner = copy_of(&w, a, Role::Primary);
@@ -76,7 +77,7 @@ fn cleanup_stops_the_loser_and_fills_both_servers() {
 
 #[test]
 fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
-    let mut w = world(named("laedge:cc+pc"), 2);
+    let mut w = harness(named("laedge:cc+pc"), 2);
     let a = w.arrive(0, 0);
     let b = w.arrive(5, 0); // S1 → S2: either copy of a, by a coin
     let [(victim, StopReason::Preemption)] = w.stops()[..] else { panic!("one copy makes room") };
@@ -95,7 +96,7 @@ fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
 
 #[test]
 fn one_slot_is_cleared_per_waiting_query() {
-    let mut w = world(named("laedge:cc+pc"), 4);
+    let mut w = harness(named("laedge:cc+pc"), 4);
     let (_a, _b) = (w.arrive(0, 0), w.arrive(0, 0)); // two pairs
     w.arrive(1, 0);
     assert_eq!(w.stops().len(), 1);
@@ -114,7 +115,7 @@ fn idealized_gives_up_the_copy_that_would_end_later() {
     w.feed(0, Event::Forecast { copy: older, ends: Timestamp(900) });
     w.feed(0, Event::Forecast { copy: newer, ends: Timestamp(100) });
     w.arrive(5, 0);
-    assert_eq!(w.stops(), [(older, StopReason::Preemption)], "though it is the older one");
+    assert_eq!(w.stops(), [(older, StopReason::Preemption)], "although it is the older one");
     w.finish_all(6);
 }
 

@@ -1,4 +1,4 @@
-//! The kernel's behaviors, a file each, all watched by a referee.
+//! The kernel's behaviors, one per file, checked by a referee.
 
 mod bad_feedback;
 mod bounded_wait;
@@ -17,7 +17,7 @@ mod rescue;
 mod rescue_learner;
 mod rescue_prefetch;
 mod retries;
-mod small_worlds;
+mod small_cells;
 mod stage;
 mod stops;
 mod throttler;

@@ -1,4 +1,5 @@
-//! A pick that observes hears of the start and the end of every copy, also of those that a hedge starts.
+//! A pick that observes sees the start and the end of every copy, including those that a hedge
+//! starts.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +38,7 @@ impl Pick for Recorder {
 }
 
 #[test]
-fn every_start_and_end_is_heard_once_with_what_it_took() {
+fn every_start_and_end_is_observed_once_with_its_time() {
     let seen = Recorder::default();
     let parts = (seen.clone(), Naive::default());
     let topology = Topology::replicated(2, 1);

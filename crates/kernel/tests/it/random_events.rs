@@ -1,9 +1,10 @@
 //! Every promise of the contract holds over millions of random events: random worlds, random
 //! policies, failures, timeouts, servers that come and go, clients that leave, late reports.
 //!
-//! `CURTAIL_EVENTS` sets how many events; `CURTAIL_SEED` replays one world.
+//! `CURTAIL_EVENTS` sets the number of events. `CURTAIL_SEED` replays only the harness with this
+//! seed.
 
-use crate::referee::{World, named, names_pick};
+use crate::referee::{Harness, named, names_pick};
 use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{
     Arrive, CopyId, Event, Fault, Feedback, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy,
@@ -23,7 +24,7 @@ fn promises_hold_over_random_events() {
         return one_world(seed.parse().expect("CURTAIL_SEED is a number"));
     }
     let worlds = number("CURTAIL_EVENTS", 3_000_000) / EVENTS_PER_WORLD;
-    // Two threads, as many as the smallest machine that this runs on has cores.
+    // Two threads: the number of cores of the smallest machine on which this runs.
     std::thread::scope(|scope| {
         for half in 0..2 {
             scope.spawn(move || (0..worlds).filter(|w| w % 2 == half).for_each(one_world));
@@ -31,7 +32,8 @@ fn promises_hold_over_random_events() {
     });
 }
 
-/// On a panic, says how to replay the world of this seed, with the tests of that name.
+/// On a panic, prints the command that replays the harness: it runs the tests of this name with
+/// this seed.
 pub(crate) struct Replay(pub u64, pub &'static str);
 
 impl Drop for Replay {
@@ -51,7 +53,7 @@ pub(crate) fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[below(rng, choices.len() as u32) as usize]
 }
 
-/// Any policy that there is, half of the time with another pick than that of its bare name.
+/// A random policy. Half of the time, it gets a random pick in place of its default one.
 fn policy(rng: &mut Rng) -> Policy {
     let form = pick(rng, &Policy::forms());
     let cleanup = pick(rng, &["", ":cc"]);
@@ -59,15 +61,15 @@ fn policy(rng: &mut Rng) -> Policy {
     let text = text.replace("+PICK", "").replace('D', "20ns").replace('Q', "0.5");
     let composed = format!("{text}+{}", pick(rng, PickSpec::NAMES));
     let text = if names_pick(form) || below(rng, 2) == 0 { text } else { composed };
-    // Now and then, with rates that are limited in another way.
+    // Sometimes the policy gets other rates.
     let rates = ["", "", "", "", "+cubic", "+aimd", "+bic", "+literal", "+fast:30ns", "+unpaced"];
     let rate = if form == "c3:literal" { "" } else { pick(rng, &rates) };
     named(&format!("{text}{rate}"))
 }
 
-/// One group, several disjoint ones, or a ring in which every server serves several.
+/// One group, several disjoint ones, or a ring in which every server serves several groups.
 fn topology(rng: &mut Rng) -> Topology {
-    // Now and then a group is so large that the cell keeps its servers in order.
+    // Sometimes a group is so large that the cell keeps its servers in order.
     let count = 1 + if below(rng, 16) == 0 { 8 + below(rng, 4) } else { below(rng, 5) };
     let slots = pick(rng, &[1, 1, 2, 3]);
     let servers = (0..count).map(|_| Server { slots: 1 + below(rng, slots) }).collect();
@@ -115,7 +117,7 @@ fn limits(rng: &mut Rng, cancel: bool) -> Limits {
     }
 }
 
-/// What a service may have learned.
+/// A random snapshot that a service might have learned.
 fn snapshot(rng: &mut Rng) -> Snapshot {
     let mut exploration = |ages: &[u64]| Exploration { age_ns: pick(rng, ages), every: 1 };
     Snapshot {
@@ -144,10 +146,10 @@ fn one_world(seed: u64) {
     let policy = policy(rng);
     let cancel = policy.needs_cancellation() || below(rng, 2) == 0;
     let (topology, limits) = (topology(rng), limits(rng, cancel));
-    let world = &mut if policy == named("laedge:cc+pc") && below(rng, 2) == 0 {
-        World::idealized(&topology, limits, seed)
+    let harness = &mut if policy == named("laedge:cc+pc") && below(rng, 2) == 0 {
+        Harness::idealized(&topology, limits, seed)
     } else {
-        World::new(policy, &topology, limits, seed)
+        Harness::new(policy, &topology, limits, seed)
     };
     let load = 1 + below(rng, 8);
     let trouble = pick(rng, &[0, 1, 4]);
@@ -155,47 +157,47 @@ fn one_world(seed: u64) {
     let mut ended: Vec<CopyId> = Vec::new();
     for _ in 0..EVENTS_PER_WORLD {
         if below(rng, 64) == 0 {
-            world.adopt(&snapshot(rng));
-            world.published();
+            harness.adopt(&snapshot(rng));
+            harness.published();
         }
         if below(rng, 2) == 0 {
             now += u64::from(below(rng, 20));
         }
-        // A driver wakes a cell in time more often than not.
-        if world.cell.next_deadline() <= Timestamp(now) && below(rng, 4) > 0 {
-            world.feed(now, Event::Tick);
+        // Usually, a driver wakes a cell in time.
+        if harness.cell.next_deadline() <= Timestamp(now) && below(rng, 4) > 0 {
+            harness.feed(now, Event::Tick);
             continue;
         }
-        let event = next_event(rng, world, load, trouble, &mut ended);
-        world.feed(now, event);
+        let event = next_event(rng, harness, load, trouble, &mut ended);
+        harness.feed(now, event);
     }
-    world.finish_all(now);
+    harness.finish_all(now);
 }
 
 fn next_event(
     rng: &mut Rng,
-    world: &mut World,
+    harness: &mut Harness,
     load: u32,
     trouble: u32,
     ended: &mut Vec<CopyId>,
 ) -> Event {
     let dice = below(rng, 20 + trouble);
-    let copies: Vec<CopyId> = world.model.copies.keys().copied().collect();
+    let copies: Vec<CopyId> = harness.model.copies.keys().copied().collect();
     if dice < load || (copies.is_empty() && dice < 20) {
-        let mut arrive = Arrive::new(world.fresh(), GroupId(0));
-        arrive.group = GroupId(below(rng, world.model.topology.groups.len() as u32));
+        let mut arrive = Arrive::new(harness.fresh(), GroupId(0));
+        arrive.group = GroupId(below(rng, harness.model.topology.groups.len() as u32));
         arrive.may_duplicate = below(rng, 8) > 0;
         arrive.may_retry = below(rng, 8) > 0;
         if below(rng, 8) == 0 {
-            arrive.deadline = world.model.now.after(u64::from(below(rng, 50)));
+            arrive.deadline = harness.model.now.after(u64::from(below(rng, 50)));
         }
         return Event::Arrive(arrive);
     }
     if dice < 19 {
         let copy = pick(rng, &copies);
-        return copy_event(rng, world, copy, trouble, ended);
+        return copy_event(rng, harness, copy, trouble, ended);
     }
-    let server = ServerId(below(rng, world.model.up.len() as u32));
+    let server = ServerId(below(rng, harness.model.up.len() as u32));
     match below(rng, 14) {
         13 => Event::RetryAfter { server, ns: u64::from(below(rng, 60)) },
         12 => {
@@ -203,23 +205,23 @@ fn next_event(
             Event::Probed(Probed { server, in_flight, latency_ns })
         }
         9 => {
-            let until = world.model.now.after(u64::from(below(rng, 40)));
+            let until = harness.model.now.after(u64::from(below(rng, 40)));
             Event::Close { server, until: pick(rng, &[until, until, Timestamp::NEVER]) }
         }
-        10 => Event::Close { server, until: world.model.now },
+        10 => Event::Close { server, until: harness.model.now },
         11 => Event::Limit { server, limit: below(rng, 6) },
         0 => Event::ServerDown { server },
         1 => Event::ServerDraining { server },
         8 => Event::ServerUnhealthy { server, listens: below(rng, 3) > 0 },
         2..=4 => Event::ServerUp { server },
-        // Reports about what has ended long ago must change nothing.
+        // Late reports about copies that have ended must change nothing.
         5 if !ended.is_empty() => {
             let copy = pick(rng, ended);
             let good = Event::Finished { copy, outcome: Outcome::Good };
             pick(rng, &[Event::Stopped { copy }, Event::Started { copy }, good])
         }
         _ => {
-            let queries: Vec<QueryId> = world.model.queries.keys().copied().collect();
+            let queries: Vec<QueryId> = harness.model.queries.keys().copied().collect();
             match queries[..] {
                 [] => Event::Tick,
                 _ => Event::Abandoned { query: pick(rng, &queries) },
@@ -230,12 +232,12 @@ fn next_event(
 
 fn copy_event(
     rng: &mut Rng,
-    world: &World,
+    harness: &Harness,
     copy: CopyId,
     trouble: u32,
     ended: &mut Vec<CopyId>,
 ) -> Event {
-    let state = &world.model.copies[&copy];
+    let state = &harness.model.copies[&copy];
     match below(rng, 8) {
         0 => {
             let is_bad = trouble > 0 && below(rng, 4) == 0;
@@ -259,7 +261,7 @@ fn copy_event(
     if ended.len() > 16 {
         ended.remove(0);
     }
-    // A driver may also report a stop that nobody ordered: a task that was torn down.
+    // A driver may also report a stop that was not requested, if a task was torn down.
     if (state.stopping && below(rng, 3) > 0) || below(rng, 64) == 0 {
         return Event::Stopped { copy };
     }

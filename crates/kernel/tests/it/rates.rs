@@ -1,11 +1,11 @@
-//! Gates that move, rates, and the ranking of C3.
+//! Gates that move, rates, and C3's ranking.
 
 use curtail_kernel::{
     Action, Event, Fault, Feedback, Limits, Outcome, QueryId, Server, ServerId, StartReason,
     Timestamp, Topology, Tuning,
 };
 
-use crate::referee::{World, named};
+use crate::referee::{Harness, named};
 
 const A: ServerId = ServerId(0);
 const B: ServerId = ServerId(1);
@@ -15,17 +15,17 @@ fn tuned(tuning: Tuning) -> Limits {
     Limits { tuning, ..Limits::default() }
 }
 
-fn started(world: &World) -> Vec<(QueryId, ServerId)> {
+fn started(harness: &Harness) -> Vec<(QueryId, ServerId)> {
     let start = |action: &Action| match *action {
         Action::Start { query, server, .. } => Some((query, server)),
         _ => None,
     };
-    world.actions.iter().filter_map(start).collect()
+    harness.actions.iter().filter_map(start).collect()
 }
 
 #[test]
 fn a_closed_server_gets_nothing_until_it_opens() {
-    let mut w = World::replicated(named("least-outstanding"), 2, Limits::default());
+    let mut w = Harness::replicated(named("least-outstanding"), 2, Limits::default());
     w.feed(0, Event::Close { server: A, until: Timestamp(100) });
     for _ in 0..3 {
         let query = w.arrive(1, 0);
@@ -43,10 +43,10 @@ fn a_closed_server_gets_nothing_until_it_opens() {
 }
 
 #[test]
-fn a_limit_that_falls_stops_nothing_and_one_that_rises_serves_who_waits() {
-    // So many servers that the cell keeps them in order by their levels.
+fn a_limit_that_falls_stops_nothing_and_one_that_rises_serves_waiting_queries() {
+    // Enough servers for the cell to keep them in order by level.
     let topology = Topology::replicated(10, 1);
-    let mut w = World::new(named("psq"), &topology, Limits::default(), 1);
+    let mut w = Harness::new(named("psq"), &topology, Limits::default(), 1);
     let queries: Vec<_> = (0..12).map(|_| w.arrive(0, 0)).collect();
     assert!(w.copies(queries[10]).is_empty() && w.copies(queries[11]).is_empty());
     w.feed(1, Event::Limit { server: A, limit: 4 });
@@ -64,14 +64,15 @@ fn a_limit_that_falls_stops_nothing_and_one_that_rises_serves_who_waits() {
 
 #[test]
 fn tokens_come_with_time_and_the_oldest_query_gets_them() {
-    // One token at once, then one every 20 ms.
+    // One token immediately, then one every 20 ms.
     let tuning = Tuning { initial_rate: 1.0, burst: 1.0, ..Tuning::default() };
     let groups = vec![vec![A, B], vec![B, ServerId(2)]];
     let topology = Topology { servers: vec![Server { slots: 1 }; 3], groups };
-    let mut w = World::new(named("c3+cubic"), &topology, tuned(tuning), 1);
+    let mut w = Harness::new(named("c3+cubic"), &topology, tuned(tuning), 1);
     let first = [0, 0, 1].map(|group| w.arrive(0, group));
     assert!(first.iter().all(|&query| w.copies(query).len() == 1), "three tokens");
-    // A group that asks for more than its share does not hold up the others for longer than they came after it.
+    // A group that exceeds its share can delay another group's query only with queries that arrived
+    // before that one.
     let greedy: Vec<_> = (0..3).map(|_| w.arrive(1, 0)).collect();
     let modest = w.arrive(2, 1);
     assert_eq!(w.cell.next_deadline(), Timestamp(20 * MS + 1));
@@ -88,11 +89,11 @@ fn tokens_come_with_time_and_the_oldest_query_gets_them() {
 fn feedback_ranks_and_ones_own_copies_count_for_every_client() {
     for (clients, expected) in [(1, A), (20, B)] {
         let tuning = Tuning { clients, sample_weight: 1.0, ..Tuning::default() };
-        let mut w = World::replicated(named("c3"), 2, tuned(tuning));
+        let mut w = Harness::replicated(named("c3"), 2, tuned(tuning));
         let queries = [w.arrive(0, 0), w.arrive(0, 0)];
         for query in queries {
             let (copy, server) = w.only(query);
-            // Nothing is left at the first server, and eight at the other.
+            // The first server's queue is empty; the other's has eight requests.
             let queue = if server == A { 0 } else { 8 };
             w.feed(MS, Event::Feedback { copy, feedback: Feedback { queue, service_ns: MS } });
             w.finish(MS, copy, Outcome::Good);
@@ -104,14 +105,14 @@ fn feedback_ranks_and_ones_own_copies_count_for_every_client() {
     }
 }
 
-/// Figure 4.1: three clients get four requests each at once, for two servers that take 4 and 10 ms for each.
-/// How long the last one takes, in ms.
+/// Figure 4.1: each of three clients gets four requests at once, for two servers that take 4 and 10
+/// ms per request. Returns the time of the last response, in ms.
 fn burst(policy: &str, score_exponent: u32) -> u64 {
     let service = [4, 10];
     let mut sent = [0; 2];
     for _ in 0..3 {
         let tuning = Tuning { clients: 3, score_exponent, sample_weight: 1.0, ..Tuning::default() };
-        let mut w = World::replicated(named(policy), 2, tuned(tuning));
+        let mut w = Harness::replicated(named(policy), 2, tuned(tuning));
         let mut queries = [w.arrive(0, 0), w.arrive(0, 0)].map(|query| w.only(query));
         queries.sort_by_key(|(_, server)| *server);
         for ((copy, _), ms) in queries.into_iter().zip(service) {
@@ -131,16 +132,17 @@ fn burst(policy: &str, score_exponent: u32) -> u64 {
 fn figure_4_1_a_burst_at_three_clients() {
     assert_eq!(burst("least-outstanding", 3), 60, "as published");
     assert_eq!(burst("c3", 1), 36, "the ideal: queues that are longer where servers are faster");
-    // The cubic score prefers short queues to what is ideal as long as no server changes.
+    // The cubic score keeps queues short, although that is not ideal while no server changes.
     assert_eq!(burst("c3", 3), 60);
 }
 
 #[test]
 fn a_higher_exponent_leaves_a_fast_server_with_a_queue_sooner() {
-    // Figure 4.4: 4 ms against 20 ms; with b = 1 five times the queue is as good, with b = 3 only 1.7 times.
+    // Figure 4.4: one server takes 4 ms, the other 20 ms. Their scores are equal if the queue of
+    // the fast server is five times as long (b = 1) or only 1.7 times as long (b = 3).
     for (score_exponent, expected) in [(1, A), (3, B)] {
         let tuning = Tuning { score_exponent, sample_weight: 1.0, ..Tuning::default() };
-        let mut w = World::replicated(named("c3"), 2, tuned(tuning));
+        let mut w = Harness::replicated(named("c3"), 2, tuned(tuning));
         let queries = [w.arrive(0, 0), w.arrive(0, 0)];
         for query in queries {
             let (copy, server) = w.only(query);
@@ -154,9 +156,9 @@ fn a_higher_exponent_leaves_a_fast_server_with_a_queue_sooner() {
 }
 
 #[test]
-fn a_server_that_fails_fast_is_not_taken_for_a_fast_one() {
+fn a_server_that_fails_fast_does_not_count_as_fast() {
     let limits = Limits { eject_after: 0, retries: 0, ..Limits::default() };
-    let mut w = World::replicated(named("c3"), 2, limits);
+    let mut w = Harness::replicated(named("c3"), 2, limits);
     let mut sent = [0; 2];
     for at in 0..200 {
         let now = at * 5 * MS;

@@ -1,5 +1,6 @@
-//! A server that refuses or breaks off at once is idle at once. No pick and no hedge may prefer it for that: it gets the
-//! share of a server that works, and clients see no more refusals than with round robin and a retry.
+//! A server that immediately refuses requests or breaks off responses is idle again right away. No
+//! pick and no hedge may prefer it for that reason: it gets the share of a healthy server, and
+//! clients see no more refusals than with round robin and a retry.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,17 +19,17 @@ const SLOTS: u32 = 2;
 const QUERIES: u32 = 6_000;
 const BAD: ServerId = ServerId(0);
 
-/// What the bad server does with a copy.
+/// The behavior of the bad server.
 #[derive(Clone, Copy)]
 struct Bad {
     head: Option<Outcome>,
     end: Outcome,
     after_ns: u64,
-    /// With one copy in this many.
+    /// On the bad server, one in this many copies ends this way.
     one_in: u32,
 }
 
-/// What becomes of the queries.
+/// The results of a run.
 #[derive(Debug, Default)]
 struct Seen {
     copies: u32,
@@ -37,8 +38,8 @@ struct Seen {
     ejections: u32,
 }
 
-/// Servers that work for an exponential time, without a queue of their own, and a bad one.
-struct World {
+/// Healthy servers with exponential service times and no queues, and a bad one.
+struct Harness {
     cell: Box<dyn Scheduler>,
     bad: Bad,
     due: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -52,7 +53,7 @@ fn exponential(rng: &mut Rng, mean_ns: u64) -> u64 {
     (-uniform.ln() * mean_ns as f64) as u64
 }
 
-impl World {
+impl Harness {
     fn at(&mut self, ns: u64, event: Event) {
         self.due.push(Reverse((ns, self.events.len() as u64, self.events.len())));
         self.events.push(event);
@@ -97,29 +98,29 @@ impl World {
         }
     }
 
-    /// Half of what the servers that work can do arrives.
+    /// Runs queries that arrive at half the capacity of the healthy servers.
     fn run(policy: Policy, bad: Bad, limits: Limits) -> Seen {
         let cell = policy.build(&Topology::replicated(SERVERS, SLOTS), limits, rng(7)).unwrap();
         let (due, events, seen) = (BinaryHeap::new(), Vec::new(), Seen::default());
-        let mut world = Self { cell, bad, due, events, rng: rng(9), seen };
+        let mut harness = Self { cell, bad, due, events, rng: rng(9), seen };
         let mut arrivals = rng(11);
         let gap = 10 * MS / u64::from((SERVERS - 1) * SLOTS) * 2;
         let (mut next, mut query) = (0, 0);
         while query < QUERIES {
-            let timer = world.cell.next_deadline().0;
-            let event = world.due.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
+            let timer = harness.cell.next_deadline().0;
+            let event = harness.due.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
             if next <= timer.min(event) {
-                world.feed(next, Event::Arrive(Arrive::new(QueryId(query), GroupId(0))));
+                harness.feed(next, Event::Arrive(Arrive::new(QueryId(query), GroupId(0))));
                 query += 1;
                 next += exponential(&mut arrivals, gap);
             } else if timer <= event {
-                world.feed(timer, Event::Tick);
-            } else if let Some(Reverse((at, _, index))) = world.due.pop() {
-                let event = world.events[index];
-                world.feed(at, event);
+                harness.feed(timer, Event::Tick);
+            } else if let Some(Reverse((at, _, index))) = harness.due.pop() {
+                let event = harness.events[index];
+                harness.feed(at, event);
             }
         }
-        world.seen
+        harness.seen
     }
 }
 
@@ -145,7 +146,7 @@ fn limits(eject_after_refusals: u32) -> Limits {
 
 const REFUSES: Bad = Bad { head: None, end: Outcome::Refused, after_ns: 100 * US, one_in: 1 };
 
-/// Its share of the copies, at most, with what chance may add.
+/// The maximum number of copies that is still a fair share, with a margin for chance.
 fn fair(copies: u32) -> f64 {
     let mean = f64::from(copies) / f64::from(SERVERS);
     mean + 4.0 * mean.sqrt()
@@ -153,11 +154,11 @@ fn fair(copies: u32) -> f64 {
 
 #[test]
 fn a_server_that_refuses_at_once_gets_no_more_than_its_share_with_any_policy() {
-    let usual = World::run(Policy::ROUND_ROBIN, REFUSES, limits(0));
+    let usual = Harness::run(Policy::ROUND_ROBIN, REFUSES, limits(0));
     for policy in policies() {
-        let seen = World::run(policy, REFUSES, limits(0));
+        let seen = Harness::run(policy, REFUSES, limits(0));
         assert!(f64::from(seen.on_bad) <= fair(seen.copies), "{policy}: {seen:?}");
-        // More copies meet more refusals.
+        // A policy that sends more copies sees more refusals.
         let most = f64::from(usual.failed) * f64::from(seen.copies) / f64::from(usual.copies);
         let most = most + 4.0 * most.sqrt();
         assert!(f64::from(seen.failed) <= most, "{policy}: {seen:?}, round-robin {usual:?}");
@@ -168,7 +169,7 @@ fn a_server_that_refuses_at_once_gets_no_more_than_its_share_with_any_policy() {
 fn a_server_whose_responses_are_over_a_limit_gets_no_more_than_its_share() {
     let over = Bad { end: Outcome::OverLimit, ..REFUSES };
     for policy in ["least-outstanding", "two-choices", "c3", "peak-ewma", "psq", "laedge"] {
-        let seen = World::run(named(policy), over, limits(0));
+        let seen = Harness::run(named(policy), over, limits(0));
         assert!(f64::from(seen.on_bad) <= fair(seen.copies), "{policy}: {seen:?}");
     }
 }
@@ -176,10 +177,10 @@ fn a_server_whose_responses_are_over_a_limit_gets_no_more_than_its_share() {
 #[test]
 fn a_server_that_refuses_everything_is_ejected_and_one_that_refuses_some_is_not() {
     for policy in ["round-robin", "least-outstanding", "c3", "peak-ewma", "laedge"].map(named) {
-        let seen = World::run(policy, REFUSES, limits(20));
+        let seen = Harness::run(policy, REFUSES, limits(20));
         assert!(seen.on_bad < seen.copies / 10, "{policy}: {seen:?}");
         assert!(seen.failed < QUERIES / 100 && seen.ejections > 0, "{policy}: {seen:?}");
-        let seen = World::run(policy, Bad { one_in: 2, ..REFUSES }, limits(20));
+        let seen = Harness::run(policy, Bad { one_in: 2, ..REFUSES }, limits(20));
         assert_eq!(seen.ejections, 0, "{policy}: {seen:?}");
     }
 }
@@ -190,18 +191,19 @@ fn a_server_that_breaks_off_inside_of_its_responses_is_not_preferred_and_is_ejec
     for end in [Fault::Reset, Fault::Malformed].map(Outcome::Failed) {
         let breaks = Bad { head, end, after_ns: 200 * US, one_in: 1 };
         for policy in policies() {
-            let seen = World::run(policy, breaks, limits(0));
+            let seen = Harness::run(policy, breaks, limits(0));
             assert!(f64::from(seen.on_bad) <= fair(seen.copies), "{policy}: {seen:?}");
         }
         let ejects = Limits { eject_after: 5, ..limits(0) };
         for policy in PickSpec::NAMES.iter().map(|pick| named(pick)) {
-            let seen = World::run(policy, breaks, ejects);
+            let seen = Harness::run(policy, breaks, ejects);
             assert!(seen.on_bad < seen.copies / 10, "{policy}: {seen:?}");
         }
     }
 }
 
-/// A cell of three servers, of which the first, and fastest, was down and has returned; and the time.
+/// A cell of three servers, and the time. The first server, which is the fastest, was down and has
+/// returned.
 fn returned(policy: Policy) -> (Box<dyn Scheduler>, u64) {
     let mut cell = policy.build(&Topology::replicated(3, 1), limits(0), rng(3)).unwrap();
     let mut now = 0;
@@ -247,13 +249,13 @@ fn a_server_that_returns_gets_one_copy_and_then_twice_as_many_with_every_round()
             for copy in held.drain(..) {
                 cell.handle(Timestamp(now), &Event::Finished { copy, outcome: Outcome::Good });
             }
-            // What else runs goes on: these servers are slow now.
+            // All other copies keep running: these servers are slow now.
         }
     }
 }
 
 #[test]
-fn a_pause_that_a_server_asks_for_closes_it_for_that_long_unless_it_is_the_last() {
+fn retry_after_closes_a_server_for_that_time_unless_it_is_the_last() {
     let [a, b] = [0, 1].map(ServerId);
     let limits = Limits { retry_after_max_ns: 50 * MS, ..Limits::default() };
     let mut cell =
@@ -274,14 +276,14 @@ fn a_pause_that_a_server_asks_for_closes_it_for_that_long_unless_it_is_the_last(
 }
 
 #[test]
-fn a_response_about_the_request_wins_and_one_over_a_limit_goes_nowhere_else() {
+fn a_response_about_the_request_wins_and_one_over_a_limit_is_not_retried() {
     for (outcome, answered, copies) in [
         (Outcome::Request, true, 1),
         (Outcome::Refused, false, 2),
         (Outcome::Local, false, 2),
         (Outcome::OverLimit, false, 1),
     ] {
-        let mut w = crate::referee::World::replicated(Policy::ROUND_ROBIN, 2, Limits::default());
+        let mut w = crate::referee::Harness::replicated(Policy::ROUND_ROBIN, 2, Limits::default());
         let query = w.arrive(0, 0);
         let mut sent = 0;
         let mut answers = 0;

@@ -1,6 +1,6 @@
-//! Rescue, step by step: what a cell does with what its service has learned, and what it tells it.
+//! Rescue, step by step: how a cell uses a snapshot, and which records it publishes.
 
-use crate::referee::World;
+use crate::referee::Harness;
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
 use curtail_kernel::hedge::{Exploration, Record, Replaced, Snapshot, Tried, Version};
 use curtail_kernel::{
@@ -8,25 +8,25 @@ use curtail_kernel::{
     StopReason, Timestamp,
 };
 
-/// A T of 100, and the next first copy that loses is audited, or not.
+/// Both snapshots have a T of 100. With `LEARNED`, the next first copy that loses is audited.
 const LEARNED: Snapshot = Snapshot { suspect_ns: 100, ..Snapshot::NOTHING };
 const SUSPECTING: Snapshot = Snapshot { audit_every: u32::MAX, ..LEARNED };
 
-fn world(version: Version) -> World {
+fn harness(version: Version) -> Harness {
     suspecting(version, 2, Limits::default(), LEARNED)
 }
 
-fn suspecting(version: Version, servers: u32, limits: Limits, learned: Snapshot) -> World {
+fn suspecting(version: Version, servers: u32, limits: Limits, learned: Snapshot) -> Harness {
     let limits = Limits { cancel: version != NoCancel, ..limits };
     let policy = Policy::from(version);
-    let mut world = World::replicated(policy, servers, limits);
-    world.adopt(&learned);
-    world
+    let mut harness = Harness::replicated(policy, servers, limits);
+    harness.adopt(&learned);
+    harness
 }
 
 #[test]
 fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
-    let mut w = world(Cleanup);
+    let mut w = harness(Cleanup);
     let stuck = w.arrive(0, 0);
     assert_eq!(w.cell.next_deadline(), Timestamp(100));
     w.feed(99, Event::Tick);
@@ -57,7 +57,8 @@ fn a_suspect_overtakes_the_queue_and_the_next_one_does_not() {
     assert_eq!(w.actions, [], "no server is idle");
     w.finish(110, w.copies(busy)[0], Outcome::Good);
     assert_eq!(w.starts().last(), Some(&(a, StartReason::Rescue)), "the oldest suspect");
-    // The rescue wins, and frees two servers: one for the queue first, though b is a suspect, too.
+    // The rescue wins and frees two servers. The first one that becomes free serves the queue,
+    // although b is also a suspect.
     let [first, second] = w.copies(a)[..] else { panic!("two copies") };
     w.adopt(&SUSPECTING);
     w.finish(120, second, Outcome::Good);
@@ -71,7 +72,7 @@ fn a_suspect_overtakes_the_queue_and_the_next_one_does_not() {
 
 #[test]
 fn a_rescue_that_takes_as_long_gives_way_and_is_never_tried_again() {
-    let mut w = world(Cleanup);
+    let mut w = harness(Cleanup);
     let long = w.arrive(0, 0);
     w.feed(100, Event::Tick);
     let [first, second] = w.copies(long)[..] else { panic!("two copies") };
@@ -84,7 +85,11 @@ fn a_rescue_that_takes_as_long_gives_way_and_is_never_tried_again() {
     w.feed(301, Event::Stopped { copy: second });
     assert_eq!(w.starts(), [(other, StartReason::Queue)]);
     w.finish(310, w.copies(other)[0], Outcome::Good);
-    assert_eq!(w.actions.len(), 1, "the answer: the server is idle, and there is no second rescue");
+    assert_eq!(
+        w.actions.len(),
+        1,
+        "the response: the server is idle, and there is no second rescue"
+    );
     w.published();
     w.finish(500, first, Outcome::Good);
     let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
@@ -93,7 +98,7 @@ fn a_rescue_that_takes_as_long_gives_way_and_is_never_tried_again() {
 }
 
 #[test]
-fn where_the_rescue_is_stuck_as_well_the_first_copy_is_stopped_and_there_is_one_more_rescue() {
+fn if_the_rescue_is_stuck_too_the_first_copy_is_stopped_and_rescued_once_more() {
     let learned = Snapshot { replaces: Some(Replaced::First), ..SUSPECTING };
     let mut w = suspecting(Cleanup, 3, Limits::default(), learned);
     let stuck = w.arrive(0, 0);
@@ -108,13 +113,13 @@ fn where_the_rescue_is_stuck_as_well_the_first_copy_is_stopped_and_there_is_one_
     assert_eq!(w.actions, []);
     w.arrive(310, 0);
     w.arrive(310, 0);
-    assert_eq!(w.stops(), [(third, StopReason::GiveUp)], "now it is taken for long");
+    assert_eq!(w.stops(), [(third, StopReason::GiveUp)], "now it counts as long");
     w.finish(400, second, Outcome::Good);
     w.finish_all(500);
 }
 
 #[test]
-fn where_such_queries_are_rather_long_the_rescue_is_replaced_and_the_first_copy_runs_on() {
+fn if_such_queries_are_long_the_rescue_is_replaced_and_the_first_copy_runs_on() {
     let learned = Snapshot { replaces: Some(Replaced::Second), ..SUSPECTING };
     let mut w = suspecting(Cleanup, 3, Limits::default(), learned);
     let stuck = w.arrive(0, 0);
@@ -126,16 +131,16 @@ fn where_such_queries_are_rather_long_the_rescue_is_replaced_and_the_first_copy_
     assert_eq!(w.starts(), [(stuck, StartReason::Rescue)], "it has the age of the first copy");
     let [_, third] = w.copies(stuck)[..] else { panic!("two copies") };
     w.feed(301, Event::Tick);
-    assert_eq!(w.actions, [], "now it is taken for long");
+    assert_eq!(w.actions, [], "now it counts as long");
     w.finish(310, first, Outcome::Good);
     assert_eq!(w.stops(), [(third, StopReason::Cleanup)]);
     w.finish_all(400);
 }
 
 #[test]
-fn a_rescue_that_came_late_and_is_given_up_tells_nothing() {
-    // As one that came late and won: both are of queries that are older than those at the age T.
-    let mut w = world(Cleanup);
+fn a_late_rescue_that_is_given_up_is_no_evidence() {
+    // The same holds for a late rescue that wins: both are evidence about queries older than T.
+    let mut w = harness(Cleanup);
     let long = w.arrive(0, 0);
     let busy = w.arrive(0, 0);
     w.feed(100, Event::Tick);
@@ -170,7 +175,7 @@ fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
         w.feed(now + 100, Event::Tick);
         let [first, ref second @ ..] = w.copies(query)[..] else { panic!("it runs") };
         rescued += second.len();
-        // In the first half of the rounds the rescue wins.
+        // In the first half of the rounds, the rescue wins.
         let winner = *second.first().filter(|_| round < 50).unwrap_or(&first);
         w.finish(now + 150, winner, Outcome::Good);
         for (copy, _) in w.stops() {
@@ -196,9 +201,9 @@ fn idle_servers_duplicate_at_once_and_the_youngest_pair_makes_room() {
     assert_eq!(w.stops(), [(victim, StopReason::Preemption)]);
     w.feed(61, Event::Stopped { copy: victim });
     assert_eq!(w.starts(), [(newcomer, StartReason::Queue)]);
-    // The older copy of the other pair reaches T, and the newer one as well: it is long.
+    // The older copy of the other pair reaches T, and so does the newer one: the query is long.
     w.feed(100, Event::Tick);
-    assert_eq!(w.actions, [], "its slot is of no use yet");
+    assert_eq!(w.actions, [], "its slot cannot be used yet");
     w.arrive(110, 0);
     assert_eq!(w.stops(), [(w.copies(older)[1], StopReason::GiveUp)]);
     w.finish_all(200);
@@ -248,7 +253,7 @@ fn an_exploration_makes_room_for_a_query_that_waits() {
     let learned = Snapshot { explore, ..Snapshot::NOTHING };
     let mut w = suspecting(Cleanup, 2, Limits::default(), learned);
     let ordinary = w.arrive(0, 0);
-    assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "one query in two is tried");
+    assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "every other query is explored");
     w.finish(10, w.copies(ordinary)[0], Outcome::Good);
     let tried = w.arrive(20, 0);
     w.feed(70, Event::Tick);
@@ -261,9 +266,12 @@ fn an_exploration_makes_room_for_a_query_that_waits() {
     w.finish_all(200);
     let records = w.published();
     let tried = |record: &Record| matches!(record, Record::First { tried: Some(_), .. });
-    assert!(!records.iter().any(tried), "what was stopped tells nothing of the query");
+    assert!(!records.iter().any(tried), "a stopped copy gives no information about its query");
     let displaced = Record::Displaced { risked_ns: 1 };
-    assert!(records.contains(&displaced), "but how soon explorations are stopped: {records:?}");
+    assert!(
+        records.contains(&displaced),
+        "but it records how early explorations are stopped: {records:?}"
+    );
 }
 
 #[test]
@@ -286,8 +294,8 @@ fn a_rescue_counts_at_t_though_an_exploration_made_room_before() {
 }
 
 #[test]
-fn a_server_whose_copy_was_beaten_is_the_last_choice_until_it_answers() {
-    // So few that each is looked at, and so many that an order of them is kept.
+fn a_server_whose_copy_lost_is_the_last_choice_until_it_responds() {
+    // A cell of three servers scans all of them; a cell of twelve keeps its servers in order.
     for servers in [3, 12] {
         beaten_server_is_the_last_choice(servers);
     }
@@ -296,7 +304,7 @@ fn a_server_whose_copy_was_beaten_is_the_last_choice_until_it_answers() {
 fn beaten_server_is_the_last_choice(servers: u32) {
     let learned = SUSPECTING;
     let mut w = suspecting(Cleanup, servers, Limits::default(), learned);
-    let server_of = |w: &World, query| w.only(query).1;
+    let server_of = |w: &Harness, query| w.only(query).1;
     let stuck = w.arrive(0, 0);
     let beaten = server_of(&w, stuck);
     w.feed(100, Event::Tick);
@@ -310,7 +318,7 @@ fn beaten_server_is_the_last_choice(servers: u32) {
     }
     let busy: Vec<QueryId> = (1..servers).map(|_| w.arrive(140, 0)).collect();
     let last = w.arrive(140, 0);
-    assert_eq!(server_of(&w, last), beaten, "rather than to let a query wait");
+    assert_eq!(server_of(&w, last), beaten, "rather than letting a query wait");
     w.finish(150, w.copies(last)[0], Outcome::Good);
     for query in busy {
         w.finish(150, w.copies(query)[0], Outcome::Good);
@@ -321,18 +329,18 @@ fn beaten_server_is_the_last_choice(servers: u32) {
         w.finish(now, w.copies(query)[0], Outcome::Good);
         server == beaten
     });
-    assert!(used, "it has answered, and is as good as others");
+    assert!(used, "it has responded, and counts like the others");
     w.finish_all(400);
 }
 
 #[test]
-fn a_server_whose_copies_are_always_beaten_is_slow_and_not_stuck() {
-    let mut w = world(Cleanup);
+fn a_server_whose_copies_always_lose_is_slow_and_not_stuck() {
+    let mut w = harness(Cleanup);
     w.adopt(&SUSPECTING);
     let mut rescues = Vec::new();
     for round in 0..200 {
         let at = 1_000 * round;
-        // The other server is busy, too, or nothing would come to one whose copies are beaten.
+        // The other server is busy, too. Otherwise the server whose copies lose would get no query.
         let mut pair = [w.arrive(at, 0), w.arrive(at, 0)];
         if w.server_of(w.copies(pair[0])[0]) == ServerId(1) {
             pair.reverse();
@@ -349,7 +357,7 @@ fn a_server_whose_copies_are_always_beaten_is_slow_and_not_stuck() {
             w.finish(at + 120, slow, Outcome::Good);
         }
     }
-    assert!(rescues[0], "it is not known to be slow yet");
+    assert!(rescues[0], "it does not count as slow yet");
     assert!(!rescues[100..].contains(&true), "its queries take six times as long, all of them");
 }
 
@@ -376,8 +384,8 @@ fn an_idle_server_takes_an_old_query_that_costs_much_until_another_waits() {
 
 #[test]
 fn a_query_ages_by_what_it_costs() {
-    let mut w = world(Cleanup);
-    let costs = |w: &mut World, now: u64, cost: u64| {
+    let mut w = harness(Cleanup);
+    let costs = |w: &mut Harness, now: u64, cost: u64| {
         let mut arrive = curtail_kernel::Arrive::new(w.fresh(), curtail_kernel::GroupId(0));
         arrive.cost_hint = core::num::NonZeroU64::new(cost);
         w.feed(now, Event::Arrive(arrive));
@@ -392,7 +400,7 @@ fn a_query_ages_by_what_it_costs() {
     let ran: Vec<Record> = w.published();
     assert!(matches!(ran[1], Record::Answered { age_ns: 10 }), "{ran:?}");
     assert!(matches!(ran[2], Record::First { ran_ns: 3, .. }), "{ran:?}");
-    // Among queries with hints one without is not comparable.
+    // A query without a hint is not comparable to those with hints.
     let plain = w.arrive(3_000, 0);
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER);
     w.finish(3_010, w.copies(plain)[0], Outcome::Good);
@@ -401,9 +409,9 @@ fn a_query_ages_by_what_it_costs() {
 
 #[test]
 fn on_a_slow_server_a_query_may_be_older() {
-    let mut w = world(Cleanup);
+    let mut w = harness(Cleanup);
     let mut now = 0;
-    let pair = |w: &mut World, now: u64| {
+    let pair = |w: &mut Harness, now: u64| {
         w.arrive(now, 0);
         w.arrive(now, 0);
         [w.on(0)[0], w.on(1)[0]]
@@ -420,7 +428,7 @@ fn on_a_slow_server_a_query_may_be_older() {
     let age = w.cell.next_deadline().0 - now;
     assert!((280..=330).contains(&age), "three times as much, about: {age}");
     w.finish(now + 60, slow, Outcome::Good);
-    // Relative to what their servers let expect, both ran for as long.
+    // Relative to the pace of their servers, both took the same time.
     let records = w.published();
     let [.., Record::First { ran_ns: a, .. }, Record::First { ran_ns: b, .. }] = records[..] else {
         panic!("two queries ended")
@@ -428,19 +436,21 @@ fn on_a_slow_server_a_query_may_be_older() {
     assert!(a == 20 && (18..=22).contains(&b), "{a} and {b}");
 }
 
-// Audits: a first copy that lost runs on, to see for how long it is stuck.
+// Audits: a first copy that lost keeps running, so that the time for which it is stuck can be
+// measured.
 
-/// A query that arrives is rescued at the age T, and its second copy wins 20 later; its first one.
-fn rescued(world: &mut World, now: u64) -> CopyId {
-    let stuck = world.arrive(now, 0);
-    world.feed(now + 100, Event::Tick);
-    let [first, second] = world.copies(stuck)[..] else { panic!("two copies") };
-    world.finish(now + 120, second, Outcome::Good);
+/// Sends a query that is rescued at age T. Its second copy wins 20 ns later. Returns its first
+/// copy.
+fn rescued(harness: &mut Harness, now: u64) -> CopyId {
+    let stuck = harness.arrive(now, 0);
+    harness.feed(now + 100, Event::Tick);
+    let [first, second] = harness.copies(stuck)[..] else { panic!("two copies") };
+    harness.finish(now + 120, second, Outcome::Good);
     first
 }
 
-fn audits(world: &mut World) -> Vec<Record> {
-    let mut records = world.published();
+fn audits(harness: &mut Harness) -> Vec<Record> {
+    let mut records = harness.published();
     records.retain(|record| matches!(record, Record::Audit { .. }));
     records
 }
@@ -451,14 +461,14 @@ fn a_first_copy_that_is_audited_runs_to_its_end() {
     let first = rescued(&mut w, 0);
     w.arrive(200, 0);
     w.arrive(210, 0);
-    assert_eq!(w.stops(), [], "the first win is audited, though a query waits");
+    assert_eq!(w.stops(), [], "the first win is audited, although a query waits");
     w.finish(300, first, Outcome::Good);
     assert_eq!(audits(&mut w), [Record::Audit { ran_ns: 300, second_ns: 20 }]);
     w.finish_all(400);
 }
 
 #[test]
-fn it_has_the_time_that_every_copy_has_and_is_stopped_then() {
+fn an_audited_copy_is_stopped_at_its_timeout() {
     let timed = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 50, ..Limits::default() };
     let untimed = Limits { attempt_timeout_ns: NEVER_NS, cancel_timeout_ns: 380, ..timed };
     for limits in [timed, untimed] {
@@ -470,13 +480,13 @@ fn it_has_the_time_that_every_copy_has_and_is_stopped_then() {
         assert_eq!(audits(&mut w), [Record::Audit { ran_ns: 500, second_ns: 20 }], "or more");
         w.feed(510, Event::Stopped { copy: first });
         let up = |server| w.cell.core().server(ServerId(server)).up;
-        assert!(up(0) && up(1), "it has stopped when it was told to");
+        assert!(up(0) && up(1), "it stopped when it was cancelled");
         w.finish_all(600);
     }
 }
 
 #[test]
-fn a_server_that_does_not_stop_it_is_out() {
+fn an_audited_copy_that_does_not_stop_is_lost() {
     let limits = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 50, ..Limits::default() };
     let mut w = suspecting(Cleanup, 2, limits, LEARNED);
     let first = rescued(&mut w, 0);
@@ -487,13 +497,13 @@ fn a_server_that_does_not_stop_it_is_out() {
 }
 
 #[test]
-fn a_loser_that_nobody_stops_has_as_long_as_if_no_copy_had_won() {
+fn a_loser_that_is_not_stopped_keeps_its_whole_timeout() {
     let limits = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 300, ..Limits::default() };
     let mut w = suspecting(NoCancel, 2, limits, LEARNED);
     w.adopt(&SUSPECTING);
     let slow = rescued(&mut w, 0);
     w.feed(420, Event::Tick);
-    assert_eq!(w.actions, [], "it lost 300 ago");
+    assert_eq!(w.actions, [], "it lost 300 ns ago");
     w.feed(799, Event::Tick);
     assert_eq!(w.actions, []);
     w.finish(799, slow, Outcome::Good);
@@ -505,7 +515,7 @@ fn a_loser_that_nobody_stops_has_as_long_as_if_no_copy_had_won() {
 }
 
 #[test]
-fn there_is_one_at_a_time() {
+fn there_is_one_audit_at_a_time() {
     let mut w = suspecting(Cleanup, 3, Limits::default(), LEARNED);
     let audited = rescued(&mut w, 0);
     w.adopt(&LEARNED);
@@ -515,7 +525,7 @@ fn there_is_one_at_a_time() {
     w.finish(2_000, audited, Outcome::Good);
     let next = rescued(&mut w, 3_000);
     assert_eq!(w.stops(), [], "it is due yet");
-    // What is lost tells nothing, and is not waited for.
+    // A lost copy yields no record, and the audit does not wait for it.
     let server = w.server_of(next);
     w.feed(3_200, Event::ServerDown { server });
     w.feed(3_201, Event::ServerUp { server });

@@ -1,4 +1,4 @@
-//! What a service learns of queries whose fate is drawn, and recorded as a cell would.
+//! What a service learns from random queries that are recorded as a cell would record them.
 
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
 use curtail_kernel::hedge::{Record, RescueLearner, Tried, Version};
@@ -8,22 +8,24 @@ use rand_core::Rng as _;
 const MS: f64 = 1e6;
 const EPOCH: u64 = 1_024;
 
-/// A service without queues, whose servers are idle often enough.
+/// A service without queues, whose servers are idle often enough to explore.
 struct Service {
     rng: Rng,
     learner: RescueLearner,
-    /// The mean of P, which is exponential, or of a heavy tail with this exponent, in ms.
+    /// The mean of P in ms. P is exponential, or has a heavy tail with the exponent `alpha` if
+    /// there is one.
     mean: f64,
     alpha: Option<f64>,
-    /// The share of first copies that have a hiccup, and how long it takes, in ms.
+    /// The share of first copies that have a hiccup, and the length of the hiccup, in ms.
     hiccups: (f64, f64),
-    /// Second copies have the same hiccup.
+    /// Whether second copies have the same hiccup.
     correlated: bool,
-    /// The share of time in which a server is idle for an exploration.
+    /// The share of the time during which a server is idle, so that an exploration is possible.
     idle: f64,
-    /// Others wait.
+    /// Whether other queries wait.
     crowded: bool,
-    /// A first copy has failed that runs for so long without a second one, in ms: nothing is recorded of it.
+    /// The attempt timeout, in ms. A first copy that runs for longer without a second one has
+    /// failed, and nothing is recorded.
     copy_timers: f64,
     seen: u64,
 }
@@ -48,7 +50,7 @@ impl Service {
         (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A query: what a cell records of it.
+    /// Simulates a query and adds the records of its cell.
     fn query(&mut self, records: &mut Vec<Record>) {
         self.seen += 1;
         let u = 1.0 - self.uniform();
@@ -104,7 +106,8 @@ fn t_is_where_server_time_is_saved() {
     // p (16 - e - 2) = exp(-e) (1 - exp(-g)) at e = 4.7.
     let t = service.suspect();
     assert!((4.3..=5.2).contains(&t), "{t}");
-    // No query waits, so a rescue may take its time: hardly any query reaches the age at which it is given up.
+    // No query waits, so a rescue may take its time: hardly any query reaches the age at which a
+    // rescue is given up.
     let give_up = service.learner.snapshot().give_up_ns as f64 / MS;
     assert!(give_up > 9.0, "{give_up}");
     let status = service.learner.status();
@@ -116,19 +119,19 @@ fn t_is_where_server_time_is_saved() {
 }
 
 #[test]
-fn where_queries_wait_server_time_is_worth_three_times_as_much() {
+fn if_queries_wait_server_time_is_worth_three_times_as_much() {
     let mut service = Service { crowded: true, ..Service::new(Cleanup, (0.001, 15.0)) };
     service.run(200_000);
     // p (16 - e - 2) = 3 exp(-e) (1 - exp(-g)) at e = 5.9.
     let t = service.suspect();
     assert!((5.3..=6.6).contains(&t), "{t}");
-    // Few queries reach the age of 5.8: a rescue is given up then.
+    // Few queries reach the age of 5.8, so rescues are given up at that age.
     let give_up = service.learner.snapshot().give_up_ns as f64 / MS;
     assert!((5.3..=7.0).contains(&give_up), "{give_up}");
 }
 
 #[test]
-fn t_exists_within_five_thousand_queries_where_hiccups_are_common() {
+fn t_exists_within_five_thousand_queries_if_hiccups_are_common() {
     for version in [Cleanup, NoCancel] {
         let mut service = Service::new(version, (0.003, 15.0));
         service.run(5_000);
@@ -137,12 +140,12 @@ fn t_exists_within_five_thousand_queries_where_hiccups_are_common() {
 }
 
 #[test]
-fn what_does_not_pay_is_tried_rarely_though_many_rescues_win() {
+fn rescues_that_do_not_pay_are_rare_though_many_win() {
     let mut service = Service::new(Cleanup, (0.1, 5.0));
     service.run(1_000_000);
     let status = service.learner.status();
     assert!(status.won > 100 && (1..=100).contains(&status.fallbacks), "{status:?}");
-    assert!(status.lost < 20_000, "more than the budget of 2 % is rescued in vain: {status:?}");
+    assert!(status.lost < 20_000, "more lost rescues than the budget of 2 % allows: {status:?}");
 }
 
 #[test]
@@ -179,8 +182,9 @@ fn t_follows_a_service_that_becomes_faster() {
 }
 
 #[test]
-fn where_rescues_do_not_pay_yet_learning_goes_on() {
-    // Three wins are soon there, and everywhere others wait: a rescue that frees no server does not pay.
+fn learning_goes_on_while_rescues_do_not_pay() {
+    // Three wins come soon, and other queries always wait: a rescue that frees no server does not
+    // pay off.
     let mut service = Service { crowded: true, ..Service::new(NoCancel, (0.003, 15.0)) };
     service.run(20_000);
     let explored = service.learner.status();
@@ -191,7 +195,7 @@ fn where_rescues_do_not_pay_yet_learning_goes_on() {
     service.crowded = false;
     service.run(20_000);
     assert!(service.suspect() < 12.0, "{}", service.suspect());
-    // With T at hand, the service becomes slow.
+    // The learner already knows T when the service becomes slow.
     service.mean = 3.0;
     service.hiccups.1 = 45.0;
     service.run(200_000);
@@ -199,7 +203,7 @@ fn where_rescues_do_not_pay_yet_learning_goes_on() {
 }
 
 #[test]
-fn hiccups_that_outlast_the_time_of_a_copy_are_learned() {
+fn hiccups_that_outlast_the_attempt_timeout_are_learned() {
     for version in [Cleanup, NoCancel] {
         let mut service = Service { copy_timers: 100.0, ..Service::new(version, (0.01, 140.0)) };
         service.run(5_000);
@@ -220,11 +224,11 @@ fn without_wins_there_is_no_t_and_less_and_less_is_explored() {
         service.run(200_000);
         assert_eq!(service.learner.threshold_ns(), None);
         let rescued = service.learner.status().lost - before.lost;
-        assert!(rescued < 100, "{rescued} of 200,000 queries are rescued, in vain");
+        assert!(rescued < 100, "{rescued} of 200,000 queries are rescued without success");
         let before = before.explored_lost;
         let after = service.learner.status().explored_lost - before;
         assert!(3 * after < 2 * before, "{before} explorations, and then {after}");
-        assert!(after > 0, "a service whose hiccups begin is to be found");
+        assert!(after > 0, "exploration must find hiccups that begin later");
         assert!(after < 800, "{after} of 200,000 queries are explored");
         assert_eq!(service.learner.status().explored_won, 0);
     }
@@ -239,7 +243,7 @@ fn in_the_first_minute_queries_are_rescued_and_no_threshold_is_reported() {
 }
 
 #[test]
-fn what_cannot_be_stopped_is_tried_less_the_longer_it_may_run() {
+fn explorations_that_cannot_be_stopped_are_rarer_with_heavy_tails() {
     let explored = |alpha| {
         let mut service = Service { alpha, ..Service::new(NoCancel, (0.0, 0.0)) };
         service.run(400_000);
@@ -250,7 +254,7 @@ fn what_cannot_be_stopped_is_tried_less_the_longer_it_may_run() {
 }
 
 #[test]
-fn times_of_nothing_and_of_forever_do_no_harm() {
+fn zero_and_maximum_times_do_no_harm() {
     let tried = Some(Tried { age_ns: 0, rescue: false, risked_ns: 0 });
     let ordinary = Record::First { ran_ns: 1_000, tried: None, crowded: false };
     for ran_ns in [0, u64::MAX] {
@@ -267,24 +271,25 @@ fn times_of_nothing_and_of_forever_do_no_harm() {
     let mut nothing = RescueLearner::new(NoCancel, 0.02);
     nothing.absorb(&[Record::First { ran_ns: 0, tried, crowded: false }; EPOCH as usize]);
     nothing.absorb(&[Record::First { ran_ns: u64::MAX, tried, crowded: false }; 2]);
-    assert_eq!(nothing.snapshot().explore[0].age_ns, NEVER_NS, "nor without a mean");
+    assert_eq!(nothing.snapshot().explore[0].age_ns, NEVER_NS, "no budget without a mean");
 }
 
 #[test]
-fn what_may_be_spent_does_not_pile_up() {
+fn the_credit_for_explorations_is_bounded() {
     let usual = Record::First { ran_ns: 1_000, tried: None, crowded: false };
     let mut learner = RescueLearner::new(NoCancel, 0.02);
     (0..2_000).for_each(|_| learner.absorb(&[usual; EPOCH as usize]));
     assert_ne!(learner.snapshot().explore[0].age_ns, NEVER_NS);
-    // Two that take thirty times as long as usual cost 1,800.
+    // The cost grows with the square of the time, so two explorations that take thirty times as
+    // long as usual cost 1,800.
     let tried = Some(Tried { age_ns: 1_000, rescue: false, risked_ns: 0 });
     learner.absorb(&[Record::First { ran_ns: 30_000, tried, crowded: false }; 2]);
     assert_eq!(learner.snapshot().explore[0].age_ns, NEVER_NS, "no more than is there at first");
 }
 
 #[test]
-fn a_rescue_that_takes_more_than_it_gives_is_not_tried_for_long() {
-    // Stuck for little longer than a query may well run.
+fn rescues_that_cost_more_than_they_save_end_soon() {
+    // Stuck queries run only a little longer than the slowest of the other queries.
     let mut service = Service::new(Cleanup, (0.003, 5.0));
     service.run(400_000);
     let status = service.learner.status();
@@ -292,7 +297,7 @@ fn a_rescue_that_takes_more_than_it_gives_is_not_tried_for_long() {
 }
 
 #[test]
-fn rare_hiccups_are_found_where_no_server_is_ever_idle() {
+fn rare_hiccups_are_found_though_no_server_is_ever_idle() {
     let found = (0..20).filter(|&seed| {
         let hiccups = (0.0003, 65.0);
         let mut service = Service { idle: 0.0, crowded: true, ..Service::new(Cleanup, hiccups) };
@@ -302,23 +307,25 @@ fn rare_hiccups_are_found_where_no_server_is_ever_idle() {
         assert!(status.lost < 2_000, "the budget: {status:?}");
         service.suspect() < 20.0 && status.won > 5
     });
-    // Some thirty queries were stuck, and the first few of them were tried. What three wins tell may be wrong.
+    // About thirty queries were stuck, and the first few of them were used for explorations. Three
+    // wins may be misleading.
     let found = found.count();
     assert!(found >= 16, "in {found} of 20 services");
 }
 
 #[test]
-fn hiccups_that_are_more_frequent_than_what_is_old_are_found() {
+fn hiccups_more_frequent_than_old_queries_are_found() {
     let mut service = Service::new(Cleanup, (0.1, 15.0));
     service.run(50_000);
     let t = service.suspect();
-    // The budget of 2 % must cover 1.25 times the rescues in vain.
+    // The budget of 2 % must cover 1.25 times the lost rescues.
     assert!((3.9..6.0).contains(&t), "{t}");
 }
 
 #[test]
-fn hiccups_as_frequent_as_what_is_old_are_found_by_the_earlier_explorations() {
-    // One query in a hundred is stuck: nearly all that are old enough for the later ones.
+fn hiccups_as_frequent_as_old_queries_are_found_by_the_earlier_explorations() {
+    // One query in a hundred is stuck. Nearly all queries that are old enough for the later
+    // explorations are stuck.
     for seed in 0..20 {
         let mut service = Service::new(Cleanup, (0.0102, 40.0));
         service.rng = rng(seed);
@@ -329,7 +336,7 @@ fn hiccups_as_frequent_as_what_is_old_are_found_by_the_earlier_explorations() {
 }
 
 #[test]
-fn any_budget_is_borne() {
+fn any_budget_works() {
     for budget in [0.0, 1e-9, 0.3, 0.6, 1.0] {
         let mut service = Service::new(Cleanup, (0.05, 15.0));
         service.learner = RescueLearner::new(Cleanup, budget);
@@ -343,7 +350,7 @@ fn any_budget_is_borne() {
         service.run(20_000);
         assert_eq!(service.learner.snapshot().at_once, duplicates, "{budget}");
     }
-    // Few queries take longer than usual, or none.
+    // Few or no queries take longer than usual.
     let usual = Record::First { ran_ns: 1_000, tried: None, crowded: false };
     for (version, budget) in
         [Cleanup, NoCancel].map(|version| [(version, 0.0), (version, 0.02)]).concat()

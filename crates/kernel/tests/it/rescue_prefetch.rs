@@ -1,6 +1,7 @@
-//! Rescue over JBSQ(N), step by step: copies wait at their servers, and age from when they begin there.
+//! Rescue over JBSQ(N), step by step: copies wait at their servers, and their ages are measured
+//! from the time at which they begin there.
 
-use crate::referee::{World, named};
+use crate::referee::{Harness, named};
 use curtail_kernel::hedge::{Exploration, Prefetch, Record, Snapshot};
 use curtail_kernel::{
     CopyId, Event, Fault, Limits, NEVER_NS, Outcome, QueryId, Rng, ServerId, StartReason,
@@ -11,21 +12,21 @@ use rand_core::Rng as _;
 const SUSPECTING: Snapshot =
     Snapshot { suspect_ns: 100, audit_every: u32::MAX, ..Snapshot::NOTHING };
 
-/// One copy may wait at a server of one or two slots.
+/// One copy may wait at a server with one or two slots.
 const AT_ONCE: Prefetch = Prefetch { per_64: 32, ..Prefetch::NONE };
 
-/// Servers with a slot each that may hold two copies, and a T of 100.
-fn world(servers: u32, cancel: bool) -> World {
+/// Servers that have one slot and may hold two copies, and a T of 100.
+fn harness(servers: u32, cancel: bool) -> Harness {
     let limits = Limits { cancel, ..Limits::default() };
     let topology = Topology::replicated(servers, 1);
-    let mut world = World::new(named("rescue+bounded:2"), &topology, limits, 1);
-    world.adopt(&SUSPECTING);
-    world
+    let mut harness = Harness::new(named("rescue+bounded:2"), &topology, limits, 1);
+    harness.adopt(&SUSPECTING);
+    harness
 }
 
 #[test]
 fn a_query_that_waits_at_its_server_does_not_age() {
-    let mut w = world(2, true);
+    let mut w = harness(2, true);
     let pair = [w.arrive(0, 0), w.arrive(0, 0)];
     let waits = w.arrive(10, 0);
     let [copy] = w.copies(waits)[..] else { panic!("it was sent") };
@@ -35,7 +36,7 @@ fn a_query_that_waits_at_its_server_does_not_age() {
     w.finish(20, other, Outcome::Good);
     assert_eq!(w.cell.next_deadline(), Timestamp(100), "of the one before it");
     w.finish(60, busy, Outcome::Good);
-    assert_eq!(w.cell.next_deadline(), Timestamp(160), "it has begun at 60");
+    assert_eq!(w.cell.next_deadline(), Timestamp(160), "it began at 60");
     w.feed(159, Event::Tick);
     assert_eq!(w.actions, [], "a server has been idle since 20");
     w.feed(160, Event::Tick);
@@ -48,7 +49,7 @@ fn a_query_that_waits_at_its_server_does_not_age() {
 
 #[test]
 fn a_suspect_is_sent_to_a_server_with_room_and_ages_from_when_it_begins_there() {
-    let mut w = world(2, true);
+    let mut w = harness(2, true);
     let long = w.arrive(0, 0);
     let busy = w.arrive(50, 0);
     w.feed(100, Event::Tick);
@@ -71,17 +72,17 @@ fn a_suspect_is_sent_to_a_server_with_room_and_ages_from_when_it_begins_there() 
 }
 
 #[test]
-fn a_rescue_that_has_not_begun_is_not_given_up_and_tells_nothing() {
-    let mut w = world(2, true);
+fn a_rescue_that_has_not_begun_is_not_given_up_and_is_no_evidence() {
+    let mut w = harness(2, true);
     let stuck = w.arrive(0, 0);
     let busy = w.arrive(90, 0);
     w.feed(100, Event::Tick);
     let [first, second] = w.copies(stuck)[..] else { panic!("two copies") };
-    // The other one is a suspect as well, and a server has room again.
+    // The other query is a suspect as well, and a server has room again.
     assert_eq!(w.cell.next_deadline(), Timestamp(190));
     w.feed(190, Event::Tick);
     assert_eq!(w.starts(), [(busy, StartReason::Rescue)]);
-    assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "both wait behind each other");
+    assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "each waits behind the other");
     w.finish(1_000, first, Outcome::Good);
     assert_eq!(w.stops(), [(second, StopReason::Cleanup)]);
     let record = Record::First { ran_ns: 1_000, tried: None, crowded: true };
@@ -92,18 +93,18 @@ fn a_rescue_that_has_not_begun_is_not_given_up_and_tells_nothing() {
 
 #[test]
 fn between_two_suspects_that_overtake_at_a_server_it_serves_the_queue() {
-    let mut w = world(3, true);
+    let mut w = harness(3, true);
     let [a, b] = [w.arrive(0, 0), w.arrive(0, 0)];
     let busy = w.arrive(60, 0);
     let at = w.server_of(w.copies(busy)[0]);
-    // One more waits at each server, and two in the cell.
+    // One more query waits at each server, and two more wait in the cell.
     let waits: Vec<QueryId> = (61..66).map(|now| w.arrive(now, 0)).collect();
     w.feed(100, Event::Tick);
     assert_eq!(w.actions, [], "no server has room");
     w.finish(110, w.copies(busy)[0], Outcome::Good);
     assert_eq!(w.starts(), [(a, StartReason::Rescue)], "the oldest suspect");
     w.finish(112, w.on(at.0)[0], Outcome::Good);
-    assert_eq!(w.starts(), [(waits[3], StartReason::Queue)], "though b is a suspect, too");
+    assert_eq!(w.starts(), [(waits[3], StartReason::Queue)], "although b is a suspect, too");
     let [first, second] = w.copies(a)[..] else { panic!("two copies") };
     w.finish(115, second, Outcome::Good);
     assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
@@ -114,7 +115,7 @@ fn between_two_suspects_that_overtake_at_a_server_it_serves_the_queue() {
 #[test]
 fn an_exploration_makes_room_for_a_query_that_is_sent_to_its_server() {
     let explore = [Exploration { age_ns: 50, every: 1 }; 2];
-    let mut w = world(2, true);
+    let mut w = harness(2, true);
     w.adopt(&Snapshot { explore, ..Snapshot::NOTHING });
     let tried = w.arrive(0, 0);
     w.feed(50, Event::Tick);
@@ -147,28 +148,28 @@ fn below(rng: &mut Rng, n: u64) -> u64 {
     rng.next_u64() % n
 }
 
-/// Something that may happen to a cell in this state.
-fn happens(rng: &mut Rng, world: &mut World, now: u64) -> Event {
-    if world.cell.next_deadline() <= Timestamp(now) {
+/// A random event that is possible in this state.
+fn happens(rng: &mut Rng, harness: &mut Harness, now: u64) -> Event {
+    if harness.cell.next_deadline() <= Timestamp(now) {
         return Event::Tick;
     }
-    let copies: Vec<CopyId> = world.model.copies.keys().copied().collect();
+    let copies: Vec<CopyId> = harness.model.copies.keys().copied().collect();
     if copies.is_empty() || below(rng, 5) < 2 {
-        let arrive = curtail_kernel::Arrive::new(world.fresh(), curtail_kernel::GroupId(0));
+        let arrive = curtail_kernel::Arrive::new(harness.fresh(), curtail_kernel::GroupId(0));
         return Event::Arrive(arrive);
     }
     let copy = copies[below(rng, copies.len() as u64) as usize];
     match below(rng, 40) {
-        0 => Event::ServerDown { server: world.server_of(copy) },
+        0 => Event::ServerDown { server: harness.server_of(copy) },
         1..=3 => Event::ServerUp { server: ServerId(below(rng, 3) as u32) },
         4 => Event::Finished { copy, outcome: Outcome::Failed(Fault::Reset) },
-        _ if world.model.copies[&copy].stopping => Event::Stopped { copy },
+        _ if harness.model.copies[&copy].stopping => Event::Stopped { copy },
         _ => Event::Finished { copy, outcome: Outcome::Good },
     }
 }
 
 #[test]
-fn with_a_bound_of_the_slots_it_is_plain_rescue() {
+fn a_bound_equal_to_the_slots_is_plain_rescue() {
     let explore =
         [Exploration { age_ns: 20, every: 2 }, Exploration { age_ns: NEVER_NS, every: 1 }];
     let mut rescues = 0;
@@ -176,7 +177,7 @@ fn with_a_bound_of_the_slots_it_is_plain_rescue() {
         let (slots, cancel) = (1 + seed as u32 % 2, seed % 4 < 2);
         let limits = Limits { cancel, rescue_budget: 0.5, ..Limits::default() };
         let topology = Topology::replicated(3, slots);
-        let new = |policy| World::new(policy, &topology, limits, seed);
+        let new = |policy| Harness::new(policy, &topology, limits, seed);
         let mut plain = new(named("rescue"));
         let mut bounded = new(named("rescue").over_bounded(slots));
         let rng = &mut rng(seed);
@@ -205,18 +206,19 @@ fn with_a_bound_of_the_slots_it_is_plain_rescue() {
 }
 
 #[test]
-fn where_round_trips_are_long_a_copy_waits_at_each_server() {
+fn if_round_trips_are_long_a_copy_waits_at_each_server() {
     let limits = Limits { cancel: true, ..Limits::default() };
-    let mut w = World::new(named("rescue"), &Topology::replicated(2, 1), limits, 1);
+    let mut w = Harness::new(named("rescue"), &Topology::replicated(2, 1), limits, 1);
     w.adopt(&Snapshot { prefetch: AT_ONCE, round_trip_ns: 30, ..SUSPECTING });
     let queries: Vec<QueryId> = (0..6).map(|_| w.arrive(0, 0)).collect();
-    let held = |w: &World| queries.iter().filter(|&&query| !w.copies(query).is_empty()).count();
+    let held = |w: &Harness| queries.iter().filter(|&&query| !w.copies(query).is_empty()).count();
     assert_eq!(held(&w), 2, "gates move when a copy ends");
     w.finish(40, w.copies(queries[0])[0], Outcome::Good);
     assert_eq!(w.starts().len(), 2, "one that runs, and one that waits");
     w.finish(50, w.copies(queries[1])[0], Outcome::Good);
     assert_eq!(held(&w), 4, "all that have not ended");
-    // The fourth begins where the third ends, and its age a round trip before that.
+    // The fourth begins when the third ends, and its age is measured from one round trip before
+    // that.
     w.finish(90, w.copies(queries[2])[0], Outcome::Good);
     w.finish(100, w.copies(queries[4])[0], Outcome::Good);
     assert_eq!(w.cell.next_deadline(), Timestamp(160), "60 and T");
@@ -225,7 +227,7 @@ fn where_round_trips_are_long_a_copy_waits_at_each_server() {
     let records = w.published();
     assert!(matches!(records[0], Record::First { ran_ns: 90, .. }), "{records:?}");
     assert_eq!(records[1], Record::Run { ran_ns: 60, waited_ns: 50 });
-    // Nothing waits any more, and no more than the slot is filled once it is not worth it.
+    // Nothing is waiting anymore. Once waiting is no longer worthwhile, only the slot is filled.
     w.adopt(&SUSPECTING);
     w.finish_all(200);
     let _ = (w.arrive(300, 0), w.arrive(300, 0));
@@ -237,8 +239,8 @@ fn where_round_trips_are_long_a_copy_waits_at_each_server() {
 }
 
 #[test]
-fn a_query_that_is_a_suspect_as_it_begins_is_one_at_once() {
-    let mut w = world(2, true);
+fn a_query_that_begins_as_a_suspect_is_rescued_at_once() {
+    let mut w = harness(2, true);
     w.adopt(&Snapshot { round_trip_ns: 300, ..SUSPECTING });
     let first = [w.arrive(0, 0), w.arrive(0, 0)].map(|query| w.copies(query)[0]);
     let waits = w.arrive(10, 0);
@@ -254,9 +256,9 @@ fn a_query_that_is_a_suspect_as_it_begins_is_one_at_once() {
 }
 
 #[test]
-fn no_first_copy_is_audited_that_others_wait_behind_unless_none_ever_was() {
+fn a_first_copy_with_others_behind_it_is_audited_only_if_none_ever_was() {
     for (waits, audit_every) in [(false, 1), (true, 1), (true, 0)] {
-        let mut w = world(2, true);
+        let mut w = harness(2, true);
         w.adopt(&Snapshot { audit_every, ..SUSPECTING });
         let stuck = w.arrive(0, 0);
         w.feed(100, Event::Tick);

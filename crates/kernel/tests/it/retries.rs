@@ -1,7 +1,7 @@
-//! A query whose copy failed is sent again where the balance would send a new one, and ends as one
-//! that was served.
+//! A query whose copy failed is retried on the server that the pick would choose for a new one, and
+//! ends like any query that was served.
 
-use crate::referee::World;
+use crate::referee::Harness;
 use curtail_kernel::{
     Action, Event, FailReason, Fault, Limits, Outcome, Policy, QueryId, Role, ServerId,
     StartReason, Timestamp, Topology,
@@ -16,7 +16,7 @@ fn the_retries_of_a_server_that_crashed_are_spread() {
     for replicas in [5, 12] {
         let topology = Topology::replicated(replicas, 1);
         for (policy, most) in [(Policy::LEAST_OUTSTANDING, 1), (Policy::TWO_CHOICES, 6)] {
-            let mut w = World::new(policy, &topology, plenty(), 1);
+            let mut w = Harness::new(policy, &topology, plenty(), 1);
             for _ in 0..16 * replicas {
                 w.arrive(0, 0);
             }
@@ -34,8 +34,8 @@ fn the_retries_of_a_server_that_crashed_are_spread() {
 
 #[test]
 fn two_choices_retries_choose_among_two() {
-    // Server 0 fails all it gets; of the others, one is far more loaded than the other.
-    let mut w = World::replicated(Policy::TWO_CHOICES, 3, plenty());
+    // Server 0 fails all its copies. One of the other two has a far higher load than the other.
+    let mut w = Harness::replicated(Policy::TWO_CHOICES, 3, plenty());
     let gate = |server, until| Event::Close { server: ServerId(server), until };
     w.feed(0, gate(1, Timestamp::NEVER));
     w.feed(0, gate(0, Timestamp::NEVER));
@@ -55,11 +55,11 @@ fn two_choices_retries_choose_among_two() {
     assert_eq!([w.on(1).len(), w.on(2).len()], [50, 100], "the lesser of both, every time");
 }
 
-/// A query on a server of its own and another server that is idle: nothing may wait.
+/// One server runs a query and another is idle; no query may wait.
 #[test]
 fn without_a_queue_an_idle_server_still_takes_a_retry() {
     let limits = Limits { queue: 0, ..plenty() };
-    let mut w = World::replicated(Policy::PSQ, 2, limits);
+    let mut w = Harness::replicated(Policy::PSQ, 2, limits);
     let query = w.arrive(0, 0);
     let (first, server) = w.only(query);
     let other = ServerId(1 - server.0);
@@ -73,9 +73,9 @@ fn without_a_queue_an_idle_server_still_takes_a_retry() {
     w.finish_all(2);
 }
 
-/// Two servers of one slot, both busy, and a queue of one that is full.
-fn two_waiting(limits: Limits) -> (World, QueryId, QueryId) {
-    let mut w = World::replicated(Policy::PSQ, 2, limits);
+/// Two servers with one slot each, both busy, and a full queue with a capacity of one.
+fn two_waiting(limits: Limits) -> (Harness, QueryId, QueryId) {
+    let mut w = Harness::replicated(Policy::PSQ, 2, limits);
     let fails = w.arrive(0, 0);
     w.arrive(0, 0);
     let waits = w.arrive(0, 0);

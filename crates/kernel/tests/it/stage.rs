@@ -1,5 +1,5 @@
-//! The stage of servers: order, priority, what is metered, purges; and, against a simple model, what holds after
-//! any history.
+//! The stage of a server: order, priority, feedback and purges. Random histories are compared with
+//! a simple model.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ const NOW: Timestamp = Timestamp(0);
 const HIGH: Metadata = Metadata::HIGH;
 const LOW: Metadata = Metadata::LOW;
 
-/// The jobs that run from now on.
+/// Schedules jobs until none is left to start. Returns those that started.
 fn starts(stage: &mut Stage, now: u64) -> Vec<u32> {
     std::iter::from_fn(|| stage.schedule(Timestamp(now))).map(|scheduled| scheduled.job.0).collect()
 }
@@ -22,7 +22,7 @@ fn dispatch(stage: &mut Stage, now: u64, id: u32, meta: Metadata) -> Vec<u32> {
 }
 
 #[test]
-fn jobs_are_served_in_order_and_names_may_be_used_again() {
+fn jobs_are_served_in_order_and_ids_may_be_reused() {
     let mut stage = Stage::new(2, 10);
     for id in 0..5 {
         assert_eq!(dispatch(&mut stage, id.into(), id, HIGH).len(), usize::from(id < 2));
@@ -36,7 +36,7 @@ fn jobs_are_served_in_order_and_names_may_be_used_again() {
     let mut ends = Vec::from([1, 0]);
     while let Some(id) = ends.pop() {
         let feedback = stage.finish(Timestamp(10), JobId(id)).expect("it runs");
-        assert_eq!(feedback.queue, stage.outstanding(), "those that are left");
+        assert_eq!(feedback.queue, stage.outstanding(), "those that remain");
         let next = starts(&mut stage, 10);
         order.extend(&next);
         ends.extend(&next);
@@ -48,14 +48,14 @@ fn jobs_are_served_in_order_and_names_may_be_used_again() {
 
 #[test]
 #[should_panic(expected = "job 0 is there already")]
-fn a_name_is_one_jobs_as_long_as_it_is_there() {
+fn an_id_belongs_to_one_job_at_a_time() {
     let mut stage = Stage::new(1, 10);
     dispatch(&mut stage, 0, 0, HIGH);
     dispatch(&mut stage, 1, 0, LOW);
 }
 
 #[test]
-fn a_probe_says_what_jobs_took_at_that_load() {
+fn a_probe_reports_the_latency_at_the_present_load() {
     let mut stage = Stage::new(1, 10);
     assert_eq!(stage.probe(), (0, 0));
     dispatch(&mut stage, 0, 0, HIGH);
@@ -92,7 +92,7 @@ fn feedback_leaves_the_wait_and_the_duplicates_out() {
 }
 
 #[test]
-fn a_duplicate_gives_way_where_it_can_be_interrupted_and_is_first_in_line() {
+fn a_duplicate_gives_way_at_the_end_of_a_chunk_and_resumes_first() {
     let mut stage = Stage::new(1, 10);
     dispatch(&mut stage, 0, 0, LOW);
     dispatch(&mut stage, 0, 1, LOW);
@@ -143,7 +143,7 @@ fn duplicates_are_refused_under_overload_and_primaries_keep_their_room() {
 }
 
 #[test]
-fn fewer_slots_let_what_runs_run_on_and_more_are_used_at_once() {
+fn fewer_slots_stop_no_job_and_more_slots_are_used_at_once() {
     let mut stage = Stage::new(2, 10);
     (0..5).for_each(|id| drop(dispatch(&mut stage, 0, id, HIGH)));
     stage.set_slots(1);
@@ -154,7 +154,7 @@ fn fewer_slots_let_what_runs_run_on_and_more_are_used_at_once() {
     assert_eq!(starts(&mut stage, 2), [2, 3]);
 }
 
-/// What a stage is to do, as plainly as can be.
+/// The specification of a stage, as simple as possible.
 #[derive(Default)]
 struct Model {
     high: VecDeque<u32>,
@@ -162,7 +162,7 @@ struct Model {
     running: Vec<u32>,
 }
 
-/// Plays a random history; `check` sees the stage, the model and what ran before each step.
+/// Plays a random history on a stage and the model, and compares them after each step.
 fn play(seed: u64, slots: u32, preempts: bool, with_low: bool) {
     let mut rng: Rng = curtail_kernel::rng(seed);
     let mut below = |n: u32| (rng.next_u64() >> 32) as u32 % n.max(1);
@@ -236,14 +236,15 @@ fn after_any_history_priority_is_strict_and_work_conserved() {
         for slots in 1..4 {
             play(seed, slots, true, true);
             play(seed, slots, false, true);
-            // Without duplicates it is first come, first served, whether or not it could pre-empt.
+            // Without duplicates it serves jobs in the order of arrival, whether or not it can
+            // pre-empt.
             play(seed, slots, seed % 2 == 0, false);
         }
     }
 }
 
 #[test]
-fn without_duplicates_every_report_is_that_of_a_stage_that_knows_none() {
+fn without_duplicates_a_preemptive_stage_reports_like_a_plain_one() {
     let run = |stage: Stage| -> Vec<Option<Feedback>> {
         let mut stage = stage;
         let mut rng: Rng = curtail_kernel::rng(7);

@@ -1,4 +1,4 @@
-//! A stage before servers that stop what is given up, and before servers that do not.
+//! A stage in front of servers that stop cancelled jobs, and in front of servers that do not.
 
 use curtail_kernel::stage::{JobId, Metadata, Stage};
 use curtail_kernel::{Rng, Timestamp};
@@ -15,26 +15,29 @@ fn exp(rng: &mut Rng) -> f64 {
     -unit(rng).ln()
 }
 
-/// Nine in ten take 4 ms, and the others 64.
+/// Nine jobs in ten take 4 ms, the others 64 ms.
 fn hiccups(rng: &mut Rng) -> f64 {
     if unit(rng) < 0.9 { 0.4 } else { 6.4 }
 }
 
 #[derive(Clone, Copy)]
-struct World {
+struct Scenario {
     slots: u32,
-    /// Primaries, in parts of what the server can do; duplicates come as often.
+    /// The load of primaries, as a share of the server's capacity. Duplicates arrive at the same
+    /// rate.
     load: f64,
-    /// What jobs take, of primaries and of duplicates, in parts of 10 ms.
+    /// The service times of primaries and of duplicates, in units of 10 ms.
     work: [fn(&mut Rng) -> f64; 2],
     stops: bool,
-    /// Jobs share the server evenly. Else as many as there are slots are served, first come, first served.
+    /// Whether jobs share the server evenly. If not, one job per slot is served, first come, first
+    /// served.
     shares: bool,
 }
 
-/// Runs it for some primaries: how many had ended when the stage stopped starting duplicates, and how many waited for a
-/// duplicate inside of the server, for at least half of their own time.
-fn found(world: World, primaries: u32, seed: u64) -> (Option<u32>, u32) {
+/// Runs a scenario until this number of primaries has ended. Returns two counts of primaries: those
+/// that had ended when the stage stopped starting duplicates, and those that waited for a duplicate
+/// inside the server for at least half of their own service time.
+fn found(scenario: Scenario, primaries: u32, seed: u64) -> (Option<u32>, u32) {
     struct Job {
         name: u32,
         is_high: bool,
@@ -43,19 +46,20 @@ fn found(world: World, primaries: u32, seed: u64) -> (Option<u32>, u32) {
         began: u64,
     }
     let mut rng = curtail_kernel::rng(seed);
-    let mut stage = Stage::new(world.slots, 100).gives_up();
-    // By name: whether it is a primary, and its work. When clients give duplicates up.
+    let mut stage = Stage::new(scenario.slots, 100).gives_up();
+    // `jobs` has the work of each job, and whether the job is a primary. `gone` has the times at
+    // which clients give up on duplicates.
     let mut jobs: Vec<(bool, f64)> = Vec::new();
     let mut gone: Vec<(u64, u32)> = Vec::new();
     let mut inside: Vec<Job> = Vec::new();
     let (mut next, mut ended, mut waited, mut found) = ([0.0, 0.0], 0, 0, None);
-    let gap = 10.0 * MS as f64 / world.load / f64::from(world.slots);
+    let gap = 10.0 * MS as f64 / scenario.load / f64::from(scenario.slots);
     for step in 0_u64.. {
         let now = step * STEP;
         for (class, next) in next.iter_mut().enumerate() {
             while *next <= now as f64 {
                 *next += gap * exp(&mut rng);
-                let work = 10.0 * MS as f64 * world.work[class](&mut rng);
+                let work = 10.0 * MS as f64 * scenario.work[class](&mut rng);
                 let until = now + (2e7 * exp(&mut rng)) as u64;
                 let meta = [Metadata::HIGH, Metadata::LOW][class];
                 if stage.dispatch(Timestamp(now), JobId(jobs.len() as u32), meta).is_ok() {
@@ -64,22 +68,23 @@ fn found(world: World, primaries: u32, seed: u64) -> (Option<u32>, u32) {
                 }
             }
         }
-        // Jobs whose clients give them up: those that run are finished, and closed.
+        // Ends the jobs that clients give up on. Running jobs are reported as finished, as if their
+        // connections had been closed.
         gone.retain(|&(until, name)| {
             if until <= now {
                 stage.purge(JobId(name));
-                if stage.finish(Timestamp(now), JobId(name)).is_some() && world.stops {
+                if stage.finish(Timestamp(now), JobId(name)).is_some() && scenario.stops {
                     inside.retain(|job| job.name != name);
                 }
             }
             until > now
         });
-        let share = if world.shares {
-            (f64::from(world.slots) / inside.len() as f64).min(1.0)
+        let share = if scenario.shares {
+            (f64::from(scenario.slots) / inside.len() as f64).min(1.0)
         } else {
             1.0
         };
-        let served = if world.shares { inside.len() } else { world.slots as usize };
+        let served = if scenario.shares { inside.len() } else { scenario.slots as usize };
         inside.iter_mut().take(served).for_each(|job| job.left -= STEP as f64 * share);
         inside.retain(|job| {
             if job.left <= 0.0 && stage.finish(Timestamp(now), JobId(job.name)).is_some() {
@@ -92,7 +97,7 @@ fn found(world: World, primaries: u32, seed: u64) -> (Option<u32>, u32) {
         while let Some(scheduled) = stage.schedule(Timestamp(now)) {
             if let Some(low) = scheduled.preempts {
                 stage.finish(Timestamp(now), low).expect("it ran");
-                inside.retain(|job| job.name != low.0 || !world.stops);
+                inside.retain(|job| job.name != low.0 || !scenario.stops);
             }
             let name = scheduled.job.0;
             let (is_high, work) = jobs[name as usize];
@@ -108,7 +113,7 @@ fn found(world: World, primaries: u32, seed: u64) -> (Option<u32>, u32) {
     (found, waited)
 }
 
-/// Draws the times of a primary and of a duplicate.
+/// Functions that draw the service times of a primary and of a duplicate.
 type Draws = [fn(&mut Rng) -> f64; 2];
 
 const WORK: [(&str, Draws); 4] = [
@@ -118,17 +123,18 @@ const WORK: [(&str, Draws); 4] = [
     ("hiccups", [hiccups, hiccups]),
 ];
 
-/// Each kind of server and work: for seeds, when it was found, and the part of primaries that waited.
-fn each(stops: bool, check: impl Fn(&str, &World, Vec<(Option<u32>, u32)>)) {
+/// Runs each combination of server, load and work with eight seeds. Passes the results of [`found`]
+/// to `check`.
+fn each(stops: bool, check: impl Fn(&str, &Scenario, Vec<(Option<u32>, u32)>)) {
     for (name, work) in WORK {
         for slots in [1, 2, 4] {
             for shares in [false, true] {
                 for load in [0.3, 0.6] {
-                    let world = World { slots, load, work, stops, shares };
-                    let all = (0..8).map(|seed| found(world, 4_000, seed)).collect();
+                    let scenario = Scenario { slots, load, work, stops, shares };
+                    let all = (0..8).map(|seed| found(scenario, 4_000, seed)).collect();
                     check(
                         &format!("{name}, {slots} slots, shares {shares}, load {load}"),
-                        &world,
+                        &scenario,
                         all,
                     );
                 }
@@ -138,36 +144,39 @@ fn each(stops: bool, check: impl Fn(&str, &World, Vec<(Option<u32>, u32)>)) {
 }
 
 #[test]
-fn a_server_that_works_on_gets_no_duplicates_as_soon_as_it_shows() {
-    each(false, |name, world, mut all| {
+fn a_server_that_does_not_stop_is_soon_sent_no_duplicates() {
+    each(false, |name, scenario, mut all| {
         all.sort_unstable_by_key(|&(_, late)| late);
         let [(_, median), (_, most)] = [all[4], all[7]];
         assert!(median <= 1_000, "{name}: {all:?}");
         let is_even = name.starts_with("even") || name.starts_with("long");
-        if is_even && world.slots <= 2 {
+        if is_even && scenario.slots <= 2 {
             let found = all.iter().filter_map(|&(at, _)| at).max();
             assert!(
                 all.iter().all(|(at, _)| at.is_some()) && found <= Some(400),
                 "{name}: {all:?}"
             );
-            assert!(most <= 400 && (world.shares || most <= 150), "{name}: {all:?}");
+            assert!(most <= 400 && (scenario.shares || most <= 150), "{name}: {all:?}");
         }
     });
 }
 
 #[test]
-fn before_a_server_that_stops_duplicates_go_on() {
+fn a_server_that_stops_goes_on_getting_duplicates() {
     let (wrong, runs) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     each(true, |_, _, all| {
         runs.set(runs.get() + all.len());
         wrong.set(wrong.get() + all.iter().filter(|(at, _)| at.is_some()).count());
     });
     let (wrong, runs) = (wrong.get(), runs.get());
-    assert!(20 * wrong <= runs, "{wrong} of {runs} were taken for servers that work on");
+    assert!(
+        20 * wrong <= runs,
+        "{wrong} of {runs} were mistaken for servers that continue to work"
+    );
 }
 
 #[test]
-fn with_room_left_a_primary_takes_the_place_of_a_duplicate_beyond_what_these_may_have() {
+fn primaries_preempt_duplicates_beyond_the_low_slots_though_slots_are_free() {
     let (high, low) = (Metadata::HIGH, Metadata::LOW);
     let mut stage = Stage::new(4, 10).gives_up();
     stage.set_low_slots(2);

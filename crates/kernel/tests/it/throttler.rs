@@ -1,10 +1,10 @@
-//! The throttler of a Proxy D-Stage: it finds the knee of servers of several kinds, and follows it.
+//! The throttler of a Proxy D-Stage finds the knee of several kinds of servers, and follows it.
 
 use curtail_kernel::stage::{JobId, Metadata, Priority, Stage, Throttler};
 use curtail_kernel::{Heaps, Rng, Timestamp};
 use rand_core::Rng as _;
 
-/// What the legacy stage does with jobs: how long each takes, where so many are there.
+/// The legacy stage: returns the service time of a job while `there` jobs are running.
 type Server = fn(now: u64, there: u32, rng: &mut Rng) -> f64;
 
 const MS: f64 = 1e6;
@@ -15,18 +15,19 @@ fn exp(rng: &mut Rng) -> f64 {
     -unit.ln()
 }
 
-/// Between 0.8 and 1.2.
+/// A random number from 0.8 to 1.2.
 fn about_one(rng: &mut Rng) -> f64 {
     0.8 + 0.4 * (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// So many jobs share its capacity evenly; a job takes 4 ms alone.
+/// The service time of a job. Up to `knee` jobs run at full speed. If there are more, they share
+/// that capacity evenly. A job that runs alone takes 4 ms.
 fn shared(knee: f64, there: u32) -> f64 {
     4.0 * MS * (f64::from(there) / knee).max(1.0)
 }
 
-/// Runs a throttled stage before a server for a time: its throttler at each of some times. Jobs come at this
-/// share of what the server can do; 2 always leaves some that wait.
+/// Runs a throttled stage in front of a server. Returns the state of its throttler at each of the
+/// times `at`. Jobs arrive every `gap_ns` on average.
 fn levels(server: Server, gap_ns: f64, at: &[u64], seed: u64) -> Vec<Throttler> {
     let mut rng = curtail_kernel::rng(seed);
     let (mut stage, mut throttler) = (Stage::new(1, 100_000), Throttler::new(64));
@@ -71,7 +72,7 @@ fn is_near(throttler: &Throttler, knee: u32) -> bool {
 }
 
 #[test]
-fn it_finds_the_knee_within_five_seconds() {
+fn the_throttler_finds_the_knee_within_five_seconds() {
     let knees: [(u32, Server); 5] = [
         (1, |_, there, rng| shared(1.0, there) * about_one(rng)),
         (2, |_, there, rng| shared(2.0, there) * about_one(rng)),
@@ -89,7 +90,7 @@ fn it_finds_the_knee_within_five_seconds() {
 }
 
 #[test]
-fn it_follows_a_knee_that_moves_up_and_down_within_ten_seconds() {
+fn the_throttler_follows_a_knee_within_ten_seconds() {
     let server: Server = |now, there, rng| {
         let knee = if (5 * SECOND..25 * SECOND).contains(&now) { 8.0 } else { 3.0 };
         shared(knee, there) * about_one(rng)
@@ -104,8 +105,9 @@ fn it_follows_a_knee_that_moves_up_and_down_within_ten_seconds() {
 }
 
 #[test]
-fn at_half_the_load_it_gives_the_server_what_it_can_use() {
-    // 8 at once, and half of them needed: a level that the load decides would let jobs wait for nothing.
+fn at_half_the_load_the_level_is_near_the_knee() {
+    // The server can run 8 jobs at once, and the load needs half of this capacity. If the level
+    // followed the load, jobs would wait needlessly.
     for seed in 0..5 {
         let level =
             levels(|_, there, rng| shared(8.0, there) * exp(rng), 1e6, &[30 * SECOND], seed);
@@ -114,7 +116,7 @@ fn at_half_the_load_it_gives_the_server_what_it_can_use() {
 }
 
 #[test]
-fn while_its_slots_are_not_taken_it_stays_where_it_is() {
+fn the_level_stays_while_its_slots_are_not_taken() {
     let mut throttler = Throttler::new(8);
     for now in 0..10_000_u64 {
         throttler.runs(Timestamp(now * 1_000_000), 0);
@@ -124,12 +126,13 @@ fn while_its_slots_are_not_taken_it_stays_where_it_is() {
 }
 
 #[test]
-fn no_duplicate_delays_a_primary_while_the_level_is_looked_for() {
-    // The server does one job of 20 ms at a time, and drops what is given up. Duplicates always wait.
+fn no_duplicate_delays_a_primary_while_the_level_is_searched() {
+    // The server does one job of 20 ms at a time, and drops cancelled ones. Duplicates always wait.
     for seed in 0..10 {
         let mut rng = curtail_kernel::rng(seed);
         let (mut stage, mut throttler) = (Stage::new(1, 1_000).gives_up(), Throttler::new(64));
-        // Those inside of the server, in order, each with what is left of it, in ms; and whether it is a primary.
+        // The jobs inside the server, in order. For each: whether it is a primary, and its
+        // remaining time in ms.
         let mut inside: Vec<(JobId, bool, u64)> = Vec::new();
         let (mut next, mut name) = (0.0, 0);
         let mut dispatch = |stage: &mut Stage, now, meta| {
@@ -172,8 +175,9 @@ fn no_duplicate_delays_a_primary_while_the_level_is_looked_for() {
     }
 }
 
-/// A disk that reads a piece of one job per tick, before which a job is opened for some ticks: the share of the time
-/// it is busy in which it has several, of jobs that come at a share of what it can do.
+/// A disk that reads a piece of one job per tick. It first opens each job, which takes a few ticks.
+/// Jobs arrive at `load` times the disk's capacity. Returns the share of the disk's busy time in
+/// which there are several jobs.
 fn share_of_several(load: f64, pieces: u32, seed: u64) -> f64 {
     const TICK_NS: u64 = 3_200_000;
     const OPENING: u64 = 3;
@@ -208,7 +212,7 @@ fn share_of_several(load: f64, pieces: u32, seed: u64) -> f64 {
 }
 
 #[test]
-fn long_jobs_leave_it_at_one_where_one_is_enough() {
+fn long_jobs_leave_the_level_at_one_if_one_is_enough() {
     for load in [0.15, 0.45, 0.75, 1.2] {
         for seed in 0..10 {
             let share = share_of_several(load, 76, seed);
@@ -217,12 +221,14 @@ fn long_jobs_leave_it_at_one_where_one_is_enough() {
     }
 }
 
-/// What a job asks for in a tick of 8 ms, and how much it is in all, in bytes.
+/// The number of bytes that a job requests per tick of 8 ms, and in total.
 const PACED: f64 = 16_384.0;
 const JOB: f64 = 200_000.0;
 
-/// Levels, tick by tick, of a device that serves slices of 104 ms, each at once until it is used up, behind a server
-/// that sends every job at a pace. `capacity`: how many jobs use it up, by ms. Some job always waits.
+/// Returns the levels, tick by tick. The device gets a budget of bytes every 104 ms, and serves at
+/// full speed until the budget is spent. The server in front of it paces every job. `capacity` maps
+/// a time, in ms, to the number of paced jobs for which the budget suffices. At least one job is
+/// always waiting.
 fn sliced(capacity: impl Fn(u64) -> f64, ticks: u64, seed: u64) -> Vec<u32> {
     let mut rng = curtail_kernel::rng(seed);
     let phase = rng.next_u64() % 13;
@@ -230,7 +236,8 @@ fn sliced(capacity: impl Fn(u64) -> f64, ticks: u64, seed: u64) -> Vec<u32> {
     let tick = |at: u64| {
         let now = Timestamp(at * 8_000_000);
         if (at + phase).is_multiple_of(13) {
-            // A slice that was not used up is there for another one.
+            // What is left of a budget can be used later, but at most one full budget can be saved
+            // up.
             let slice = capacity(at * 8) * PACED * 13.0;
             budget = budget.min(slice) + slice;
         }
@@ -257,13 +264,13 @@ fn sliced(capacity: impl Fn(u64) -> f64, ticks: u64, seed: u64) -> Vec<u32> {
 }
 
 #[test]
-fn it_follows_the_knee_of_a_device_that_is_limited_in_slices() {
+fn the_throttler_follows_the_knee_of_a_device_limited_in_slices() {
     let capacity = |ms| if (5_000..15_000).contains(&ms) { 6.9 } else { 2.9 };
     let mut far = [0; 3];
     for seed in 0..40 {
         let levels = sliced(capacity, 20_000 / 8, seed);
         for (step, (end_s, knee)) in [(5, 3_u32), (15, 7), (20, 3)].into_iter().enumerate() {
-            // Others are tried for a moment.
+            // Other levels are tried only briefly, so the median is compared.
             let mut last = levels[(end_s - 2) * 125..end_s * 125].to_vec();
             last.sort_unstable();
             far[step] += u32::from(last[last.len() / 2].abs_diff(knee) > 1);

@@ -1,13 +1,17 @@
-//! Prefetch: copies that wait at their servers, and begin to age when those begin with them.
+//! Prefetch: tracks copies that wait at their servers. Such a copy begins to age when its server
+//! begins to execute it.
 //!
-//! A server begins with the copies that it holds in the order in which they were sent to it, and no event
-//! tells when. But it is known from what ends: when a copy that the server executes does, the first one
-//! that waits there begins. Where servers hold no more than their slots nothing waits, and nothing is kept.
+//! A server executes its copies in the order in which they were sent to it, and no event reports
+//! when it begins one. The cell infers this from the ends of copies: when a copy that the server
+//! executes ends, the first one that waits there begins. If servers hold no more copies than they
+//! have slots, nothing waits and nothing is stored.
 //!
-//! The age of a copy includes a round trip (`trip.rs`): it counts from when the copy was sent, or, if it waited, from a
-//! round trip before its predecessor's response came.
+//! The age of a copy includes a round trip (`trip.rs`). It counts from the time at which the copy
+//! was sent. If the copy waited, it counts from one round trip before the response of its
+//! predecessor.
 //!
-//! Cost: O(log N) per end of a copy of a server that holds N beyond its slots, O(N) where that copy waited.
+//! Cost: O(log N) per copy that ends, or O(N) if it was still waiting, for N copies beyond the
+//! server's slots.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -20,7 +24,8 @@ use crate::id::{CopyId, QueryId, ServerId};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
-    /// By server, up to the last one at which a copy has waited: oldest first.
+    /// The waiting copies by server, oldest first, up to the last server at which a copy has
+    /// waited.
     queues: Vec<VecDeque<CopyId>>,
     waiting: usize,
 }
@@ -31,7 +36,8 @@ impl Backlog {
         self.queues.get(server.index()).map_or(0, VecDeque::len)
     }
 
-    /// A copy waits at its server: behind the older ones, whichever came first.
+    /// Adds a copy that waits at its server. It is placed behind all older copies, whatever the
+    /// order in which copies are added.
     fn add(&mut self, server: ServerId, copy: CopyId) {
         if self.queues.len() <= server.index() {
             self.queues.resize_with(server.index() + 1, VecDeque::new);
@@ -43,10 +49,10 @@ impl Backlog {
         self.waiting += 1;
     }
 
-    /// A copy of a server has ended: which one begins in its place?
+    /// Handles the end of a copy. Returns the copy that begins in its place.
     #[inline(always)]
     pub(super) fn ended(&mut self, server: ServerId, copy: CopyId) -> Option<CopyId> {
-        // Mostly none waits anywhere.
+        // Usually no copy waits anywhere.
         if self.waiting == 0 { None } else { self.next(server, copy) }
     }
 
@@ -56,7 +62,7 @@ impl Backlog {
         self.waiting -= 1;
         match queue.binary_search(&copy) {
             Ok(at) => {
-                // It waited itself, and has left no slot.
+                // It was waiting itself, so it frees no slot.
                 queue.remove(at);
                 None
             }
@@ -66,11 +72,12 @@ impl Backlog {
 }
 
 impl Rescue {
-    /// Does a first copy that was just sent wait at its server? Then its query has no age yet.
+    /// Whether a first copy that was just sent waits at its server. If so, its query has no age
+    /// yet.
     #[inline(always)]
     pub(super) fn waits(&mut self, core: &mut Core, query: QueryId) -> bool {
         let Some(first) = core.copies_of(query).next() else { return false };
-        // Of several copies that an event sends to a server, the newest comes first.
+        // If an event sends several copies to one server, the newest is seen first.
         let waits = match &mut self.line {
             Some(line) => line.add(first.server, first.id, self.learned.slots),
             None => core.beyond_slots(first.server) as usize > self.backlog.len(first.server),
@@ -84,7 +91,8 @@ impl Rescue {
         waits
     }
 
-    /// A copy waits at its server: one that is only tried there makes room, as for queries that wait in the cell.
+    /// Handles a copy that waits at its server. A pair's second copy at that server makes room for
+    /// it, as it does for queries that wait in the cell.
     #[inline(never)]
     pub(super) fn wait(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
         if self.line.is_none() {
@@ -100,7 +108,8 @@ impl Rescue {
         self.make_room(core, query, tried.id);
     }
 
-    /// A copy that waited at its server begins there, and it, or its query, has an age.
+    /// Handles the beginning of a copy that waited at its server: from now on, the copy or its
+    /// query has an age.
     #[inline(never)]
     pub(super) fn begins(&mut self, core: &mut Core, copy: CopyId) {
         let Some(query) = core.query_of(copy) else { return };
@@ -122,18 +131,18 @@ mod tests {
     use super::*;
 
     fn copy(serial: u64) -> CopyId {
-        // Slots are used again, in whatever order.
+        // Slots are reused in any order.
         CopyId { serial, slot: (serial * 7 % 5) as u32 }
     }
 
     #[test]
-    fn where_a_copy_ends_that_executes_the_oldest_that_waits_begins() {
+    fn the_oldest_waiting_copy_begins_when_an_executing_one_ends() {
         let mut backlog = Backlog::default();
         let [busy, idle] = [ServerId(3), ServerId(1)];
         (11..14).for_each(|serial| backlog.add(busy, copy(serial)));
         assert_eq!((backlog.len(busy), backlog.len(idle)), (3, 0));
-        assert_eq!(backlog.ended(idle, copy(8)), None, "nothing waits there");
-        assert_eq!(backlog.ended(ServerId(9), copy(9)), None, "nor has it ever");
+        assert_eq!(backlog.ended(idle, copy(8)), None, "no copy waits there");
+        assert_eq!(backlog.ended(ServerId(9), copy(9)), None, "and no copy ever waited there");
         assert_eq!(backlog.ended(busy, copy(10)), Some(copy(11)));
         assert_eq!(backlog.ended(busy, copy(13)), None, "it waited itself");
         assert_eq!(backlog.ended(busy, copy(11)), Some(copy(12)));
@@ -151,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_ever_waits_nothing_is_kept() {
+    fn nothing_is_stored_if_nothing_ever_waits() {
         let mut backlog = Backlog::default();
         assert_eq!(backlog.ended(ServerId(0), copy(0)), None);
         assert_eq!(backlog.queues.capacity(), 0);

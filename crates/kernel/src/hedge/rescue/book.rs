@@ -1,11 +1,12 @@
-//! What is known of a running query, and in which measure of time.
+//! The state of a running query, and its time scale.
 
 use crate::cell::CopyView;
 use crate::id::{CopyId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
 
-/// A query's own measure of time: ages are compared, and run times recorded, relative to what the
-/// query and its server let expect. The round trip takes the same time for all queries.
+/// The time scale of a query. Ages and run times are measured relative to the cost of the query and
+/// the pace of its server. The round trip is not scaled, because it takes the same time for all
+/// queries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measure {
     /// Relative nanoseconds per nanosecond.
@@ -14,10 +15,11 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// Of queries of which nothing special is expected.
+    /// The scale of an ordinary query on an ordinary server.
     pub(super) const PLAIN: Self = Self { per_ns: 1.0, trip_ns: 0 };
 
-    /// The measure of a query that takes `by` times as long as others, except for the round trip of `trip_ns`.
+    /// The scale of a query that takes `by` times as long as others, except for the round trip of
+    /// `trip_ns`.
     pub(super) fn stretched(by: f64, trip_ns: u64) -> Self {
         if by == 1.0 { Self::PLAIN } else { Self { per_ns: 1.0 / by, trip_ns } }
     }
@@ -26,7 +28,7 @@ impl Measure {
         self.beyond_trip(ns, self.per_ns)
     }
 
-    /// A time of this measure, in ns.
+    /// Converts a relative time to ns.
     pub(super) fn absolute(self, ns: u64) -> u64 {
         if ns == NEVER_NS { ns } else { self.beyond_trip(ns, 1.0 / self.per_ns) }
     }
@@ -42,7 +44,7 @@ impl Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Second {
     pub(super) id: CopyId,
-    /// [`Timestamp::NEVER`] as long as it waits at its server.
+    /// [`Timestamp::NEVER`] while it waits at its server.
     pub(super) started: Timestamp,
     pub(super) paid: bool,
 }
@@ -55,31 +57,32 @@ impl Second {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Book {
-    /// When its first copy began to execute; [`Timestamp::NEVER`] for a query that is not watched, as long
-    /// as that copy waits at its server.
+    /// When its first copy began to execute. [`Timestamp::NEVER`] if the query is not watched, and
+    /// while that copy waits at its server.
     pub(super) first_at: Timestamp,
     pub(super) server: ServerId,
-    /// For how long that copy had waited at its server, and by how much its age is more than the time since the response
-    /// that made room for it; in ns.
+    /// `waited_ns` is how long that copy had waited at its server. `lead_ns` is the difference
+    /// between its age and the time since the response that made room for it. Both are in ns.
     pub(super) waited_ns: u64,
     pub(super) lead_ns: u64,
-    /// How many times as much as others it is expected to cost.
+    /// The expected cost, relative to other queries.
     pub(super) cost: f64,
     pub(super) measure: Measure,
     /// T, in ns.
     pub(super) suspect_ns: u64,
-    /// A rescue that has run for this long is given up, in ns.
+    /// The run time at which a rescue is given up, in ns.
     pub(super) give_up_ns: u64,
-    /// The age at which an idle server may run a second copy, in ns.
+    /// The age from which an idle server may run a second copy, in ns.
     pub(super) idle_ns: u64,
-    /// The age from which on the fate of a second copy tells whether the first was stuck, in ns.
-    pub(super) tells_ns: u64,
-    /// It is known how slow its server is.
+    /// The age, in ns, from which the result of a second copy is evidence of whether the first was
+    /// stuck.
+    pub(super) evidence_ns: u64,
+    /// Whether the pace of its server was known when the query began.
     pub(super) is_settled: bool,
     pub(super) second: Option<Second>,
-    /// A rescue was given up: it is long, and not stuck.
+    /// Whether a rescue was given up because the query is long, not stuck.
     pub(super) long: bool,
-    /// Its first copy was stopped, because the rescue seemed to be stuck, too.
+    /// Whether one of its copies was stopped because both seemed to be stuck.
     pub(super) replaced: bool,
 }
 
@@ -94,7 +97,7 @@ impl Book {
         suspect_ns: NEVER_NS,
         give_up_ns: NEVER_NS,
         idle_ns: NEVER_NS,
-        tells_ns: NEVER_NS,
+        evidence_ns: NEVER_NS,
         is_settled: false,
         second: None,
         long: false,
@@ -105,13 +108,14 @@ impl Book {
         self.first_at != Timestamp::NEVER
     }
 
-    /// These copies are left, newest first: of one copy, the query has the age of that. When a rescue began
-    /// that was given up is remembered, as it tells something.
+    /// Updates the book for the copies that are left, newest first. If one is left, the query takes
+    /// on the age of that copy. The start of a rescue that was given up is kept, because it is
+    /// evidence.
     pub(super) fn left_with(&mut self, mut copies: impl Iterator<Item = CopyView>) {
         let (Some(newest), None) = (copies.next(), copies.next()) else { return };
         let left = self.second.filter(|second| second.id == newest.id);
         if let Some(second) = left {
-            // The first is gone: its age is that of the other one.
+            // The first copy is gone, so the query now has the age of the second.
             (self.first_at, self.server) = (second.started, newest.server);
         }
         if left.is_some() || !self.long {

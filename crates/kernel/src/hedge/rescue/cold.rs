@@ -1,18 +1,23 @@
-//! The first minute: rescues before it is known whether they pay.
+//! The first minute: rescues queries before it is known whether rescues pay.
 //!
-//! Explorations wait for idle servers and give way to every query, so what they learn comes late, and the queries that
-//! are stuck meanwhile stay stuck. So from [`FEW`] run times on, a query is a suspect at the age that 2 % of run times
-//! reach, or earlier where more queries than that are stuck: where a query still has nearly the longest time to run. It is
-//! rescued as later ones are, within the same budget, and given up at the same age. What comes of it counts as an
-//! exploration that nothing could have stopped. Three wins, and the threshold of `threshold.rs` takes over.
+//! Explorations wait for idle servers and give way to every query, so their evidence comes late,
+//! and queries that get stuck in the meantime stay stuck. Therefore, after [`FEW`] run times, a
+//! query is a suspect at the age that 2 % of run times reach. If more queries than that are stuck,
+//! a query is a suspect earlier: at the last age at which the mean remaining run time is still
+//! close to its maximum. Such a query is rescued like later suspects: within the same budget, and
+//! the rescue is given up at the same age. The result counts like that of an exploration that could
+//! not be stopped. After three wins, the threshold of `threshold.rs` takes over.
 //!
-//! Where nothing is ever stuck, such rescues only cost. A credit bounds that, in mean run times: a rescue in vain costs
-//! its run time and half of a mean one, a win earns [`WIN`]. Without credit suspects overtake no queue any more.
+//! If no query is ever stuck, these rescues are pure cost. A credit, in mean run times, bounds the
+//! cost: a lost rescue costs its run time plus half of a mean run time, and a win earns [`WIN`].
+//! Without credit, suspects are no longer served before the queue.
 //!
-//! In debt, and after [`TRIES`] of them, a query is a suspect only at an age that hardly any reaches, and only if there are
-//! *means* for one more rescue in vain. That costs the square of its run time, in mean run times, as it blocks a server for longer,
-//! and more queries with it. Each query earns a little, and a win restores all. So a few hiccups that are rare and long
-//! are enough to learn of them, also at high loads, where idle servers are so rare that explorations would take hours.
+//! When the policy is in debt or has made [`TRIES`] rescues, a query is a suspect only at an age
+//! that hardly any query reaches, and only if there are *means* for one more lost rescue. A lost
+//! rescue costs the square of its run time, in mean run times, because a longer one blocks a server
+//! for longer and delays more queries. Each query earns a little, and a win restores all means. So
+//! a few rare, long hiccups are enough evidence even at high loads, where idle servers are so rare
+//! that explorations would take hours.
 //!
 //! Cost: O(1) per record and epoch.
 
@@ -20,36 +25,37 @@ use super::Version;
 use crate::math::root;
 use crate::time::NEVER_NS;
 
-/// No conclusions from fewer run times.
+/// The number of run times below which nothing is concluded.
 pub(super) const FEW: f32 = 50.0;
 
-/// The share of run times that reach T, unless more are stuck.
+/// The share of run times that reach T, unless more queries are stuck.
 pub(super) const TAIL: f32 = 0.02;
 
-/// The shares of run times that reach T in debt: at most, and at least.
+/// The share of run times that reach T while the policy is in debt: the maximum and the minimum.
 pub(super) const RARE: (f32, f32) = (0.002, 0.000_06);
 
-/// What rescues in debt may cost: at first and at most, and per query.
+/// The means for rescues while the policy is in debt, in squared mean run times: the initial
+/// amount, which is also the maximum, and the amount earned per query.
 const MEANS: f32 = 64.0;
 const EARNED: f32 = 0.0002;
 
-/// What there is to spend at first, at most, and per win; in mean run times.
+/// The initial and the maximum credit, and the credit earned per win, in mean run times.
 const CREDIT: (f32, f32) = (4.0, 8.0);
 const WIN: f32 = 8.0;
 
-/// What a rescue in vain costs besides its run time: it delayed a query that waited.
+/// The cost of a lost rescue in addition to its run time, because it delayed a waiting query.
 const DELAY: f32 = 0.5;
 
-/// Below this credit it is in debt, in mean run times.
+/// The credit below which the policy is in debt, in mean run times.
 const DEBT: f32 = -16.0;
 const TRIES: u32 = 128;
 
-/// Which queries are suspects until the next epoch.
+/// The queries that are suspects until the next epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Suspects {
-    /// From this age on.
+    /// The age from which a query is a suspect.
     pub(super) age_ns: u64,
-    /// How many queries they may overtake.
+    /// The number of waiting queries that a suspect may overtake.
     pub(super) overtakes: u32,
 }
 
@@ -57,7 +63,7 @@ impl Suspects {
     pub(super) const NONE: Self = Self { age_ns: NEVER_NS, overtakes: 0 };
 }
 
-/// Ages that few run times reach, in ns.
+/// Ages that few run times reach, and the mean run time, in ns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ages {
     pub(super) late_ns: u64,
@@ -69,7 +75,8 @@ pub(super) struct Ages {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cold {
     over: bool,
-    /// No other age is known, and the first minute is not over.
+    /// Whether the cold start sets the age from which a query is a suspect. It does while no other
+    /// age is known and the first minute is not over.
     rules: bool,
     tries: u32,
     credit: f32,
@@ -77,18 +84,19 @@ pub(super) struct Cold {
 }
 
 impl Cold {
-    /// Where servers cannot stop, a rescue in vain costs too much; and the budget must allow what is tried.
+    /// A cold start. It is over from the start if the budget does not allow its rescues. The same
+    /// holds if servers cannot stop copies, because a lost rescue then costs too much.
     pub(super) fn new(version: Version, budget: f32) -> Self {
         let over = version == Version::NoCancel || budget < TAIL;
         Self { over, rules: false, tries: 0, credit: CREDIT.0, means: MEANS }
     }
 
-    /// Are the rescues that end in this time its own?
+    /// Whether the rescues that are ending now were started by the cold start.
     pub(super) fn rules(&self) -> bool {
         self.rules
     }
 
-    /// A rescue of its own was in vain. It ran for so many mean run times.
+    /// Counts a lost cold-start rescue that ran for `ran` mean run times.
     pub(super) fn lost(&mut self, ran: f32) {
         if self.is_in_debt() {
             self.means -= ran * ran;
@@ -97,24 +105,24 @@ impl Cold {
         self.credit -= DELAY + ran;
     }
 
-    /// So many queries have ended.
+    /// Adds the means that this number of ended queries earns.
     pub(super) fn earn(&mut self, queries: usize) {
         self.means = (self.means + EARNED * queries as f32).min(MEANS);
     }
 
-    /// A rescue of its own won.
+    /// Counts a cold-start rescue that won.
     pub(super) fn won(&mut self) {
         self.tries += 1;
         self.means = MEANS;
         self.credit = (self.credit + WIN).min(CREDIT.1);
     }
 
-    /// For good.
+    /// Ends the cold start for good.
     pub(super) fn end(&mut self) {
         self.over = true;
     }
 
-    /// None where a `learned` age is known, or the first minute is over.
+    /// The suspects of the cold start. `None` if an age is `learned`, or the first minute is over.
     pub(super) fn suspects(&mut self, ages: Ages, learned: bool) -> Option<Suspects> {
         self.rules = !(self.over || learned);
         self.rules.then(|| if self.is_in_debt() { self.rare(ages) } else { self.late(ages) })
@@ -125,7 +133,7 @@ impl Cold {
         Suspects { age_ns: ages.late_ns, overtakes }
     }
 
-    /// A rescue is given up at the age T, so T bounds what one in vain costs.
+    /// A rescue is given up after it has run for T, so T bounds the cost of a lost rescue.
     fn rare(&self, ages: Ages) -> Suspects {
         let affordable_ns = (root(self.means.max(0.0)) * ages.mean_ns) as u64;
         if affordable_ns < ages.rare_ns {

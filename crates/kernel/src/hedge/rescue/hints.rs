@@ -1,15 +1,16 @@
-//! Do cost hints narrow run times? Those of queries that all cost the same do not, however small their error is: ages
-//! relative to them vary more than plain ones, and T has to be later.
+//! Detects whether cost hints narrow the distribution of run times. If all queries cost the same,
+//! even hints with a small error widen it: ages relative to such hints vary more than plain ages,
+//! so T has to be later.
 //!
 //! Cost: O(1) per run time.
 
 use crate::hedge::histogram::bin;
 
-/// For how many run times they are compared, and how many it takes.
+/// The number of run times over which the hints are judged, and the minimum for a judgment.
 const MEMORY: f32 = 1_024.0;
 const FEW: f32 = 128.0;
 
-/// How far logarithms are apart.
+/// The mean and the variance of logarithms.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread {
     mean: f32,
@@ -32,14 +33,15 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    /// Records the run time of a query, in ns, and its cost hint, relative to the mean.
+    /// Records the run time of a query in ns, and its cost hint relative to the mean.
     pub(super) fn ran(&mut self, ns: u64, cost: f64) {
         self.seen = (self.seen + 1.0).min(MEMORY);
         self.plain.add(ns, 1.0 / self.seen);
         self.relative.add((ns as f64 / cost) as u64, 1.0 / self.seen);
     }
 
-    /// Are they worth heeding? Until it is known, they are.
+    /// Whether hints narrow the distribution of run times, so that they are worth using. True until
+    /// there is enough evidence.
     pub(super) fn narrow(&self) -> bool {
         self.seen < FEW || self.relative.variance <= self.plain.variance
     }
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_that_say_more_than_they_err_narrow_run_times() {
+    fn hints_narrow_run_times_if_costs_vary_more_than_errors() {
         let heeded = |costs: [u64; 2], errs: u64| {
             let mut hints = Hints::default();
             for i in 0..2_000 {

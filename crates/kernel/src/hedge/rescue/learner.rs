@@ -1,18 +1,18 @@
-//! What a service learns about its stuck queries: from which age on a rescue pays.
+//! Learns about the stuck queries of a service: the age from which a rescue pays.
 //!
-//! Until enough rescues have won it explores: where a server is idle, few queries get a second copy
-//! early, which any query that waits may have stopped. Three wins are enough to ask from which age on a
-//! rescue pays (`threshold.rs`); from then on there are rescues, as long as there is such an age. Once
-//! there are enough of them nothing is explored: they themselves tell what is to be known. Where it turns
-//! out that they do not pay at any age, nor at an earlier one by what explorations showed, the policy is
-//! per-shard queuing again, and twice as many wins are needed for the next attempt; or none, where it
-//! soon turns out that they do pay. The last attempts are made only where explorations show that rescues
-//! pay; at first it is enough that they may.
+//! Until enough rescues have won, the learner explores: idle servers run early second copies of a
+//! few queries. Such a copy is stopped as soon as any query waits. After three wins it computes the
+//! age from which a rescue pays (`threshold.rs`). Queries are rescued as long as there is such an
+//! age. Once there are enough rescues, exploration stops, because the rescues are evidence enough.
+//! If rescues do not pay at any age, and explorations show no earlier age at which they would, the
+//! policy falls back to per-shard queuing. The next attempt then needs twice as many wins, or none
+//! if rescues soon turn out to pay after all. Early attempts are made if explorations show that
+//! rescues may pay. The last attempts are made only if explorations show that rescues do pay.
 //!
-//! Run times fade: after 65,536 queries, or 2,048 where these tell that the workload has changed.
+//! Run times fade after 65,536 queries, or after 2,048 if these show that the workload has changed.
 //!
-//! Cost: O(1) per record; per epoch O(bins · wins), which is 30,000 steps or so, and some times as many while
-//! it is biased. Memory: 20 KB.
+//! Cost: O(1) per record. Per epoch, O(bins · wins): about 30,000 steps, or several times as many
+//! while there is not enough evidence. Memory: 20 KB.
 
 use alloc::boxed::Box;
 
@@ -27,112 +27,121 @@ use crate::hedge::record::{Exploration, Prefetch, Record, Replaced, Snapshot, Tr
 use crate::math::root;
 use crate::time::NEVER_NS;
 
-/// For how many run times the histograms remember.
+/// The numbers of run times that the histograms remember.
 const LONG: f32 = 65_536.0;
 const SHORT: f32 = 2_048.0;
 
-/// The workload has changed where the run times of late differ so much from those of before: by a
-/// fifth, in the mean of logarithms.
+/// The workload has changed if recent run times differ by this much from earlier ones, in the mean
+/// of logarithms: about a fifth.
 const DRIFT: f32 = 3.0;
 
-/// Wins that it takes to begin with rescues, at first and at most.
+/// The initial and the maximum number of wins before rescues begin.
 const WINS: (f32, f32) = (3.0, 48.0);
 
-/// Rescues that are a better source than explorations.
+/// Once there are this many rescues, they are better evidence than explorations.
 const RESCUES: u32 = 64;
 
-/// For so many queries what came of rescues is remembered after they were given up.
+/// The number of queries for which the results of rescues are remembered after rescues were given
+/// up.
 const REMEMBERED: u32 = 32_768;
 
-/// Where they still pay after so many rescues, it was right to begin with them.
+/// If rescues still pay after this number of them, it was right to begin.
 const PROVEN: u32 = 8 * RESCUES;
 
-/// What explorations that cannot be stopped may cost, per query and in advance. One that takes as long as
-/// a query does on average costs 1, one that takes twice as long 4: it blocks a server for twice as long,
-/// and for twice as many queries.
+/// The allowed cost of explorations that cannot be stopped: per query, and as an advance. An
+/// exploration that takes as long as an average query costs 1. One that takes twice as long costs
+/// 4, because it blocks a server for twice as long and delays twice as many queries.
 const SPENT: f32 = 0.003;
 const ADVANCE: f32 = 512.0;
 
-/// No exploration counts for longer than so many mean times: it is to be paid for some day.
+/// The maximum run time for which an exploration is charged, in mean run times, so that its cost
+/// can be earned back.
 const LONGEST: f32 = 100.0;
 
-/// The share of the queries that may be explored, at most; the rest of the budget is of rescues.
+/// The maximum share of queries that are explored. The rest of the budget is for rescues.
 const EXPLORED: f32 = 0.02;
 
-/// After so many explorations they begin to become rarer; sooner where they cannot be stopped.
+/// The number of explorations after which they become rarer: if they can be stopped, and if they
+/// cannot.
 const FRUITLESS: (u32, u32) = (512, 64);
 
-/// Explorations that cannot be stopped are so many times as rare: one of them may be of a query so long
-/// that its second copy blocks a shard.
+/// Explorations that cannot be stopped are rarer by this factor, because the second copy of a very
+/// long query may block a shard.
 const RARER: f32 = 2.0;
 
-/// Explorations become so many times as rare, at most.
+/// The maximum factor by which explorations become rarer.
 const MOST_FADED: u32 = 64;
 
-/// At first by waiting for queries so much rarer and older: each tells the more of rare hiccups.
+/// Up to this factor, explorations become rarer by waiting for older and thus rarer queries. Each
+/// of those is better evidence of rare hiccups.
 const DEEPEST: u32 = 32;
 
-/// The share of queries that are older than is usual.
+/// The share of queries that are older than usual.
 const UNUSUAL: f32 = 0.025;
 
-/// How many times as much as other queries' time that of a query counts that has waited for two copies.
+/// The weight of the time of a query whose two copies are both stuck, relative to the time of other
+/// queries.
 const URGENT: f32 = 4.0;
 
-/// A query that has this part of the longest time left to run has about as long.
+/// A remaining run time that is at least this fraction of the longest one counts as equally long.
 const AS_LONG: f32 = 0.8;
 
-/// Standard errors by which a share of stuck queries may be smaller than was seen, where that would be
-/// enough; and greater, before it is said not to be enough.
+/// Both are numbers of standard errors of the observed share of stuck queries. `CAUTION` is the
+/// number that is subtracted before rescues count as paying. `HOPE` is the number that is added
+/// before they count as not paying.
 const CAUTION: f32 = 0.5;
 const HOPE: f32 = 2.0;
 
-/// How many audits the mean stuck time is of, about. So many times as many wins as there were audits
-/// pass until the next one: an audit blocks a server, which would be free.
+/// The mean stuck time is an average over about this number of audits. The number of wins between
+/// two audits is the number of audits so far times `WINS_BEFORE` (before the third audit) or
+/// `WINS_PER_AUDIT` (after it). Audits are rare because each one blocks a server that would
+/// otherwise be free.
 const AUDITS: f32 = 20.0;
 const WINS_PER_AUDIT: f32 = 12.0;
 const WINS_BEFORE: f32 = 3.0;
 
-/// What a service learns. Cells publish records; at fixed epochs they are absorbed, and the snapshot
+/// Learns when to rescue. It absorbs the records of the cells at fixed epochs, and its snapshot
 /// goes to all cells.
 #[derive(Clone, Debug)]
 pub struct RescueLearner {
     version: Version,
     budget: f32,
-    /// How long first copies run: those that were stopped for as long as they are believed to.
+    /// The run times of first copies, over a short and a long memory. A copy that was stopped
+    /// counts with its estimated run time.
     late: Histogram,
     runs: Histogram,
-    /// Ages at which queries end whose run times are relative to their cost.
+    /// The ages at which queries ended, for queries whose run times are relative to their cost.
     plain: Histogram,
-    /// How long the copies run that answer, since there are rescues.
+    /// The run times of copies that won, since rescues began.
     answers: Histogram,
     explored: [Tries; 2],
-    /// An age between those levels.
+    /// An age between the two levels of exploration.
     between_ns: u64,
     rescued: Tries,
     displacement: Displacement,
-    /// How much longer than the second copy the first one runs that is stuck, in ns.
+    /// How much longer a stuck first copy runs than the second one, in ns.
     stuck_ns: f32,
     audits: f32,
-    /// Wins of late, of whatever second copies.
+    /// The number of recent wins, of all kinds of second copies.
     recent: f32,
     /// The share of queries that end while others wait.
     crowded: f32,
-    /// How long copies run that answer, in ns.
+    /// The mean run time of copies that win, in ns.
     mean_ns: f32,
-    /// What explorations that cannot be stopped may yet cost.
+    /// The remaining allowance for explorations that cannot be stopped.
     credit: f32,
-    /// Explorations since rescues were last found to pay.
+    /// The number of explorations since rescues were last found to pay.
     fruitless: u32,
-    /// Wins of explorations since rescues were given up.
+    /// The number of wins of explorations and cold-start rescues since rescues were given up.
     fresh: u32,
     rescues: bool,
-    /// The least T since there are.
+    /// The least T since rescues began.
     tested_ns: u64,
-    /// Queries since rescues were given up.
+    /// The number of records since rescues were given up.
     fallen: u32,
     needed: f32,
     cold: Cold,
-    /// Where slots are unknown.
+    /// `None` if slots are known.
     places: Option<Places>,
     trips: Trips,
     survival: PerBin,
@@ -141,25 +150,27 @@ pub struct RescueLearner {
     status: Status,
 }
 
-/// Where a learner stands, for metrics.
+/// The state of a learner, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Status {
     /// Rescues that won.
     pub won: u64,
-    /// Rescues that did not.
+    /// Rescues that did not win.
     pub lost: u64,
     /// Explorations that won.
     pub explored_won: u64,
-    /// Explorations that did not.
+    /// Explorations that did not win.
     pub explored_lost: u64,
-    /// How often rescues were found not to pay: per-shard queuing again.
+    /// The number of times that rescues were found not to pay, and the policy fell back to
+    /// per-shard queuing.
     pub fallbacks: u64,
-    /// The share of queries that are stuck at the age T, as far as is known.
+    /// The share of queries that are stuck at the age T, as far as it is known.
     pub stuck: f32,
 }
 
 impl RescueLearner {
-    /// It knows nothing. At most a share of `budget` of the queries is to be rescued in vain.
+    /// Creates a learner without observations. `budget` is the maximum share of queries that may be
+    /// rescued in vain.
     #[must_use]
     pub fn new(version: Version, budget: f64) -> Self {
         Self {
@@ -195,37 +206,38 @@ impl RescueLearner {
         }
     }
 
-    /// For servers whose slots are unknown.
+    /// The same learner, for servers whose slots are unknown.
     #[must_use]
     pub(super) fn without_slots(self) -> Self {
         Self { places: Some(Places::default()), ..self }
     }
 
-    /// The version that it learns for.
+    /// The version of rescue.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// What all cells are to go by until the next epoch.
+    /// The parameters that all cells use until the next epoch.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// T in ns, where rescues are known to pay. In the first minute queries are rescued before they are.
+    /// T in ns, if rescues are known to pay. In the first minute, queries are rescued before that
+    /// is known.
     #[must_use]
     pub fn threshold_ns(&self) -> Option<u64> {
         (self.status.stuck > 0.0).then_some(self.snapshot.suspect_ns)
     }
 
-    /// Where it stands.
+    /// The state of the learner, for metrics.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// Takes in what the cells have recorded in an epoch, in the order of cells.
+    /// Adds the records of an epoch, in the order of the cells.
     pub fn absorb(&mut self, records: &[Record]) {
         self.fallen = self.fallen.saturating_add(records.len() as u32);
         self.learn_slots(records);
@@ -266,8 +278,8 @@ impl RescueLearner {
         }
     }
 
-    /// Takes in the places of responses. Once they tell the slots, ages begin at other times, so what was learned of ages
-    /// before says nothing any more.
+    /// Adds the places of responses. Once the number of slots is known, ages start at other times,
+    /// so everything learned about ages before that is obsolete.
     fn learn_slots(&mut self, records: &[Record]) {
         let Some(places) = &mut self.places else { return };
         let was_known = places.is_known();
@@ -285,7 +297,7 @@ impl RescueLearner {
         }
     }
 
-    /// Are ages what they will be?
+    /// Whether ages have their final meaning: slots are known, or have been learned.
     fn is_settled(&self) -> bool {
         self.places.as_ref().is_none_or(Places::is_known)
     }
@@ -295,7 +307,7 @@ impl RescueLearner {
         self.crowded += (f32::from(u8::from(crowded)) - self.crowded) / SHORT;
     }
 
-    /// A query ended: how long its first copy ran, and the one that answered.
+    /// Adds an ended query: the run times of its first copy, and of the copy that won.
     fn ran(&mut self, first_ns: u64, answer_ns: u64) {
         self.credit = (self.credit + SPENT).min(ADVANCE);
         self.late.add(first_ns);
@@ -321,7 +333,8 @@ impl RescueLearner {
         self.add(tried, second_ns);
     }
 
-    /// A try has ended; its second copy runs for so long, unless it is stopped.
+    /// Adds the result of a rescue or an exploration whose second copy ran for `second_ns`. A
+    /// second copy that lost is assumed to take as long as the first.
     fn add(&mut self, tried: Tried, second_ns: u64) {
         let (share, weight) = (self.survival[bin(tried.age_ns)], self.weight(tried));
         self.tries(tried).add(share, weight);
@@ -358,7 +371,7 @@ impl RescueLearner {
         if !(-DRIFT..=DRIFT).contains(&drift) {
             self.runs = self.late.remembered_for((SHORT, LONG));
             self.answers = Histogram::new((SHORT, LONG));
-            // Nor do wins say anything, but for those of rescues, which are soon replaced.
+            // Wins are obsolete as well, except those of rescues, which are soon replaced.
             self.explored = Default::default();
             self.audits = 0.0;
         }
@@ -407,22 +420,24 @@ impl RescueLearner {
         };
     }
 
-    /// A second copy that gives way costs nothing where servers can stop.
+    /// The age from which an idle server may run a second copy of an unusual query. Such a copy
+    /// gives way, so it costs nothing if servers can stop copies.
     fn unusual_ns(&self) -> u64 {
         let ages = if self.plain.count() >= FEW { &self.plain } else { &self.runs };
         if self.version == Version::Cleanup { ages.reached_by(UNUSUAL) } else { NEVER_NS }
     }
 
-    /// The first audit alone may be of an unusual hiccup.
+    /// The first audit alone may have measured an unusual hiccup, so the next ones follow sooner.
     fn wins_per_audit(&self) -> u32 {
         let per_audit = if self.audits < WINS.0 { WINS_BEFORE } else { WINS_PER_AUDIT };
         (per_audit * self.audits.min(AUDITS)) as u32
     }
 
-    /// Which copy is replaced where a rescue is given up? Both copies are stuck with probability D²; the first one is, and the
-    /// query needs longer than the rescue has run, with D F_P(g); or the query is long. A third copy saves the rest of the
-    /// stuck ones in the first case, and runs in vain in the others. As long as no copy is replaced, queries with two stuck
-    /// copies are among the long ones.
+    /// Chooses the copy that is replaced when a rescue is given up. Both copies are stuck with
+    /// probability D². With probability D F_P(g), the first copy is stuck and the query needs
+    /// longer than the rescue has run. Otherwise the query is long. In the first case, a third copy
+    /// saves the remaining time of the stuck copies. In the others, it is wasted. While no copy is
+    /// replaced, queries with two stuck copies are counted among the long ones.
     fn replaces(&self, pays: &Pays) -> Option<Replaced> {
         let tries = if self.is_known() { &self.rescued } else { &self.explored[0] };
         let own = |ns: u64| self.own[bin(ns)];
@@ -434,16 +449,18 @@ impl RescueLearner {
         let vain_ns = (slow + long + unseen) * pays.give_up_ns as f32;
         let (share, rest_ns) = tries.stuck(pays.age_ns);
         let saved_ns = both * rest_ns / share.max(f32::MIN_POSITIVE);
-        // The rescue is further than a third copy would be, if the first one is stuck; the first one is further, if none is.
+        // If only the first copy is stuck, the rescue is further along than a third copy would be.
+        // If neither is stuck, the first copy is further along.
         let which = if 2.0 * slow >= long { Replaced::First } else { Replaced::Second };
         (URGENT * saved_ns >= vain_ns).then_some(which)
     }
 
-    /// From which age on a rescue pays. What is biased is not believed; but rather than to give up
-    /// for want of evidence, it is, until there is more. After many attempts, not even then.
+    /// The age from which a rescue pays. Uncertain evidence does not count, unless the alternative
+    /// is to give up for lack of evidence: then it counts until there is more. After many attempts,
+    /// it does not count even then.
     fn threshold(&mut self) -> Option<Pays> {
         let pays = if self.is_known() {
-            let pays = self.ask(&self.rescued, true).or_else(|| self.younger());
+            let pays = self.evaluate(&self.rescued, true).or_else(|| self.younger());
             if pays.is_none() {
                 self.give_up();
             } else if self.rescued.count() >= PROVEN {
@@ -458,14 +475,15 @@ impl RescueLearner {
         pays
     }
 
-    /// Where do rescues pay by what explorations tell? Of two levels one may be too late for most that
-    /// are stuck.
+    /// The age from which a rescue pays, according to explorations. There are two levels because
+    /// one of them may be too late for most stuck queries.
     fn explained(&self, hope: bool) -> Option<Pays> {
         let enough = self.explored.iter().filter(|tries| tries.wins() >= WINS.0);
-        enough.filter_map(|tries| self.ask(tries, hope)).min_by_key(|pays| pays.age_ns)
+        enough.filter_map(|tries| self.evaluate(tries, hope)).min_by_key(|pays| pays.age_ns)
     }
 
-    /// Rescues came too late to pay. If explorations tell of an earlier age, that is tried next.
+    /// Handles rescues that came too late to pay: if explorations show an earlier age, that age is
+    /// tried next.
     fn younger(&mut self) -> Option<Pays> {
         let younger = self.explained(false).filter(|pays| pays.age_ns < self.tested_ns);
         if younger.is_some() {
@@ -474,7 +492,7 @@ impl RescueLearner {
         younger
     }
 
-    /// Per-shard queuing again, and more biased than before.
+    /// Falls back to per-shard queuing. The next attempt needs twice as many wins.
     fn give_up(&mut self) {
         self.rescues = false;
         self.needed = (2.0 * self.needed).min(WINS.1);
@@ -488,25 +506,25 @@ impl RescueLearner {
         let starts = wins.min(self.fresh as f32) >= self.needed;
         if starts {
             self.rescued = Tries::default();
-            // From now on few that are stuck are taken for long.
+            // From now on, few stuck queries are counted as long.
             self.answers = Histogram::new((SHORT, LONG));
         }
         starts
     }
 
-    /// Do rescues pay after all, by what came of them before they were given up? Run times may have been
-    /// unusual, as while a server became slow.
+    /// Whether rescues pay after all, according to their results before they were given up. Run
+    /// times may have been unusual, for example while a server became slow.
     fn resumes(&self) -> bool {
         let remembers = self.is_known() && self.fallen <= REMEMBERED;
-        remembers && self.ask(&self.rescued, false).is_some()
+        remembers && self.evaluate(&self.rescued, false).is_some()
     }
 
     fn is_known(&self) -> bool {
         self.rescued.count() >= RESCUES
     }
 
-    /// Where do rescues pay, after what came of these tries?
-    fn ask(&self, tries: &Tries, hope: bool) -> Option<Pays> {
+    /// The age from which a rescue pays, according to these results.
+    fn evaluate(&self, tries: &Tries, hope: bool) -> Option<Pays> {
         let question = Question {
             version: self.version,
             budget: self.budget,
@@ -516,17 +534,18 @@ impl RescueLearner {
             tries,
         };
         let error = 1.0 / root(tries.wins().max(0.1));
-        let believed = question.ask(1.0 / (1.0 + CAUTION * error));
-        believed.or_else(|| if hope { question.ask(1.0 + HOPE * error) } else { None })
+        let believed = question.evaluate(1.0 / (1.0 + CAUTION * error));
+        believed.or_else(|| if hope { question.evaluate(1.0 + HOPE * error) } else { None })
     }
 
-    /// The least age that at most this share of run times reaches, as a bin.
+    /// The least age that is reached by at most this share of run times, as a bin.
     fn reached_by(&self, share: f32) -> usize {
         self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1)
     }
 
-    /// The oldest of these ages at which a query has yet about as long to run as at any of them. With more
-    /// hiccups than queries are that old, those are nearly over: a second copy could not win.
+    /// The oldest of these ages at which the mean remaining run time of a query is still close to
+    /// its maximum. If hiccups affect more queries than reach the last of these ages, most hiccups
+    /// are nearly over at that age, and a second copy could not win.
     fn worthwhile(&self, from: usize, to: usize) -> usize {
         let mut left = 0.0;
         let mut residual = [0.0_f32; BINS];
@@ -539,12 +558,12 @@ impl RescueLearner {
         from + ages.iter().rposition(|&left| left >= AS_LONG * most).unwrap_or(0)
     }
 
-    /// At which ages second copies are tried, to learn: where few queries are older, and, for services
-    /// with more hiccups than that, where many are. Fewer and fewer, as long as rescues do not pay.
+    /// The ages at which idle servers explore: one that few queries reach, and one that many reach,
+    /// for services with frequent hiccups. Explorations become rarer while rescues do not pay.
     fn exploration(&mut self, pays: bool) -> [Exploration; 2] {
         let no_cancel = self.version == Version::NoCancel;
-        // Explorations that make room go on until there are enough rescues: what few wins have shown may
-        // be a T that few queries reach.
+        // Explorations that give way to waiting queries continue until there are enough rescues: a
+        // T that is based on only a few wins may be an age that hardly any query reaches.
         let enough = if no_cancel { pays } else { self.rescues && self.is_known() };
         let unpaid = self.budget <= 0.0 || (no_cancel && self.credit < 0.0);
         if enough || unpaid {
@@ -553,11 +572,11 @@ impl RescueLearner {
         let (many, rarer) = if no_cancel { (FRUITLESS.1, RARER) } else { (FRUITLESS.0, 1.0) };
         let budget = self.budget.min(EXPLORED);
         let weary = self.fruitless / many;
-        // One that cannot be stopped is not to be of the longest queries.
+        // An exploration that cannot be stopped must not duplicate one of the longest queries.
         let (fade, deep) = if no_cancel { (weary, 1) } else { (weary.saturating_pow(2), DEEPEST) };
         let fade = fade.clamp(1, MOST_FADED);
         let deep = fade.min(deep);
-        // However large the budget is, the first level is not the earlier one.
+        // However large the budget is, the first level is never the earlier one.
         let levels = [(0.5, (0.5 * budget).min(0.25), deep), (0.2, 0.25, 1)];
         let mut bins = levels.map(|(_, share, deep)| {
             let share = share / deep as f32;

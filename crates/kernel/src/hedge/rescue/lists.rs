@@ -1,5 +1,6 @@
-//! The queries that a rescue may be about, by group: those with one copy that an idle server may try,
-//! suspects, and pairs of which one copy may be stopped. A query is in one of the lists at most.
+//! The queries that may need a rescue, by group: those with one copy that an idle server may
+//! duplicate, suspects, and pairs in which one copy may be stopped. A query is in at most one of
+//! the lists.
 
 use crate::heap::Heaps;
 use crate::id::{GroupId, QueryId};
@@ -7,10 +8,11 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
-    /// One copy, and an idle server may run a second one: oldest first.
+    /// Queries with one copy that an idle server may duplicate, oldest first.
     Idle,
     Suspects,
-    /// Two copies, of which the newer one may be stopped: those whose older one is youngest first.
+    /// Queries with two copies, the newer of which may be stopped. The query whose older copy is
+    /// the youngest comes first.
     Pairs,
 }
 
@@ -31,7 +33,7 @@ impl Lists {
         Self { heaps: Heaps::new(3 * groups), suspects: 0 }
     }
 
-    /// Lists a query that is in no list. `since` is when its older copy began.
+    /// Adds a query that is in no list. `since` is when its older copy began.
     pub(super) fn add(&mut self, list: List, group: GroupId, query: QueryId, since: Timestamp) {
         let key = if list == List::Pairs { u64::MAX - since.0 } else { since.0 };
         self.suspects += u32::from(list == List::Suspects);
@@ -65,7 +67,7 @@ impl Lists {
         self.heaps.len(list.of(group)) as u32
     }
 
-    /// The first query of a list that is wanted, and what it is sorted by.
+    /// Returns the first query of a list that matches `wanted`, and its sort key.
     pub(super) fn first(
         &self,
         list: List,

@@ -1,45 +1,54 @@
-//! Rescue: second copies for the few queries that are probably stuck, before any query that waits.
+//! Rescue: gives second copies to the few queries that are probably stuck, before any waiting query
+//! is served.
 //!
-//! Source: our own. Document 000 §8.1 wishes for a framework that picks the right behavior by itself,
-//! and 001 §2.5 states that hedging cannot help beyond 60 % utilization, as Idealized Hedge then equals
-//! per-shard queuing. That bound is one of policies that serve every query that waits before any second
-//! copy. A query that is stuck blocks a server, too: to rescue it first helps all.
+//! Source: our own. Document 000 §8.1 calls for a framework that picks the right behavior by
+//! itself. 001 §2.5 states that hedging cannot help beyond 60 % utilization, because Idealized
+//! Hedge then equals per-shard queuing. That bound holds for policies that serve every waiting
+//! query before any second copy. But a stuck query blocks a server as well, so rescuing it first
+//! helps all queries.
 //!
-//! The *age* of a query is the time since its first copy began to execute. A query with one copy and an age
-//! of at least T is a *suspect*. T is learned by the service ([`RescueLearner`]).
+//! The *age* of a query is the time since its first copy began to execute. A query that has one
+//! copy and an age of at least T is a *suspect*. The service learns T ([`RescueLearner`]).
 //!
-//! - *Cleanup*: a server that becomes free takes the oldest suspect before the queue; an idle server
-//!   takes a query when it becomes a suspect. When one copy wins, the other is stopped.
-//! - *Pre-empt*: besides, an idle server duplicates the oldest query with one copy at once. Where none
-//!   is idle and something waits, a query or a suspect, the newer copy of the youngest pair is stopped;
-//!   never one of a pair whose older copy has reached T.
-//! - *No cancel*: as cleanup, but losers run to their end, and a suspect overtakes short queues only.
+//! - *Cleanup*: a server that becomes free takes the oldest suspect before it serves the queue.
+//!   When a query becomes a suspect, it gets its second copy immediately if a server is idle. When
+//!   one copy wins, the other is stopped.
+//! - *Pre-empt*: in addition, an idle server immediately duplicates the oldest query with one copy.
+//!   If no server is idle and a query or a suspect waits, the newer copy of the youngest pair is
+//!   stopped, but never a copy of a pair whose older copy has reached T.
+//! - *No cancel*: like cleanup, but losers run to completion, and a suspect overtakes only short
+//!   queues.
 //!
-//! *Give-up*: a rescue that has run for longer than nearly all queries do is given up. Its query is long, not stuck, and is
-//! never rescued again; the second copy is stopped as soon as another query waits for its slot. Where hiccups are so frequent
-//! that both copies may be stuck, one of them is stopped instead, once, and the query is rescued again beside the other.
+//! *Give-up*: a rescue that has run for longer than nearly all queries do is given up. Its query is
+//! long, not stuck, and is never rescued again. The second copy is stopped as soon as another query
+//! waits for its slot. If hiccups are so frequent that both copies may be stuck, one of them is
+//! stopped instead, and the query is rescued again alongside the other. This happens at most once
+//! per query.
 //!
-//! *Exploration*: until enough rescues tell what is to be known, idle servers try few queries early; such a copy is stopped
-//! when a query waits. An idle server also runs a second copy, which is stopped in the same way, of a query that is older
-//! than most but not old for its cost or for its server.
+//! *Exploration*: until there is enough evidence from rescues, idle servers run second copies of a
+//! few queries early. Such a copy is stopped when a query waits. In the same way, an idle server
+//! runs a second copy of a query that is older than most, but not old for its cost or its server.
 //!
-//! *Load bias*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
-//! it answers again.
+//! *Load bias*: a server whose copy lost to a rescue may be in trouble as a whole, so other servers
+//! are preferred until it responds again.
 //!
-//! *Prefetch*: where round trips are long (`trip.rs`), and behind a gate that is wider than the slots, it is rescue over
-//! JBSQ. Copies wait at their servers, and do not age meanwhile (`backlog.rs`). The second copy of a suspect is sent to
-//! the first server with room, before whatever comes later, and waits there as others do; where servers cannot stop, it
-//! goes to idle ones only, as all other second copies do. One that explores makes room for the queries that wait at its
-//! server.
+//! *Prefetch*: if round trips are long (`trip.rs`), or behind a gate that is wider than the slots,
+//! this is rescue over JBSQ. Copies wait at their servers and do not age while they wait
+//! (`backlog.rs`). The second copy of a suspect goes to the first server with room, before any
+//! later query, and may wait there like other copies. If servers cannot stop copies, it goes only
+//! to idle servers, like all other second copies. An exploration makes room for the queries that
+//! wait at its server.
 //!
-//! *Without slots* (`rescue+PICK`): behind a push gate, for servers whose slots are unknown (`places.rs`). The pick takes a
-//! server for the second copy of a suspect at once. What else is said of slots is about those that the service learned.
+//! *Without slots* (`rescue+PICK`): behind a push gate, for servers whose slots are unknown
+//! (`places.rs`). The pick immediately chooses a server for the second copy of a suspect.
+//! Everything above about slots then refers to the number of slots that the service has learned.
 //!
-//! Bounds: two copies per query. Rescues in vain are at most the budget's share of queries, and some
-//! that were saved up. Between two suspects that overtake the queue of a server, it serves one query of
-//! the queue. Without evidence that rescues pay, T is infinite, and this is per-shard queuing.
+//! Bounds: at most two copies per query. Lost rescues are limited to the budget's share of queries,
+//! plus a saved-up reserve. Between two suspects that overtake its queue, a server serves one query
+//! from the queue. Without evidence that rescues pay, T is infinite and this is per-shard queuing.
 //!
-//! Cost: O(log n) in the running queries of the group; memory as them, and a bounded list of records.
+//! Cost: O(log n) in the running queries of the group. Memory: proportional to the running queries,
+//! plus a bounded list of records.
 
 mod backlog;
 mod book;
@@ -78,25 +87,27 @@ pub use learner::{RescueLearner, Status};
 pub use slotless::Slotless;
 pub use watch::USUAL_COST;
 
-/// What servers must be able to do. In the order of the forms of its name.
+/// How rescue uses cancellation. The variants are in the order of [`Named::FORMS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Stop losers, and explorations whose slot is needed.
+    /// Stops losers, and explorations whose slot is needed. Servers must be able to stop copies.
     Cleanup,
-    /// The same, and quickly: every query is duplicated where a slot is idle.
+    /// Like `Cleanup`, but every query is duplicated if a slot is idle. Servers must stop copies
+    /// quickly.
     Preempt,
-    /// Nothing.
+    /// Stops nothing.
     NoCancel,
 }
 
 impl Version {
-    /// The version that fits: where servers cannot stop copies, the one that does without.
+    /// Returns this version if servers can stop copies, otherwise the version that uses no
+    /// cancellation.
     #[must_use]
     pub fn fit(self, limits: &Limits) -> Self {
         if limits.cancel { self } else { Self::NoCancel }
     }
 
-    /// What it is called.
+    /// The name of the version.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -107,7 +118,7 @@ impl Version {
     }
 }
 
-/// `rescue`, which does without cancellation where servers cannot stop copies.
+/// `rescue`, which uses no cancellation if servers cannot stop copies.
 impl Named for Version {
     type Hedge = Rescue;
     const FORMS: &'static [&'static str] = &["rescue", "rescue:preempt", "rescue:no-cancel"];
@@ -144,40 +155,41 @@ impl Named for Version {
 
 const RESERVE: u32 = 16;
 
-/// The policy, in one cell.
+/// The hedge of rescue, in one cell.
 #[derive(Clone, Debug)]
 pub struct Rescue {
     version: Version,
-    /// Of rescues in vain.
+    /// Limits lost rescues.
     budget: Budget,
     learned: Snapshot,
     lists: Lists,
     backlog: Backlog,
-    /// Where slots are unknown.
+    /// The copies at each server. `None` if slots are known.
     line: Option<Line>,
-    /// Counts responses, to record more of some.
+    /// Counts responses, so that only some of them are recorded.
     responses: u32,
     books: Vec<Book>,
-    /// By server: a suspect has overtaken its queue.
+    /// For each server, whether it has served a suspect before its queue since it last served a
+    /// query from the queue.
     overtaken: Vec<bool>,
     watch: watch::Watch,
     records: Records,
-    /// The first copy that runs on, to see for how long.
+    /// The first copy that is allowed to run on, to measure how long it is stuck.
     audited: Option<Audited>,
 }
 
-/// A first copy that runs on though the second one won.
+/// A first copy that runs on although the second one won.
 #[derive(Clone, Copy, Debug)]
 struct Audited {
     copy: CopyId,
     since: Timestamp,
     measure: Measure,
-    /// How long the second one took, relative.
+    /// The run time of the second copy, in relative ns.
     second_ns: u64,
 }
 
 impl Rescue {
-    /// For so many servers and groups.
+    /// Creates a hedge for these numbers of servers and groups.
     pub fn new(servers: usize, groups: usize, version: Version, budget: f64) -> Self {
         Self {
             version,
@@ -195,7 +207,7 @@ impl Rescue {
         }
     }
 
-    /// Can servers stop copies? Then second copies may be cancelled, too.
+    /// Whether servers can stop copies. If so, second copies may be cancelled, too.
     fn can_stop(&self, core: &Core) -> bool {
         self.version != Version::NoCancel && core.limits().cancel
     }
@@ -204,7 +216,7 @@ impl Rescue {
         self.budget.allows(core.arrivals)
     }
 
-    /// Puts a query that is in no list into the one where it belongs.
+    /// Adds a query to the list where it belongs. The query must not be in any list yet.
     fn enlist(&mut self, core: &Core, query: QueryId) {
         let book = &self.books[query.index()];
         if !core.may_duplicate(query) || !book.is_watched() {
@@ -237,7 +249,7 @@ impl Rescue {
         let suspect = core.now() >= book.suspect_at();
         let why = match () {
             () if suspect => StartReason::Rescue,
-            () if book.idle_ns == book.tells_ns => StartReason::Explore,
+            () if book.idle_ns == book.evidence_ns => StartReason::Explore,
             () => StartReason::Idle,
         };
         let id = core.start(query, server, Role::Duplicate, why);
@@ -248,8 +260,9 @@ impl Rescue {
         let started = if waits { Timestamp::NEVER } else { core.now() };
         book.second = Some(Second { id, started, paid: suspect });
         if suspect {
-            // A rescue counts as one at T, also if an exploration made room before.
-            book.tells_ns = book.suspect_ns;
+            // A rescue counts as evidence at the age T, even if an exploration of the same query
+            // was stopped before.
+            book.evidence_ns = book.suspect_ns;
             self.budget.spend(core.arrivals);
             self.await_end(core, query);
         } else {
@@ -260,7 +273,7 @@ impl Rescue {
         }
     }
 
-    /// A rescue runs: look at it again when it has run for too long.
+    /// Sets a timer for the time at which a running rescue will have run for too long.
     fn await_end(&self, core: &mut Core, query: QueryId) {
         let Book { give_up_ns, second, .. } = self.books[query.index()];
         if let Some(second) = second.filter(Second::has_begun)
@@ -270,13 +283,15 @@ impl Rescue {
         }
     }
 
-    /// May a server that has room get a second copy of a query from this list? One of a suspect may wait
-    /// there, as nobody is to come before it; but not where it could not be called back.
+    /// Whether a server that has room may get a second copy of a query from this list. The second
+    /// copy of a suspect may wait there, because it comes before all other queries, but only if it
+    /// can be stopped.
     fn may_send(&self, core: &Core, server: ServerId, list: List) -> bool {
         self.is_idle(core, server) || (list == List::Suspects && self.can_stop(core))
     }
 
-    /// A second copy of a query as of this list where the balance wants it, if a server may get it.
+    /// Sends a second copy of a query from this list to the server that the pick chooses. Returns
+    /// false if that server may not get it.
     fn send<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId, list: List) -> bool {
         let chosen = core.choose_second(pick, query);
         let Some(server) = chosen.filter(|&server| self.may_send(core, server, list)) else {
@@ -290,7 +305,8 @@ impl Rescue {
         true
     }
 
-    /// The oldest query of a list that the server may run a second copy of gets it.
+    /// Sends the second copy of the oldest suitable query of a list to the server. Returns false if
+    /// there is none.
     fn give_oldest(&mut self, core: &mut Core, server: ServerId, list: List) -> bool {
         if !self.may_send(core, server, list) {
             return false;
@@ -331,9 +347,10 @@ impl Rescue {
         }
     }
 
-    /// Two copies run, and one of them has reached an age that matters.
+    /// Handles a query with two running copies, one of which has reached an age that matters.
     fn outlasts(&mut self, core: &mut Core, query: QueryId, newer: &CopyView) {
-        // A suspect now, if it was none: its second copy is probably a rescue.
+        // If the query was not a suspect before, it is one now. Its second copy is probably a
+        // rescue.
         self.lists.remove(core.group_of(query), query);
         let stops = self.can_stop(core);
         let book = &mut self.books[query.index()];
@@ -356,7 +373,7 @@ impl Rescue {
         }
     }
 
-    /// The second copy of a query that is long may run on where its slot is of no use.
+    /// Stops the second copy of a long query if its slot is needed. Otherwise the copy may run on.
     fn give_way(&mut self, core: &mut Core, query: QueryId, newer: &CopyView) {
         if self.is_crowded(newer.server) {
             self.make_room(core, query, newer.id);
@@ -366,7 +383,8 @@ impl Rescue {
         }
     }
 
-    /// Stops the newer copy of the youngest pair whose slot is of use; false when there is none.
+    /// Stops the newer copy of the youngest pair whose slot is needed. Returns false if there is
+    /// none.
     fn break_pair(&mut self, core: &mut Core, group: GroupId) -> bool {
         let victim = |query: QueryId| {
             let newer = core.copies_of(query).next()?;
@@ -384,8 +402,9 @@ impl Rescue {
         true
     }
 
-    /// A server answers: it is well. One whose copy was beaten by a rescue may be in trouble as a whole, and
-    /// others are better until it answers again.
+    /// Updates the load bias after a response. The server that responded is healthy. A server whose
+    /// copy lost to a rescue may be in trouble as a whole, so others are preferred until it
+    /// responds again.
     fn judge(&self, core: &mut Core, query: QueryId, copy: CopyId, server: ServerId) {
         core.bias(server, false);
         let Some(book) = self.books.get(query.index()).filter(|book| book.is_watched()) else {
@@ -397,7 +416,7 @@ impl Rescue {
         }
     }
 
-    /// Stops a second copy that gives way. That of a long query was a rescue, in vain.
+    /// Stops a second copy to make room. The second copy of a long query was a lost rescue.
     fn make_room(&mut self, core: &mut Core, query: QueryId, copy: CopyId) {
         let long = self.books[query.index()].long;
         if !long {
@@ -471,7 +490,7 @@ impl Hedge for Rescue {
     }
 
     fn spare(&mut self, core: &mut Core, server: ServerId) -> bool {
-        // Mostly there is none.
+        // Usually all lists are empty.
         if self.lists.are_empty() {
             return false;
         }
@@ -491,7 +510,7 @@ impl Hedge for Rescue {
     }
 
     fn starved(&mut self, core: &mut Core, group: GroupId) {
-        // Without slots queries do not wait for one.
+        // If slots are unknown, queries do not wait for slots.
         if !self.can_stop(core) || self.line.is_some() {
             return;
         }
@@ -526,7 +545,7 @@ impl Hedge for Rescue {
     #[inline(always)]
     fn released(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
         if self.audits_copy(copy) {
-            // It was lost, or failed: nothing is known of it.
+            // It was lost or failed, so its run time is unknown.
             self.audited = None;
         }
         if self.line.is_some() {

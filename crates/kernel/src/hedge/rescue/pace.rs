@@ -1,24 +1,25 @@
-//! How long first copies run on a server: the mean of logarithms, which is steady where nothing changes,
-//! and soon right where the server becomes slow.
+//! How long first copies run on a server: a mean of logarithms that is steady while nothing
+//! changes, and adapts quickly if the server becomes slow.
 //!
-//! Two means: where the one of the latest copies is far from the other one, that begins anew. Cost: O(1)
-//! per copy; 20 bytes.
+//! It compares two means: a short one of the latest copies, and a long one of many copies. If they
+//! are far apart, the long mean restarts from the short one. Cost: O(1) per copy; 20 bytes.
 
-/// How many copies the latest are, about.
+/// The approximate number of copies in the mean of the latest copies.
 const LATEST: f32 = 24.0;
 
-/// A mean that began anew has forgotten what it began with after as many copies.
+/// Copies that are older than this many times the memory have almost no weight.
 const YOUTH: f32 = 3.0;
 
-/// For how many copies a mean remembers, at least, once there are as many, and at most.
+/// The minimum and the maximum number of copies that a mean remembers. The minimum applies once
+/// there are that many copies.
 const MEMORY: (f32, f32) = (64.0, 512.0);
 
-/// The means differ by so many mean deviations, or so many bins, hardly ever by chance: four standard
-/// errors of the mean of the latest copies.
+/// A difference between the means that is hardly ever due to chance, in mean deviations or in bins.
+/// In mean deviations it is four standard errors of the mean of the latest copies.
 const CHANGED: f32 = 0.75;
 const NOTICEABLE: f32 = 8.0;
 
-/// A mean that began anew is right at this age.
+/// The age, in copies, at which a restarted mean is accurate.
 const SETTLED: f32 = 72.0;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +27,9 @@ pub(super) struct Pace {
     latest: f32,
     mean: f32,
     deviation: f32,
-    /// How many copies there were, as far as it matters.
+    /// The number of copies so far, up to `YOUTH` times the maximum memory.
     age: f32,
-    /// It began anew, and is not right yet.
+    /// Whether the mean was restarted and is not accurate yet.
     is_new: bool,
 }
 
@@ -66,7 +67,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Bins far from each other, whose mean is 100.
+    /// Bins far apart, with a mean of 100.
     fn copies(count: usize) -> impl Iterator<Item = usize> {
         (0..count).map(|i| if i % 2 == 0 { 70 } else { 130 })
     }

@@ -1,31 +1,35 @@
-//! Rescue without slots: which copies of a server are at work, if the number that it serves at once is unknown.
+//! Rescue without slots: estimates which copies of a server are executing if the server's number of
+//! slots is unknown.
 //!
-//! A push gate lets copies wait at their servers, and the age of one that waits says nothing about it. If a server
-//! begins with its copies in the order in which they were sent, those at work are the ŝ oldest, and responses come from
-//! these places only. So ŝ is learned from the places of copies that answer: at most 0.5 % of them are beyond it. Other
-//! senders' copies are not seen; they make ŝ smaller, and the copies of a cell wait for less of the time.
+//! With a push gate, copies wait at their servers, and the age of a waiting copy is not evidence
+//! that it is stuck. If a server executes its copies in the order in which they were sent, the ŝ
+//! oldest are executing, and responses come only from these places. So ŝ is learned from the places
+//! of copies that respond: at most 0.5 % of the responses come from places beyond ŝ. The cell
+//! cannot see the copies of other senders. They make ŝ smaller. A copy that counts as executing may
+//! then still be waiting, but for a smaller part of the time.
 //!
-//! A copy that moves up to one of the ŝ oldest places begins, and its age with it. Until ŝ is known, ages begin when
-//! copies are sent.
+//! A copy that moves up to one of the ŝ oldest places counts as begun, and its age starts. Until ŝ
+//! is known, ages start when copies are sent.
 //!
-//! Cost: O(n) per end of a copy, in the copies that the cell holds at its server.
+//! Cost: O(n) per end of a copy, for n copies of the cell at the server.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::id::{CopyId, ServerId};
 
-/// The number of places that are counted separately; the last one includes all behind it.
+/// The number of places that are counted separately. The last one includes all places behind it.
 const PLACES: usize = 64;
 
-/// For how many responses a place is remembered, and how many it takes to know ŝ.
+/// The number of responses for which a place is remembered, and the number that is needed before ŝ
+/// is known.
 const MEMORY: f32 = 2_048.0;
 const FEW: f32 = 100.0;
 
-/// At most this share of the responses come from beyond ŝ.
+/// The maximum share of responses that come from beyond ŝ.
 const BEYOND: f32 = 0.005;
 
-/// How often responses came from which place.
+/// The frequency of responses from each place.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     weights: [f32; PLACES],
@@ -39,7 +43,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A copy answered whose server held `older` copies of its cell.
+    /// Counts a response from a server that held `older` older copies of the cell.
     pub(super) fn add(&mut self, older: u32) {
         let kept = 1.0 - 1.0 / MEMORY;
         self.weights.iter_mut().for_each(|weight| *weight *= kept);
@@ -47,12 +51,12 @@ impl Places {
         self.weights[(older as usize).min(PLACES - 1)] += 1.0;
     }
 
-    /// Has it seen enough to know ŝ?
+    /// Whether there are enough responses to estimate ŝ.
     pub(super) fn is_known(&self) -> bool {
         self.total >= FEW
     }
 
-    /// ŝ, 1 or more; the greatest number as long as it is unknown, or at least [`PLACES`].
+    /// ŝ, at least 1. `u32::MAX` if ŝ is unknown or at least [`PLACES`].
     pub(super) fn slots(&self) -> u32 {
         let mut beyond = 0.0;
         let last = self.weights.iter().rposition(|weight| {
@@ -87,28 +91,28 @@ impl Line {
         self.by_server[server.index()].len() as u32
     }
 
-    /// Do copies wait there?
+    /// Whether copies wait at the server.
     pub(super) fn is_crowded(&self, server: ServerId) -> bool {
         self.by_server[server.index()].back().is_some_and(|last| !last.begun)
     }
 
-    /// A copy is sent to a server that serves this many at once. Does it wait?
+    /// Adds a copy that is sent to a server with this number of slots. Returns whether it waits.
     pub(super) fn add(&mut self, server: ServerId, copy: CopyId, slots: u32) -> bool {
         let queue = &mut self.by_server[server.index()];
-        // Of several copies that an event sends to a server, the hedge may see the newest first.
+        // If an event sends several copies to one server, the hedge may see the newest first.
         let at = queue.partition_point(|held| held.copy < copy);
         let begun = at < slots as usize;
         queue.insert(at, Held { copy, begun });
         !begun
     }
 
-    /// How many older copies the server holds.
+    /// The number of older copies that the server holds. `None` if it does not hold the copy.
     pub(super) fn older(&self, server: ServerId, copy: CopyId) -> Option<u32> {
         let queue = &self.by_server[server.index()];
         queue.binary_search_by_key(&copy, |held| held.copy).ok().map(|at| at as u32)
     }
 
-    /// A copy has ended.
+    /// Removes a copy that has ended.
     pub(super) fn remove(&mut self, server: ServerId, copy: CopyId) {
         let queue = &mut self.by_server[server.index()];
         if let Ok(at) = queue.binary_search_by_key(&copy, |held| held.copy) {
@@ -116,7 +120,7 @@ impl Line {
         }
     }
 
-    /// A copy that begins now, at a server that serves this many at once, if there is one.
+    /// Returns a copy that begins now at a server with this number of slots, if there is one.
     pub(super) fn begins(&mut self, server: ServerId, slots: u32) -> Option<CopyId> {
         let queue = &mut self.by_server[server.index()];
         let at_work = queue.iter_mut().take(slots as usize);
@@ -135,18 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_the_places_that_answer() {
+    fn slots_are_the_places_that_respond() {
         let mut places = Places::default();
         assert_eq!(places.slots(), u32::MAX, "unknown");
         (0..1_000).for_each(|i| places.add(i % 4));
         assert_eq!(places.slots(), 4);
-        // A few that overtake change nothing.
+        // A few copies that overtake others change nothing.
         (0..3_000).for_each(|i| places.add(if i % 400 == 0 { 9 } else { i % 4 }));
         assert_eq!(places.slots(), 4);
         (0..8_000).for_each(|i| places.add(i % 64));
         assert_eq!(places.slots(), u32::MAX, "more than are counted");
         (0..20_000).for_each(|_| places.add(0));
-        assert_eq!(places.slots(), 1, "what came before fades");
+        assert_eq!(places.slots(), 1, "earlier observations fade");
     }
 
     #[test]
@@ -160,7 +164,7 @@ mod tests {
         line.remove(server, copy(1));
         assert_eq!(line.begins(server, 2), Some(copy(3)));
         assert_eq!(line.begins(server, 2), None);
-        // More are served at once than was known.
+        // The server has more slots than estimated.
         assert_eq!(line.begins(server, 4), Some(copy(4)));
         assert_eq!(line.begins(server, 4), Some(copy(5)));
         assert!(!line.is_crowded(server));

@@ -1,4 +1,5 @@
-//! `rescue` over a pick that is named: without slots, and beside other senders.
+//! `rescue` over a named pick: for servers with an unknown number of slots, and alongside other
+//! senders.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -18,10 +19,10 @@ use crate::policy::{Args, Named, PickSpec, PolicyError};
 pub struct Slotless(Version);
 
 impl Slotless {
-    /// Losers are stopped where servers can stop copies.
+    /// Stops losers if servers can stop copies.
     pub const CLEANUP: Self = Self(Version::Cleanup);
 
-    /// The form of a version. Pre-emption needs slots.
+    /// The form of a version without slots. `None` for pre-emption, which needs slots.
     pub(crate) const fn of(version: Version) -> Option<Self> {
         match version {
             Version::Cleanup | Version::NoCancel => Some(Self(version)),
@@ -29,13 +30,13 @@ impl Slotless {
         }
     }
 
-    /// What servers must be able to do.
+    /// The version of rescue.
     pub(crate) const fn version(self) -> Version {
         self.0
     }
 }
 
-/// A name of `rescue`, whose pick makes the difference.
+/// This hedge shares the name of `rescue`; a named pick selects it.
 impl Named for Slotless {
     type Hedge = Rescue;
     const FORMS: &'static [&'static str] = &["rescue+PICK"];
@@ -61,7 +62,7 @@ impl Named for Slotless {
 }
 
 impl Rescue {
-    /// May a server begin with a copy at once, as far as is known?
+    /// Whether a server would execute another copy immediately, as far as the cell can see.
     pub(super) fn is_idle(&self, core: &Core, server: ServerId) -> bool {
         match &self.line {
             Some(line) => line.len(server) < self.learned.slots,
@@ -69,7 +70,7 @@ impl Rescue {
         }
     }
 
-    /// Do copies wait at a server?
+    /// Whether copies wait at a server.
     pub(super) fn is_crowded(&self, server: ServerId) -> bool {
         match &self.line {
             Some(line) => line.is_crowded(server),
@@ -77,7 +78,7 @@ impl Rescue {
         }
     }
 
-    /// A copy answers: its place tells how many the server is at work on.
+    /// Records the place of a copy that responded, which shows how many copies the server executes.
     pub(super) fn record_place(&mut self, copy: CopyId, server: ServerId) {
         let Some(line) = &self.line else { return };
         let all = self.learned.slots == u32::MAX;
@@ -88,7 +89,7 @@ impl Rescue {
         }
     }
 
-    /// A copy has ended: those behind it move up, and some begin.
+    /// Handles the end of a copy: the copies behind it move up, and some of them begin.
     pub(super) fn move_up(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
         let Some(line) = &mut self.line else { return };
         line.remove(server, copy);

@@ -1,40 +1,43 @@
-//! From which age on a rescue pays.
+//! Computes the age from which a rescue pays.
 //!
-//! With survival functions F_S of how long first copies run, F_P of how long they would without
-//! hiccups, D = F_S − F_P the share of queries that are stuck at an age e, and μ the mean time of a
-//! second copy that wins, T is the least age at which, in server time per query,
+//! Let F_S be the survival function of the run times of first copies, F_P the survival function
+//! that they would have without hiccups, D = F_S − F_P the share of queries that are stuck at an
+//! age e, and μ the mean run time of a second copy that wins. T is the least age e at which, in
+//! server time per query,
 //!
-//! - *cleanup, pre-empt*: ∫ₑ^∞ D − 2 μ D ≥ κ ∫ₑ^(e+g) F_P. Of a stuck query the rest of the first copy is
-//!   saved, and the second one is run; of a long one a second copy runs until the first ends, or until
-//!   it is given up, at its age g. That is T, or the age that few long queries reach, if it is greater: at a low T a
-//!   rescue that takes its time is not stuck;
-//! - *no cancel*: ∫ₑ^∞ D − μ D ≥ κ (e F_P + ∫ₑ^∞ F_P + μ D). What is gained is the stuck query's time
-//!   only, and every second copy runs to its end.
+//! - *cleanup, pre-empt*: ∫ₑ^∞ D − 2 μ D ≥ κ ∫ₑ^(e+g) F_P. A rescue of a stuck query saves the rest
+//!   of the first copy and costs the second one. A rescue of a long query runs until the first copy
+//!   ends, or until it is given up after a run time of g. g is T or the age that few long queries
+//!   reach, whichever is greater: at a low T, a rescue that runs for longer than T is not
+//!   necessarily stuck;
+//! - *no cancel*: ∫ₑ^∞ D − μ D ≥ κ (e F_P + ∫ₑ^∞ F_P + μ D). The gain is only the time of the stuck
+//!   query, and every second copy runs to completion.
 //!
-//! κ is what time that is spent is worth more than time that is saved, as it is spent where a server
-//! is blocked already. For cleanup κ is 24 w from 1 to 3, if a share w of queries ends while others wait: where none
-//! waits, time that is spent delays no query, and at 3 even the median gains. It is 2 w for pre-empt, whose second
-//! copies run in slots that no query wants; 3 / 2 (1 − w)²
-//! for no cancel, where few may wait besides. Besides, the queries that are rescued in vain stay within the budget.
+//! κ weighs the time spent against the time saved, because time is spent while a server is already
+//! blocked. Let w be the share of queries that end while others wait. For cleanup, κ is 24 w,
+//! limited to the range from 1 to 3: if no query waits, the time spent delays none, and at 3 even
+//! the median improves. For pre-empt, κ is 2 w, because its second copies run in slots that no
+//! query needs. For no cancel, κ is 3 / (2 (1 − w)²), which rises steeply if many queries wait. In
+//! addition, the lost rescues must stay within the budget.
 
 use super::Version;
 use super::tries::Tries;
 use crate::hedge::histogram::{BINS, PerBin, bin, edge};
 
-/// κ of cleanup, at least, per share of the queries that end while others wait, and at most. The last one is κ of no
-/// cancel, too, before it is weighed by how many wait.
+/// κ of cleanup: its minimum, the factor that multiplies w, and its maximum. The maximum is also κ
+/// of no cancel, before it is weighted by how many queries wait.
 const ALONE: f32 = 1.0;
 const CROWDED: f32 = 24.0;
 const CAUTION: f32 = 3.0;
 
-/// How many times the expected number of rescues in vain the budget must cover. Chance is to leave some of it, or the
-/// next query that is stuck finds none.
+/// The budget must cover this many times the expected number of lost rescues, so that random
+/// variation leaves some of it for the next stuck query.
 const MARGIN: f32 = 1.25;
 
 /// The share of long queries that may reach the age at which rescues are given up.
 const LONG: f32 = 0.003;
 
-/// More than such a share does not count.
+/// The maximum of w that is used for no cancel.
 const CROWD: f32 = 0.95;
 
 #[derive(Clone, Copy, Debug)]
@@ -45,46 +48,49 @@ pub(super) struct Question<'a> {
     pub(super) crowded: f32,
     /// F_S.
     pub(super) survival: &'a PerBin,
-    /// F_P, but for stuck queries that were not rescued.
+    /// F_P, but including stuck queries that were not rescued.
     pub(super) own: &'a PerBin,
     pub(super) tries: &'a Tries,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pays {
-    /// From this age on.
+    /// T.
     pub(super) age_ns: u64,
-    /// A rescue has run for long at this age.
+    /// The run time at which a rescue is given up if a third copy replaces one of the two.
     pub(super) give_up_ns: u64,
-    /// It is given up as long at this one, which is the later the fewer queries wait.
+    /// The run time at which a rescue is given up because its query counts as long. It is longer if
+    /// fewer queries wait.
     pub(super) long_ns: u64,
-    /// If no more queries wait.
+    /// The maximum number of waiting queries that a suspect overtakes.
     pub(super) overtakes: u32,
-    /// D at that age.
+    /// D at T.
     pub(super) stuck: f32,
 }
 
 struct Age {
     ns: f32,
-    /// D, and its integral from here.
+    /// D, and its integral from this age on.
     stuck: f32,
     stuck_ns: f32,
-    /// F_P, its integral from here, and the part of that before a rescue is given up.
+    /// F_P, its integral from this age on, and the part of the integral before a rescue is given
+    /// up.
     long: f32,
     long_ns: f32,
     bounded_ns: f32,
 }
 
 impl Question<'_> {
-    /// The first age at which it pays, with D believed to be `trust` times what was seen.
-    pub(super) fn ask(&self, trust: f32) -> Option<Pays> {
+    /// Returns the least age at which a rescue pays, if D is assumed to be `trust` times the
+    /// observed share. `None` if there is no such age.
+    pub(super) fn evaluate(&self, trust: f32) -> Option<Pays> {
         let mean = self.tries.mean_second_ns();
         let reached = self.survival.iter().rposition(|&above| above > 0.0)?.min(BINS - 2);
         let mut long_ns = [0.0_f32; BINS + 1];
         let mut pays = None;
         let wait = (CROWDED / CAUTION * self.crowded).clamp(0.25, 1.0);
         let rare = LONG * wait * wait;
-        // The first of the last bins that only few long queries reach.
+        // The lowest bins that are reached by at most the shares `LONG` and `rare` of long queries.
         let (mut give_up, mut last) = (reached + 1, reached + 1);
         for at in (0..=reached).rev() {
             let (stuck, stuck_ns) = self.tries.stuck(edge(at));
@@ -117,7 +123,7 @@ impl Question<'_> {
         pays
     }
 
-    /// Does the budget allow it?
+    /// Whether the budget allows rescues from this age on.
     fn is_affordable(&self, age: &Age) -> bool {
         match self.version {
             Version::Cleanup | Version::Preempt => MARGIN * age.long <= self.budget,
@@ -125,7 +131,7 @@ impl Question<'_> {
         }
     }
 
-    /// What rescues from this age on gain, and what they cost.
+    /// The gain and the cost of rescues from this age on.
     fn balance(&self, age: &Age, mean: f32) -> (f32, f32) {
         let Age { ns, stuck, stuck_ns, long, long_ns, bounded_ns } = *age;
         match self.version {
@@ -142,9 +148,10 @@ impl Question<'_> {
         }
     }
 
-    /// How many queries may wait that a suspect overtakes. Where servers stop, a rescue frees one
-    /// sooner than it would be free, and all gain; where they do not, each waits for the rescue, and so
-    /// do those that come before the queue is empty.
+    /// The maximum number of waiting queries that a suspect overtakes. If servers can stop copies,
+    /// a rescue frees a server earlier than otherwise, so all queries gain. If they cannot, each
+    /// waiting query is delayed by the rescue, and so are those that arrive before the queue is
+    /// empty.
     fn overtakes(&self, age: &Age, mean: f32) -> u32 {
         if self.version != Version::NoCancel {
             return u32::MAX;

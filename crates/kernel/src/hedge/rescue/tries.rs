@@ -1,51 +1,55 @@
-//! What came of second copies that were seen to their end.
+//! The results of second copies that were not stopped early.
 //!
-//! A try at an age that only a share u of all queries reaches tells as much as 1/u queries do of which
-//! each was tried: its *exposure*. So wins over exposure is the share of all queries that are stuck at
-//! that age, though only few queries were tried, and at whatever age.
+//! If only a share u of all queries reaches an age, one attempt at that age is as much evidence as
+//! 1/u attempts with arbitrary queries. The number 1/u is the *exposure* of the attempt. So wins
+//! divided by exposure is the share of all queries that are stuck at that age, although second
+//! copies were sent for only a few queries, at various ages.
 //!
-//! An exploration may be stopped before anybody knows what would have come of it, and the longer it
-//! has to run, the more likely it is: of queries that are stuck, which need a whole second copy, fewer are
-//! seen to their end than of long ones. So what is seen weighs the inverse of the chance to be seen.
+//! An exploration may be stopped before its result is known. This is more probable for an
+//! exploration that has to run longer. A stuck query needs a whole second copy, so explorations of
+//! stuck queries are completed less often than those of long queries. To correct for that, each
+//! completed attempt is weighted by the inverse of its probability of completion.
 
 use alloc::collections::VecDeque;
 
-/// So many wins count at most: the latest.
+/// The maximum number of wins that count: the latest.
 const WINS: usize = 64;
 
-/// Wins count for so many queries.
+/// A win no longer counts once the exposure has grown by this number of queries.
 const MEMORY: f64 = 524_288.0;
 
-/// The smallest share that counts as such: below it, the share is unknown.
+/// The smallest share that can be measured. Smaller shares count as this one.
 const RAREST: f32 = 1e-5;
 
-/// What is seen weighs so much at most: it happens to others, too.
+/// The maximum weight of a completed attempt, because rare events also happen by chance.
 const MOST_WEIGHT: f32 = 8.0;
 
-/// So many explorations tell how often they are stopped, about.
+/// The approximate number of explorations over which the stop rate is averaged.
 const STOPS: f32 = 256.0;
 
-/// How likely it is that an exploration is stopped before its end.
+/// How often explorations are stopped before they end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Displacement {
-    /// Explorations that were stopped of late, and for how long any could have been, in ns.
+    /// The number of recent explorations that were stopped, and the total time at risk of all
+    /// recent ones, in ns.
     stopped: f32,
     risked_ns: f32,
 }
 
 impl Displacement {
-    /// An exploration that could have been stopped for so long has ended, or was stopped.
+    /// Counts an exploration that has ended or was stopped, with its time at risk.
     pub(super) fn add(&mut self, risked_ns: u64, stopped: bool) {
         let kept = 1.0 - 1.0 / STOPS;
         self.stopped = kept * self.stopped + f32::from(u8::from(stopped));
         self.risked_ns = kept * self.risked_ns + risked_ns as f32;
     }
 
-    /// What one weighs that could have been stopped for so long, and was not: one over the chance of
-    /// that, where queries that need its slot come at random.
+    /// The weight of an exploration that was at risk for this time and was not stopped. It is the
+    /// inverse of the probability of not being stopped, if queries that need its slot arrive at
+    /// random.
     pub(super) fn weight(&self, risked_ns: u64) -> f32 {
         let stops = self.stopped * risked_ns as f32 / self.risked_ns.max(1.0);
-        // e to that power, about.
+        // Approximates e to the power of `stops`.
         let root = 1.0 + stops.min(16.0) / 32.0;
         (0..5).fold(root, |power, _| power * power).min(MOST_WEIGHT)
     }
@@ -67,8 +71,8 @@ pub(super) struct Tries {
 }
 
 impl Tries {
-    /// A try has ended, at an age that this share of queries reaches; 1 weighs one that nothing could
-    /// have stopped.
+    /// Counts an attempt that has ended. It was made at an age that this share of queries reaches.
+    /// The weight is 1 if nothing could have stopped it.
     pub(super) fn add(&mut self, share: f32, weight: f32) {
         self.count = self.count.saturating_add(1);
         self.exposure += f64::from(weight / share.max(RAREST));
@@ -77,7 +81,7 @@ impl Tries {
         }
     }
 
-    /// It won; to be called before [`Self::add`].
+    /// Counts a win. Must be called before [`Self::add`] for the same attempt.
     pub(super) fn won(&mut self, second_ns: u64, first_ns: u64, weight: f32) {
         if self.wins.len() == WINS {
             self.wins.pop_front();
@@ -99,7 +103,7 @@ impl Tries {
         first.map_or(all, |win| self.exposure - win.from).max(1.0) as f32
     }
 
-    /// How long second copies take that win, in ns; 0 where none has.
+    /// The mean run time of second copies that win, in ns; 0 if none has won.
     pub(super) fn mean_second_ns(&self) -> f32 {
         let sum: f32 = self.wins.iter().map(|win| win.weight * win.second_ns as f32).sum();
         sum / self.weight().max(1.0)
@@ -109,8 +113,8 @@ impl Tries {
         self.wins.iter().map(|win| win.weight).sum()
     }
 
-    /// D of an age: the share of queries that are stuck then, which a second copy would have answered
-    /// by that age had it been the first; and its integral from there on, in ns.
+    /// D at an age, and its integral from there on, in ns. D is the share of queries that are stuck
+    /// at that age: if their second copy had been the first, it would have answered them by then.
     pub(super) fn stuck(&self, age_ns: u64) -> (f32, f32) {
         let (mut count, mut rest) = (0.0, 0.0);
         for win in &self.wins {
@@ -130,7 +134,7 @@ mod tests {
     #[test]
     fn wins_over_exposure_is_the_share_that_is_stuck() {
         let mut tries = Tries::default();
-        // Of a thousand queries one is stuck; a hundred of them are old enough to be tried.
+        // One query in a thousand is stuck. A hundred of them are old enough for a second copy.
         for _ in 0..40 {
             tries.won(10, 150, 1.0);
             tries.add(0.1, 1.0);
@@ -153,19 +157,23 @@ mod tests {
         assert_eq!(tries.wins(), WINS as f32);
         assert!((tries.queries() - 2.0 * WINS as f32).abs() < 1e-3, "{}", tries.queries());
         (0..3).for_each(|_| tries.add(1e-9, 1.0));
-        assert_eq!(tries.wins(), WINS as f32, "what is rarer than can be known weighs no more");
+        assert_eq!(
+            tries.wins(),
+            WINS as f32,
+            "rarer events than can be measured have no more weight"
+        );
         (0..300_000).for_each(|_| tries.add(0.5, 1.0));
         assert_eq!(tries.wins(), 0.0);
     }
 
     #[test]
-    fn what_is_seldom_seen_to_its_end_weighs_as_much_as_there_is_of_it() {
-        // Explorations are stopped after 100 ns on average. Of a thousand one is stuck and needs 150 ns;
-        // the others need 10.
+    fn rarely_completed_tries_weigh_more() {
+        // Explorations are stopped after 100 ns on average. One in a thousand duplicates a stuck
+        // query and needs 150 ns; the others need 10 ns.
         let (mut tries, mut stops) = (Tries::default(), Displacement::default());
         let mut at = 0;
         let mut next_stop_ns = || {
-            // Evenly, by the chance to last longer.
+            // Evenly distributed over the quantiles of the exponential distribution.
             at = (at + 601) % 997;
             (-100.0 * ((f64::from(at) + 0.5) / 997.0).ln()) as u64
         };

@@ -1,4 +1,4 @@
-//! Which queries are watched, in which measure of time, and what is recorded of them.
+//! Chooses the queries to watch and their time scales, and records their results.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,30 +14,32 @@ use crate::hedge::record::{Exploration, Record, Tried};
 use crate::id::{CopyId, QueryId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
 
-/// A cost hint of so much means what no hint does.
+/// A cost hint of this value is equivalent to no hint.
 pub const USUAL_COST: f64 = 1e6;
 
-/// What costs less than this, relative to the mean, is compared as if it cost this. Otherwise an unknown round trip makes the
-/// relative ages of cheap queries great, and T too late for others; a rescue of a cheap one is not worth its round trip.
+/// Lower costs, relative to the mean, count as this cost. Otherwise an unknown round trip would
+/// make the relative ages of cheap queries large, and T too late for other queries. A rescue of a
+/// cheaper query is not worth its round trip.
 const CHEAPEST: f64 = 0.25;
 
 const COMPARED_EVERY: u32 = 64;
 
-/// A server that is slower by less, in bins, is not known to be slow: by a half.
+/// A server counts as slow only if its mean is at least this number of bins above the fastest. This
+/// corresponds to a run time that is 1.5 times as long.
 const NOTICEABLE: f32 = 8.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    /// By server; none as long as nothing ran.
+    /// The pace of each server. `None` until a copy has run there.
     paces: Vec<Option<Pace>>,
-    /// The least mean of them, in bins; none is less as long as they were not compared.
+    /// The least mean of the paces, in bins. Infinite until they are first compared.
     fastest: f32,
     ran: u32,
-    /// Servers whose pace began anew.
+    /// The number of servers whose pace was restarted.
     new: u32,
-    /// Counts queries, to pick those to explore.
+    /// Counts queries, to choose those to explore.
     seen: u32,
-    /// Above zero where queries have cost hints, below where they have none.
+    /// Above zero if most recent queries have cost hints, otherwise zero or below.
     hinted: i8,
     hints: Hints,
 }
@@ -56,7 +58,8 @@ impl Watch {
         }
     }
 
-    /// How many times as much as others a query costs; none where it is not comparable to them.
+    /// The cost of a query relative to others. `None` if it is not comparable to recent queries,
+    /// because they have hints and it has none, or the reverse.
     fn cost(&mut self, core: &Core, query: QueryId) -> Option<f64> {
         let hint = core.cost_hint_of(query);
         self.hinted = (self.hinted + if hint.is_some() { 1 } else { -1 }).clamp(-64, 64);
@@ -65,22 +68,23 @@ impl Watch {
         alike.then(|| heeded.map_or(1.0, relative_cost))
     }
 
-    /// How many times as long as the fastest server a server takes. Compared with each other, and not
-    /// with the service: where all become slower, none is slow.
+    /// The typical run time of a server, divided by that of the fastest server; 1 if they differ
+    /// too little. Servers are compared with each other, not with the past of the service: if all
+    /// become slower, none is slow.
     fn slowness(&self, server: ServerId) -> f64 {
         let pace = self.paces[server.index()];
         let slower = pace.map_or(0.0, |pace| pace.mean() - self.fastest);
         if slower < NOTICEABLE { 1.0 } else { octaves(slower / OCTAVE as f32) }
     }
 
-    /// Has the pace of this server changed, and not that of the others, so that nobody knows yet how slow
-    /// it is?
+    /// Whether the pace of this server has changed so recently that its slowness is not known yet.
+    /// False if the pace of all servers has changed.
     fn is_unsettled(&self, server: ServerId) -> bool {
         let is_new = self.paces[server.index()].is_some_and(Pace::is_new);
         is_new && (self.new as usize) < self.paces.len()
     }
 
-    /// A first copy ran for so long, relative to what its query costs.
+    /// Records the run time of a first copy, relative to the cost of its query.
     fn ran(&mut self, server: ServerId, ns: u64) {
         let pace = &mut self.paces[server.index()];
         let was_new = pace.is_some_and(Pace::is_new);
@@ -98,12 +102,12 @@ impl Watch {
     }
 }
 
-/// What a query costs, relative to the mean.
+/// The cost of a query, relative to the mean.
 fn relative_cost(hint: NonZeroU64) -> f64 {
     (hint.get() as f64 / USUAL_COST).max(CHEAPEST)
 }
 
-/// 2 to a power that is not negative, to within 6 %: what lies between whole ones is interpolated.
+/// Returns 2 to a nonnegative power, to within 6 %. Interpolates linearly between whole powers.
 fn octaves(power: f32) -> f64 {
     let whole = (power as u32).min(32);
     let part = f64::from(power) - f64::from(whole);
@@ -111,8 +115,9 @@ fn octaves(power: f32) -> f64 {
 }
 
 impl Rescue {
-    /// A query's first copy begins, and its age counts from `first_at`: when does it matter how old it is? True when an
-    /// idle server may run a second one at once.
+    /// Begins to watch a query when its first copy begins. The age of the query counts from
+    /// `first_at`. Sets the ages that matter and a timer for the next one. Returns true if an idle
+    /// server may run a second copy immediately.
     pub(super) fn begin(&mut self, core: &mut Core, query: QueryId, first_at: Timestamp) -> bool {
         if self.books.len() <= query.index() {
             self.books.resize(query.index() + 1, Book::NONE);
@@ -138,8 +143,9 @@ impl Rescue {
         let give_up_ns = measure.absolute(self.learned.give_up_ns).max(suspect_ns);
         let explore_ns = measure.absolute(self.explore_ns());
         let at_once = self.version == Version::Preempt && self.learned.at_once;
-        let tells_ns = explore_ns.min(suspect_ns);
-        // What is slow is better on another server; what costs much may be stuck besides, if there are hiccups.
+        let evidence_ns = explore_ns.min(suspect_ns);
+        // A query on a slow server is better off on another server. An expensive query may also be
+        // stuck, if there are hiccups.
         let unusual = slowness > 1.0 || (cost != 1.0 && suspect_ns != NEVER_NS);
         let idle_ns = if unusual { explore_ns.min(unusual_ns) } else { explore_ns };
         let book = Book {
@@ -152,7 +158,7 @@ impl Rescue {
             suspect_ns,
             give_up_ns,
             idle_ns: if at_once { 0 } else { idle_ns },
-            tells_ns,
+            evidence_ns,
             is_settled: true,
             ..Book::NONE
         };
@@ -165,7 +171,7 @@ impl Rescue {
         at_once
     }
 
-    /// The age at which this query may be tried, to learn; relative.
+    /// The relative age at which this query may be explored.
     fn explore_ns(&mut self) -> u64 {
         self.watch.seen = self.watch.seen.wrapping_add(1);
         let due = |e: &&Exploration| self.watch.seen.is_multiple_of(e.every.max(1));
@@ -173,8 +179,8 @@ impl Rescue {
         ages.min().unwrap_or(NEVER_NS)
     }
 
-    /// A copy answers its query, which ends: records what that tells. True when the first copy is to
-    /// run on.
+    /// Records the result of a query that ends with the response of a copy. Returns true if the
+    /// first copy should run on.
     pub(super) fn record(&mut self, core: &Core, query: QueryId, copy: CopyId) -> bool {
         let Some(book) = self.books.get(query.index()).copied().filter(Book::is_watched) else {
             return false;
@@ -186,7 +192,7 @@ impl Rescue {
         if won.is_some_and(|second| second.paid) {
             self.budget.refund(core.arrivals);
         }
-        // Of one that is beaten it is known that it is at least as slow.
+        // If the first copy lost, its run time is at least this age.
         let trip_ns = self.learned.round_trip_ns;
         self.watch.ran(book.server, Measure::stretched(book.cost, trip_ns).relative(age_ns));
         if let Some(hint) = core.cost_hint_of(query).filter(|_| book.second.is_none()) {
@@ -211,7 +217,8 @@ impl Rescue {
         let ran_ns = book.measure.relative(now.since(second.started));
         let lead_ns = book.measure.relative(second.started.since(book.first_at));
         if lead_ns < ran_ns / 4 {
-            // They started together: that this one was faster says nothing.
+            // The two copies started at nearly the same time, so the win of one is not evidence
+            // that the other was stuck.
             let ran_ns = book.measure.relative(age_ns);
             self.records.push(Record::First { ran_ns, tried: None, crowded });
             return false;
@@ -220,13 +227,14 @@ impl Rescue {
         self.audits(core, query, &book, ran_ns)
     }
 
-    /// Does the fate of a second copy tell something, of a query that ends at this age?
+    /// What the second copy of a query shows if the query ends at this age. `None` if the result of
+    /// that copy is not evidence.
     fn tried(&self, book: &Book, age_ns: u64) -> Option<Tried> {
         let lead_ns = book.second.map_or(0, |second| second.started.since(book.first_at));
-        let from_ns = lead_ns.max(book.tells_ns);
-        // One that started late tells of queries that are older, and those are others.
-        let late = lead_ns > book.tells_ns.saturating_add(book.tells_ns / 4);
-        (book.tells_ns != NEVER_NS && age_ns >= from_ns && !late).then(|| {
+        let from_ns = lead_ns.max(book.evidence_ns);
+        // A second copy that started late is evidence only about older queries.
+        let late = lead_ns > book.evidence_ns.saturating_add(book.evidence_ns / 4);
+        (book.evidence_ns != NEVER_NS && age_ns >= from_ns && !late).then(|| {
             let until_ns = book.measure.relative(age_ns.min(book.suspect_ns));
             let from = book.measure.relative(from_ns);
             let risked_ns = until_ns.saturating_sub(from);
@@ -234,7 +242,7 @@ impl Rescue {
         })
     }
 
-    /// The second copy of a query is about to be stopped, as its slot is needed.
+    /// Records that the second copy of a query is about to be stopped because its slot is needed.
     pub(super) fn displaced(&mut self, core: &Core, query: QueryId) {
         let book = self.books[query.index()];
         let tried = self.tried(&book, core.now().since(book.first_at));
@@ -243,13 +251,14 @@ impl Rescue {
         }
     }
 
-    /// Does the first copy run on, to see for how long it is stuck? One at a time: it keeps a slot that
-    /// would be free.
+    /// Decides whether the first copy runs on, to measure how long it is stuck. Only one copy at a
+    /// time does, because it keeps a slot that would be free otherwise.
     fn audits(&mut self, core: &Core, query: QueryId, book: &Book, second_ns: u64) -> bool {
         let second = book.second.map(|second| second.id);
         let first = core.copies_of(query).find(|copy| Some(copy.id) != second && !copy.stopping);
         let Some(first) = first else { return false };
-        // Copies that wait behind it would be stuck with it. But without one audit no rescue is known to pay.
+        // Copies that wait behind it would be stuck with it. But until one audit has ended, no
+        // rescue is known to pay.
         let harms = self.is_crowded(first.server) && self.learned.audit_every > 0;
         if self.audited.is_some() || harms || !self.is_audited(first.id) {
             return false;
@@ -259,8 +268,8 @@ impl Rescue {
         true
     }
 
-    /// True for one copy in `audit_every`, chosen by a hash. Cells share that number, so a counter in each cell would audit too
-    /// often at first.
+    /// Returns true for one copy in `audit_every`, chosen by a hash. All cells use the same number,
+    /// so a counter in each cell would audit too often at first.
     fn is_audited(&self, copy: CopyId) -> bool {
         let every = self.learned.audit_every;
         let mixed = copy.serial.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
@@ -272,7 +281,7 @@ impl Rescue {
         self.audited.is_some_and(|audited| audited.copy == copy)
     }
 
-    /// A copy has come to its end, or is stopped: was it let run on?
+    /// Ends the audit of a copy that has ended or is being stopped, if it was audited.
     pub(super) fn end_audit(&mut self, core: &Core, copy: CopyId) {
         let Some(audited) = self.audited.take_if(|audited| audited.copy == copy) else { return };
         let Audited { since, measure, second_ns, .. } = audited;

@@ -1,5 +1,5 @@
-//! Gates that move: closed by a driver, because a server asked for a pause, or for want of a token; slots that are held;
-//! and the ramp of a server that returns.
+//! Gates that move, slots that are held, and the ramp of a server that returns. A gate is closed if
+//! the driver has closed it, if its server has requested a pause, or if it has no token.
 
 use curtail_kernel::{Core, Event, Outcome, ServerId, Timestamp, Tuning};
 
@@ -11,7 +11,7 @@ impl Model {
         self.closed[server.index()].is_some() || no_token
     }
 
-    /// Before an event: time has brought tokens, at the rates of the cell.
+    /// Before an event: adds the tokens for the time that has passed, at the rates of the cell.
     pub(crate) fn earn(&mut self, core: &Core, now: Timestamp) {
         let Tuning { interval_ns, burst, .. } = self.limits.tuning;
         let intervals = now.since(self.now) as f64 / interval_ns as f64;
@@ -24,14 +24,14 @@ impl Model {
         }
     }
 
-    /// The servers that have a token again open.
+    /// Reopens the servers that have a token again.
     pub(super) fn open_paced(&mut self, servers: std::ops::Range<usize>) {
         for (tokens, closed) in &mut self.buckets[servers] {
             *closed &= *tokens < 1.0 - 1e-6;
         }
     }
 
-    /// A copy takes a token of its server's.
+    /// Takes one of a server's tokens for a copy.
     pub(super) fn pay(&mut self, server: ServerId) {
         if self.policy.rate().is_some() {
             let (tokens, closed) = &mut self.buckets[server.index()];
@@ -41,7 +41,8 @@ impl Model {
         }
     }
 
-    /// After an event: a server is closed as long as it has no token, or until the next tick.
+    /// After an event: checks that a server is closed only until it has a token, or until the next
+    /// tick after that.
     pub(super) fn check_rates(&mut self, core: &Core, event: &Event) {
         for at in 0..self.buckets.len() {
             let server = ServerId(at as u32);
@@ -53,12 +54,13 @@ impl Model {
         }
     }
 
-    /// Does the gate of a server let another copy in?
+    /// Whether the gate of a server admits another copy.
     pub(crate) fn has_room(&self, server: ServerId) -> bool {
         !self.is_closed(server) && self.taken(server) < self.gate(server)
     }
 
-    /// A server asks for a pause. It gets one unless a group of its would be left without a server.
+    /// Handles a pause that a server requests. It is granted unless one of the server's groups
+    /// would be left without an open server.
     pub(super) fn pause(&mut self, server: ServerId, ns: u64) {
         let until = self.now.after(ns.min(self.limits.retry_after_max_ns));
         let mut mine = self.topology.groups.iter().filter(|group| group.contains(&server));
@@ -71,7 +73,7 @@ impl Model {
         }
     }
 
-    /// A copy has ended on its server.
+    /// Handles the end of a copy on its server.
     pub(super) fn learn(&mut self, copy: &Copy, outcome: Outcome) {
         let at = copy.server.index();
         if outcome.wins() {
@@ -83,7 +85,7 @@ impl Model {
         }
     }
 
-    /// A server has returned: others of its groups have the traffic so far.
+    /// Begins the ramp of a server that has returned, unless one of its groups has no other server.
     pub(super) fn begin_ramp(&mut self, server: ServerId) {
         let mut mine = self.topology.groups.iter().filter(|group| group.contains(&server));
         let has_peer = |group: &Vec<ServerId>| group.iter().any(|&s| s != server && self.is_up(s));
@@ -91,8 +93,8 @@ impl Model {
         self.ramp[server.index()] = mine.all(has_peer).then_some(one_more);
     }
 
-    /// The slots that the cell holds after an event: each is that of a copy that was refused, has failed or was over a limit, and no longer
-    /// than a good response takes.
+    /// After an event: checks the slots that the cell holds. Each belongs to a copy that was
+    /// refused, failed or exceeded a limit. None is held longer than a good response takes.
     pub(super) fn hold(&mut self, core: &Core, event: &Event) {
         for at in 0..self.held.len() {
             if matches!(event, Event::Tick) {

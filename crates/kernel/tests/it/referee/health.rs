@@ -1,4 +1,4 @@
-//! How servers stand, and whether ejections and returns are right.
+//! The health of servers, and checks of ejections and returns.
 
 use curtail_kernel::{CopyId, EjectReason, Outcome, ServerId, Timestamp};
 
@@ -16,14 +16,16 @@ pub(crate) enum Health {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
-    /// Failed copies, whatever they say about the server. A failure may count late, when another
-    /// server has responded, and so after good responses of this one.
+    /// The number of failed copies, whether or not they are evidence against the server. Some
+    /// failures do not count until another server has responded. By then, this one may have sent
+    /// good responses.
     failures: u32,
-    /// Refused copies, in the same way.
+    /// The number of refused copies, counted in the same way.
     refusals: u32,
-    /// It has given a good response since its health changed.
+    /// Whether it has sent a good response since its health changed.
     good: bool,
-    /// Ejections in a row, when the present one may end, and when the last one did.
+    /// The number of ejections in a row, the time at which the current one may end, and the time at
+    /// which the last one ended.
     ejections: u32,
     pub until: Timestamp,
     ended: Timestamp,
@@ -79,7 +81,7 @@ impl Model {
         self.begin_ramp(server);
     }
 
-    /// A copy has ended, or its response has begun: how does its server stand?
+    /// Updates a server's health when a copy has ended, or its response has begun.
     pub(super) fn end_of_copy(&mut self, copy: CopyId, outcome: Outcome) {
         let Some(state) = self.copies.get(&copy) else { return };
         let standing = &mut self.standing[state.server.index()];
@@ -87,7 +89,7 @@ impl Model {
             _ if state.failed => {}
             Outcome::Good | Outcome::Request => standing.good = true,
             Outcome::Local | Outcome::OverLimit => {}
-            // Not all of them count: those of a request that fails everywhere do not.
+            // An upper bound: failures of a request that fails everywhere do not count.
             Outcome::Refused => standing.refusals += 1,
             Outcome::Failed(_) => standing.failures += 1,
         }

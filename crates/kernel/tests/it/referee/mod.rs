@@ -1,12 +1,12 @@
-//! A referee: a second, simple model of a cell that watches every event and action and checks the
-//! contract. It knows nothing of how the kernel keeps its books.
+//! A referee: a second, simple model of a cell that sees every event and action and checks the
+//! contract. It is independent of the kernel's data structures.
 
 mod gates;
+mod harness;
 mod health;
 mod model;
 mod promises;
-mod world;
 
+pub(crate) use harness::{Harness, named, names_pick};
 pub(crate) use health::Health;
 pub(crate) use model::{Copy, Model, Query};
-pub(crate) use world::{World, named, names_pick};

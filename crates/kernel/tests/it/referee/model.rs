@@ -1,4 +1,4 @@
-//! What the referee believes: servers, queries and copies, in plain maps.
+//! The model of the referee: servers, queries and copies, in plain maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,9 @@ pub(crate) struct Query {
     pub may_duplicate: bool,
     pub may_retry: bool,
     pub deadline: Timestamp,
-    /// The server that failed it last.
+    /// The server on which it last failed.
     pub avoid: Option<ServerId>,
-    /// Nothing was sent to that server.
+    /// Whether nothing was sent to that server.
     unsent: bool,
     pub retries: u32,
 }
@@ -29,15 +29,16 @@ pub(crate) struct Query {
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
     pub server: ServerId,
-    /// Whose answer it may still give.
+    /// The query that it may still answer.
     pub query: Option<QueryId>,
     pub started: Timestamp,
-    /// When its server began with it, as far as can be told; none as long as it waits there.
+    /// The time at which its server began to execute it, as far as can be inferred. `None` while it
+    /// waits there.
     pub begun: Option<Timestamp>,
     pub role: Role,
     pub why: StartReason,
     pub stopping: bool,
-    /// It has failed: whatever comes of it says no more.
+    /// Whether it has failed. If so, its later reports are not evidence.
     pub(super) failed: bool,
 }
 
@@ -49,52 +50,56 @@ pub(crate) struct Model {
     pub now: Timestamp,
     pub up: Vec<Health>,
     pub standing: Vec<Standing>,
-    /// Tokens of the hedge budget.
+    /// The tokens of the hedge budget.
     hedges: f64,
     pub queries: BTreeMap<QueryId, Query>,
     pub copies: BTreeMap<CopyId, Copy>,
     pub arrivals: u64,
     pub ends: u64,
     pub retries: u64,
-    /// The least age that ever made a suspect, in ns.
+    /// The lowest T in any snapshot, in ns.
     pub least_suspect_ns: u64,
     pub least_delay_ns: u64,
     pub rescues: u64,
     pub rescues_won: u64,
-    /// By server: a suspect has overtaken its queue, and nothing of the queue was served since.
+    /// By server, whether a suspect has moved ahead of its queue since the server last served the
+    /// queue.
     pub overtaken: Vec<bool>,
     next_serial: u64,
-    /// The answer that the event at hand must bring.
+    /// The query that the current event must answer, and the copy whose response answers it.
     due: Option<(QueryId, CopyId)>,
-    /// Why the copy was started that gives it.
+    /// The reason why the copy of that response was started.
     winner: Option<StartReason>,
-    /// Servers that have not answered since a second copy beat theirs: others may be preferred to them.
+    /// Servers that have not responded since their copy lost to a second one. The cell may prefer
+    /// others.
     pub beaten: BTreeSet<ServerId>,
-    /// By server: the limit that it was given last, where it was given one.
+    /// The last limit that was set for each server, if any.
     pub(super) limit: Vec<Option<u32>>,
-    /// By server: how many copies it may hold beyond its slots; and that of servers of 64 slots, as was learned last.
+    /// By server, the number of copies that it may hold beyond its slots. `may_prefetch` has the
+    /// prefetch parameters that were adopted last.
     pub(super) prefetch: Vec<u32>,
     pub(crate) may_prefetch: Prefetch,
     pub(crate) longest_round_trip_ns: u64,
-    /// By server: until when it is closed, and then until the next tick.
+    /// By server, the time until which it is closed. It opens with the next tick after that.
     pub(super) closed: Vec<Option<Timestamp>>,
-    /// By server: tokens of its rate, and whether the cell says that it is closed.
+    /// By server, the tokens of its rate, and whether the cell reports it as closed.
     pub(super) buckets: Vec<(f64, bool)>,
-    /// By server: the slots that are held for copies that were refused or failed.
+    /// By server, the number of slots that are held for copies that were refused or failed.
     pub(crate) held: Vec<u32>,
-    /// By server: when those copies had started.
+    /// By server, the start times of those copies.
     pub(super) faults: Vec<Vec<Timestamp>>,
-    /// The longest time that a good response took, or after which a copy was stopped, in ns.
+    /// The longest time that any copy took to end with a good response or to stop, in ns.
     pub(super) longest_ns: u64,
-    /// By server that has returned: how many copies it may hold.
+    /// By server, the number of copies that it may hold after its return. `None` if it has no ramp.
     pub(super) ramp: Vec<Option<u32>>,
-    /// The copy whose server began with it in the event at hand, where that is news to its query.
+    /// The copy that the server began to execute in the current event, if that matters to its
+    /// query.
     pub begun: Option<CopyId>,
-    /// Queries that waited before the event at hand.
+    /// The queries that waited before the current event.
     waited: BTreeSet<QueryId>,
-    /// Queries that got a first copy in the event at hand.
+    /// The queries that got a first copy in the current event.
     pub fresh: Vec<QueryId>,
-    /// The copies that the event at hand must report as lost.
+    /// The copies that the current event must report as lost.
     lost: BTreeSet<CopyId>,
 }
 
@@ -147,7 +152,8 @@ impl Model {
         self.copies.values().filter(|copy| copy.server == server).count() as u32
     }
 
-    /// How many of its slots are taken: by copies, and for copies that it refused or failed.
+    /// The number of slots that are taken by copies, or held for copies that were refused or
+    /// failed.
     pub(crate) fn taken(&self, server: ServerId) -> u32 {
         self.outstanding(server) + self.held[server.index()]
     }
@@ -165,7 +171,7 @@ impl Model {
         })
     }
 
-    /// A copy leaves its server, whose gate is that of what was learned last from now on.
+    /// Removes a copy from its server. From now on the server's gate follows the latest snapshot.
     fn remove(&mut self, copy: CopyId) -> Option<Copy> {
         let removed = self.copies.remove(&copy)?;
         let server = removed.server;
@@ -184,8 +190,8 @@ impl Model {
         self.topology.servers[server.index()].slots
     }
 
-    /// Servers take their copies in the order in which they were sent: a slot that is free is taken by
-    /// the oldest one that waits.
+    /// Servers execute their copies in the order in which they were sent: a free slot is taken by
+    /// the oldest copy that waits.
     fn begin(&mut self) {
         for at in 0..self.topology.servers.len() {
             let server = ServerId(at as u32);
@@ -203,7 +209,7 @@ impl Model {
         self.up[server.index()] == Health::Up
     }
 
-    /// May it get copies: is it up, or bad as all of a group?
+    /// Whether the server may get copies: it is up, or all servers of one of its groups are bad.
     pub(crate) fn is_open(&self, server: ServerId) -> bool {
         let bad = matches!(self.up[server.index()], Health::Ejected | Health::Unhealthy);
         let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
@@ -211,7 +217,7 @@ impl Model {
         self.is_up(server) || (bad && panics.next().is_some())
     }
 
-    /// Are duplicates limited, and is there no token left?
+    /// Whether duplicates are limited and no token is left.
     pub(crate) fn hedges_refused(&self) -> bool {
         let baseline = !self.policy.is_budgeted();
         !baseline && self.limits.hedge_budget < 1.0 && self.hedges < 1.0
@@ -225,7 +231,7 @@ impl Model {
         self.attached(query).next().is_none()
     }
 
-    /// May this server serve that query, if it had room?
+    /// Whether this server could serve that query if it had room.
     pub(crate) fn suits(&self, server: ServerId, query: &Query) -> bool {
         let open = self.topology.groups[query.group.index()].iter().filter(|&&s| self.is_open(s));
         let alone = open.count() == 1;
@@ -242,7 +248,7 @@ impl Model {
         found
     }
 
-    /// What an event does before the cell decides anything.
+    /// Applies the direct effects of an event, before the cell decides anything.
     pub(crate) fn event(&mut self, now: Timestamp, event: &Event) {
         self.now = now;
         self.due = None;
@@ -257,12 +263,12 @@ impl Model {
                 self.begun = self.copies.get(&copy).filter(|&copy| news(copy)).map(|_| copy);
             }
             Event::Responded { copy, outcome } => {
-                // A good head says nothing yet: the end does.
-                let asked = self.copies.get(&copy).is_some_and(|copy| copy.query.is_some());
-                if asked && !outcome.wins() {
+                // A good head is not evidence yet; the end of the response is.
+                let is_live = self.copies.get(&copy).is_some_and(|copy| copy.query.is_some());
+                if is_live && !outcome.wins() {
                     self.end_of_copy(copy, outcome);
                 }
-                self.heard(copy, outcome.wins());
+                self.responded(copy, outcome.wins());
             }
             Event::Finished { copy, outcome } => self.finished(copy, outcome),
             Event::Stopped { copy } => {
@@ -327,7 +333,7 @@ impl Model {
     fn finished(&mut self, copy: CopyId, outcome: Outcome) {
         self.end_of_copy(copy, outcome);
         let query = self.copies.get(&copy).and_then(|copy| copy.query);
-        self.heard(copy, outcome.wins());
+        self.responded(copy, outcome.wins());
         if let Some(query) = query.and_then(|query| self.queries.get_mut(&query)) {
             query.unsent = outcome == Outcome::Failed(Fault::ConnectFailed);
             query.may_retry &= outcome != Outcome::OverLimit;
@@ -337,7 +343,7 @@ impl Model {
         }
     }
 
-    fn heard(&mut self, copy: CopyId, good: bool) {
+    fn responded(&mut self, copy: CopyId, good: bool) {
         let Some(state) = self.copies.get(&copy) else { return };
         let Some(query) = state.query else { return };
         if good {
@@ -366,10 +372,11 @@ impl Model {
 
     fn time_out(&mut self) {
         let attempt_ns = self.limits.attempt_timeout_ns;
-        // A query whose deadline has passed as well is over before its copies are.
+        // If the deadline of a query passes at the same time, the query ends before its copies time
+        // out.
         let expired = |query: &QueryId| self.queries[query].deadline <= self.now;
         let out = |c: &Copy| {
-            // Duplicates of low priority may wait for as long as others come.
+            // Duplicates of low priority may wait for as long as primaries keep arriving.
             let timed = self.policy.priority(c.role) == Priority::High;
             let late = timed && !c.stopping && c.started.after(attempt_ns) <= self.now;
             late && !c.query.as_ref().is_some_and(expired)
@@ -397,15 +404,19 @@ impl Model {
         self.prefetch[server.index()] = 0;
     }
 
-    /// A copy that went down with its server, or whose query has ended and that was silent.
+    /// Checks a copy that is lost. Either its server went down, or the copy stayed silent after it
+    /// was cancelled or its query ended.
     fn check_lost(&mut self, copy: CopyId) {
         if self.lost.remove(&copy) {
             return;
         }
-        assert_ne!(self.limits.cancel_timeout_ns, NEVER_NS, "silent for how long?");
+        assert_ne!(
+            self.limits.cancel_timeout_ns, NEVER_NS,
+            "without a cancel timeout no copy is lost"
+        );
         self.end_of_copy(copy, Outcome::Failed(Fault::Reset));
         let state = &self.copies[&copy];
-        assert!(state.stopping || state.query.is_none(), "somebody waits for it");
+        assert!(state.stopping || state.query.is_none(), "its query is still running");
         self.copy_failed(copy);
         self.remove(copy);
         self.begin();
@@ -443,7 +454,11 @@ impl Model {
             }
             Action::Stop { copy, why } => self.stop(copy, why),
             Action::Answer { query, copy } => {
-                assert_eq!(self.due.take(), Some((query, copy)), "an answer that nobody gave");
+                assert_eq!(
+                    self.due.take(),
+                    Some((query, copy)),
+                    "a response that no copy returned"
+                );
                 self.rescues_won += u64::from(self.winner == Some(StartReason::Rescue));
                 self.end(query);
             }
@@ -461,7 +476,8 @@ impl Model {
         }
     }
 
-    /// The event at hand is over: a response that was due has come.
+    /// Called after the actions of an event. Checks that a query whose response was due has been
+    /// answered.
     pub(crate) fn settled(&mut self, core: &Core, event: &Event) {
         self.check_rates(core, event);
         if let Event::ServerUp { server } = *event {
@@ -469,7 +485,7 @@ impl Model {
                 && self.standing[server.index()].until > self.now;
             assert!(self.is_up(server) || ejected, "it does not return");
         }
-        assert_eq!(self.due, None, "a good answer was ignored");
+        assert_eq!(self.due, None, "a good response was ignored");
         assert!(self.lost.is_empty(), "{:?} were not reported as lost", self.lost);
     }
 
@@ -487,7 +503,7 @@ impl Model {
         assert!(self.copies.keys().all(|c| c.slot != copy.slot), "slots are unique");
         let state = self.queries.get(&query).expect("a copy of a live query");
         assert!(state.deadline > self.now, "an expired query is not started");
-        assert!(self.is_open(server), "nothing goes to a server that is closed");
+        assert!(self.is_open(server), "no copy is sent to a closed server");
         assert!(self.serves(server, state.group), "a server of the query's group");
         let open = self.closed[server.index()].is_none();
         assert!(open && self.taken(server) < self.gate(server), "the gate holds");
@@ -502,7 +518,7 @@ impl Model {
                     assert!(!(older && self.suits(server, o)), "first come, first served");
                 }
                 if why == StartReason::Retry {
-                    // Of those that waited, any server may be the first that got room.
+                    // If the query has waited, any server may have been the first to get room.
                     if !self.waited.contains(&query) {
                         self.check_balance(server, state);
                     }
@@ -530,15 +546,15 @@ impl Model {
     }
 
     fn stop(&mut self, copy: CopyId, why: StopReason) {
-        assert!(self.limits.cancel, "only servers that can stop are told to");
+        assert!(self.limits.cancel, "copies are stopped only on servers that can stop");
         let state = self.copies.get_mut(&copy).expect("a live copy");
-        assert!(!state.stopping, "told once");
+        assert!(!state.stopping, "stopped once");
         state.stopping = true;
         match why {
-            StopReason::Cleanup => assert_eq!(state.query, None, "of no use any more"),
+            StopReason::Cleanup => assert_eq!(state.query, None, "the copy is no longer needed"),
             StopReason::Preemption => {
                 let (server, query) = (state.server, state.query);
-                self.check_preemption(query.expect("not of a query that ended"), server);
+                self.check_preemption(query.expect("the query has not ended"), server);
             }
             StopReason::Purge => self.check_purge(copy),
             StopReason::GiveUp => self.check_give_up(copy),
@@ -550,7 +566,7 @@ impl Model {
         match why {
             FailReason::CopyFailed => {
                 assert!(self.waits(query), "it had another copy");
-                assert_eq!(state.avoid.is_some(), copy.is_some(), "which copy failed");
+                assert_eq!(state.avoid.is_some(), copy.is_some(), "the copy that failed");
             }
             FailReason::Timeout => {
                 assert!(state.deadline <= self.now);
@@ -563,7 +579,7 @@ impl Model {
     fn shed(&mut self, query: QueryId, why: ShedReason) {
         let state = &self.queries[&query];
         assert!(self.waits(query), "a running query is not shed");
-        assert_eq!(state.avoid, None, "a query that was served has failed if it ends so");
+        assert_eq!(state.avoid, None, "a query that was sent is not shed");
         match why {
             ShedReason::QueueFull => {
                 let others = self.waiting(state.group).len() as u32 - 1;

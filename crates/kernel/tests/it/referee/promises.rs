@@ -1,4 +1,4 @@
-//! What must hold after every event.
+//! The promises that must hold after every event.
 
 use super::{Copy, Model};
 use curtail_kernel::stage::Priority;
@@ -19,19 +19,19 @@ impl Model {
         matches!(self.policy.hedge(), Some(HedgeSpec::Clone(_)))
     }
 
-    /// Does every query get all its copies when it starts?
+    /// Whether every query gets all its copies when it starts.
     fn hedges_at_once(&self) -> bool {
         use HedgeSpec::{Das, Naive, Tied};
         matches!(self.policy.hedge(), Some(Naive(_) | Tied(_) | Das(_))) || self.clones()
     }
 
-    /// How many copies of a query may run at once.
+    /// The maximum number of copies of a query that may run at once.
     pub(crate) fn most_copies(&self) -> usize {
         if self.clones() { 255 } else { 2 }
     }
 
-    /// A duplicate starts on `server`: does the policy start any such, and does it take anything from
-    /// a query that waits?
+    /// Checks that the policy may start a duplicate on `server`, and that the duplicate takes
+    /// nothing from a waiting query.
     pub(crate) fn check_duplicate(&self, query: QueryId, server: ServerId, why: StartReason) {
         let group = self.queries[&query].group;
         let learned = matches!(self.policy.hedge(), Some(HedgeSpec::LearnedDelay(_)));
@@ -58,7 +58,7 @@ impl Model {
         self.check_room(server);
     }
 
-    /// A duplicate starts on a server that no query waits for.
+    /// Checks that a duplicate starts on a server for which no query waits.
     fn check_room(&self, server: ServerId) {
         assert!(
             !self.is_wanted(server, |_| true),
@@ -66,12 +66,13 @@ impl Model {
         );
     }
 
-    /// Does the policy rescue without knowing slots? Then it alone knows which copies wait at their servers.
+    /// Whether the policy is the variant of rescue without slots. If so, the model cannot tell
+    /// which copies wait at their servers.
     fn is_slotless(&self) -> bool {
         matches!(self.policy.hedge(), Some(HedgeSpec::Slotless(_)))
     }
 
-    /// When the age of a copy began, or a time before that.
+    /// The time from which the age of a copy is measured, or an earlier time.
     fn age_began(&self, copy: &Copy) -> curtail_kernel::Timestamp {
         let begun =
             if self.is_slotless() { copy.started } else { copy.begun.expect("it has an age") };
@@ -79,11 +80,11 @@ impl Model {
         curtail_kernel::Timestamp(before).max(copy.started)
     }
 
-    /// Only suspects overtake, and not two in a row.
+    /// Checks that only suspects overtake a queue, and never two in a row.
     fn check_rescue(&self, query: QueryId, server: ServerId, why: StartReason) {
         let idle = self.is_slotless() || self.taken(server) < self.slots(server);
         if why == StartReason::Rescue {
-            assert!(idle || self.limits.cancel, "it waits where nobody can call it back");
+            assert!(idle || self.limits.cancel, "it waits on a server that cannot stop it");
             let begun = self.attached(query).map(|(_, copy)| self.age_began(copy));
             let begun = begun.min().expect("it runs");
             assert!(begun.after(self.least_suspect_ns) <= self.now, "too young for a suspect");
@@ -97,14 +98,15 @@ impl Model {
         self.check_room(server);
     }
 
-    /// A copy of a query is told to make room: may it be, and for whom?
+    /// Checks that a copy that is stopped to make room may be stopped, and that another copy needs
+    /// the room.
     pub(crate) fn check_preemption(&self, query: QueryId, server: ServerId) {
         let group = self.queries[&query].group;
         let wanted =
             !self.is_closed(server) && self.is_wanted(server, |other| other.group == group);
         match self.policy.hedge() {
             Some(HedgeSpec::Laedge(_)) => {
-                assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
+                assert!(wanted, "{query:?} gives up a slot that no waiting query can use");
             }
             Some(HedgeSpec::Slotless(_)) => {
                 assert!(wanted || self.taken(server) > 1, "no other copy needs the server");
@@ -113,28 +115,30 @@ impl Model {
                 if self.gate(server) > self.slots(server) && self.keeps_waiting(server) {
                     return;
                 }
-                // A suspect is another query of the group, with one copy elsewhere.
+                // A suspect is another query of the group. It has one copy, which runs on another
+                // server.
                 let suspect = |(&id, other): (&QueryId, &super::Query)| {
                     let mut copies = self.attached(id);
                     let elsewhere = copies.next().is_some_and(|(_, copy)| copy.server != server);
                     other.group == group && elsewhere && copies.next().is_none()
                 };
-                assert!(wanted || self.queries.iter().any(suspect), "nobody wants the slot");
+                assert!(wanted || self.queries.iter().any(suspect), "no query needs the slot");
             }
-            _ => panic!("{} stops no copies for others", self.policy),
+            _ => panic!("{} does not stop copies for other queries", self.policy),
         }
     }
 
-    /// Does a copy wait at the server for others to end?
+    /// Whether a copy waits at the server until others end.
     fn keeps_waiting(&self, server: ServerId) -> bool {
         self.copies.values().any(|copy| copy.server == server && copy.begun.is_none())
     }
 
-    /// A rescue is given up, or the first copy in its place: the other one goes on.
+    /// Checks that when a rescue is given up, or a first copy is stopped in its place, the other
+    /// copy keeps running.
     pub(crate) fn check_give_up(&self, copy: CopyId) {
         assert!(self.policy.rescues().is_some());
         let state = &self.copies[&copy];
-        let query = state.query.expect("not of a query that ended");
+        let query = state.query.expect("the query has not ended");
         let goes_on = |(id, other): (&CopyId, &Copy)| *id != copy && !other.stopping;
         assert!(self.attached(query).any(goes_on), "{query:?} loses its only copy");
         let begun = self.age_began(state);
@@ -144,12 +148,13 @@ impl Model {
     fn check_budget(&self) {
         let in_vain = self.rescues - self.rescues_won;
         let allowed = 16.0 + self.limits.rescue_budget * self.arrivals as f64;
-        assert!(in_vain as f64 <= allowed + 1e-6, "{in_vain} rescues in vain, {allowed} allowed");
+        assert!(in_vain as f64 <= allowed + 1e-6, "{in_vain} lost rescues, {allowed} allowed");
     }
 
-    /// A copy is stopped so that another one of its query does the work: is there such a one?
+    /// If a copy is stopped so that another copy of its query can do the work, checks that there is
+    /// another copy.
     pub(crate) fn check_purge(&self, copy: CopyId) {
-        let query = self.copies[&copy].query.expect("not of a query that ended");
+        let query = self.copies[&copy].query.expect("the query has not ended");
         let mut others = self.attached(query).filter(|(id, _)| **id != copy);
         match self.policy.hedge() {
             Some(HedgeSpec::AppTimeout(_)) => {
@@ -165,7 +170,7 @@ impl Model {
         }
     }
 
-    /// A copy began: does its sibling stop?
+    /// Checks that when a tied copy begins, the other one stops.
     fn check_begun(&self, core: &Core) {
         let tied = matches!(self.policy.hedge(), Some(HedgeSpec::Tied(_)));
         let Some(copy) = self.begun.filter(|_| tied) else { return };
@@ -174,7 +179,8 @@ impl Model {
         assert!(others.into_iter().all(|(_, other)| other.stopping), "both copies go on");
     }
 
-    /// Queries that got their first copy have the others, too, where servers have room for them.
+    /// Checks that queries that got their first copy also have the others, if servers have room for
+    /// them.
     fn check_fresh(&self) {
         let fresh = self.fresh.iter().filter_map(|id| Some((*id, self.queries.get(id)?)));
         for (id, query) in fresh.filter(|(_, query)| query.may_duplicate) {
@@ -191,7 +197,7 @@ impl Model {
         }
     }
 
-    /// How many copies on a server wait for all others there.
+    /// The number of low-priority copies on a server. They run only after all others there.
     fn light(&self, server: ServerId) -> u32 {
         let light = |copy: &&Copy| {
             copy.server == server && self.policy.priority(copy.role) == Priority::Low
@@ -199,14 +205,15 @@ impl Model {
         self.copies.values().filter(light).count() as u32
     }
 
-    /// Does it take another of these? As long as they have not filled half of its gate.
+    /// Whether a server takes another copy of low priority. It does so until such copies fill half
+    /// of its gate.
     fn takes_light(&self, server: ServerId) -> bool {
         !self.policy.has_priorities() || self.light(server) < self.gate(server) / 2
     }
 
     pub(crate) fn check(&self, core: &Core) {
         self.check_begun(core);
-        // A server that takes no more duplicates may be the one that the pick prefers.
+        // The pick may prefer a server that does not take any more duplicates.
         let may_miss = self.policy.has_priorities()
             && (0..self.topology.servers.len() as u32).map(ServerId).any(|server| {
                 let most = self.limits.max_outstanding.min(self.gate(server) / 2);
@@ -257,29 +264,32 @@ impl Model {
             );
         }
         let slots = self.slots(server);
-        // What the budget refused is not tried again as soon as there is a token.
+        // A duplicate that the budget refused is not retried as soon as there is a token.
         let unlimited = self.limits.hedge_budget >= 1.0;
         if self.is_laedge() && unlimited && has_room && self.taken(server) < slots {
             for (&id, query) in &self.queries {
-                assert!(!self.wants_copy(server, id, query), "{server:?} idles beside {id:?}");
+                assert!(
+                    !self.wants_copy(server, id, query),
+                    "{server:?} is idle, but {id:?} has one copy"
+                );
             }
         }
     }
 
-    /// Is there a server that could start this query now?
+    /// Whether a server could start this query now.
     pub(crate) fn could_run(&self, query: &super::Query) -> bool {
         let mut group = self.topology.groups[query.group.index()].iter();
         group.any(|&s| self.suits(s, query) && self.has_room(s))
     }
 
-    /// How loaded a server is among unequal ones: the one with the most idle slots, or the shortest
-    /// queue, is least loaded.
+    /// The load of a server among servers of different sizes: the one with the most idle slots, or
+    /// the shortest queue, has the lowest load.
     fn load(&self, server: ServerId) -> i64 {
         let slots = i64::from(self.slots(server));
         i64::from(self.taken(server) - self.light(server)) - slots
     }
 
-    /// A query is sent again: to the server that the balance prefers?
+    /// Checks that a retry goes to the server that the pick prefers.
     pub(crate) fn check_balance(&self, server: ServerId, query: &super::Query) {
         let least = self.policy.pick() == PickSpec::LeastOutstanding;
         for &other in &self.topology.groups[query.group.index()] {
@@ -291,13 +301,14 @@ impl Model {
         }
     }
 
-    /// Does such a query wait that the server may serve, if it had room?
+    /// Whether some waiting query matches `by` and could be served by the server if the server had
+    /// room.
     pub(crate) fn is_wanted(&self, server: ServerId, by: impl Fn(&super::Query) -> bool) -> bool {
         let mut queries = self.queries.iter().filter(|(_, query)| by(query));
         queries.any(|(&id, query)| self.waits(id) && self.suits(server, query))
     }
 
-    /// Could an idle server run a second copy of this query?
+    /// Whether an idle server could run a second copy of this query.
     fn wants_copy(&self, server: ServerId, id: QueryId, query: &super::Query) -> bool {
         let mut copies = self.attached(id).map(|(_, copy)| copy);
         let elsewhere = |c: &Copy| c.server != server && !c.stopping;

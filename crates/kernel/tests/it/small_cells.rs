@@ -1,20 +1,20 @@
-//! Every promise of the contract in every state that a small world can reach: up to three servers
-//! and four queries, with failures, early heads, stops that take their time, delays that pass, copies
-//! that begin, clients that leave and a server that comes and goes, in every order.
+//! Every promise of the contract, in every state that a small harness can reach: up to three
+//! servers and four queries, with failures, early heads, slow stops, delays that pass, copies that
+//! begin, clients that leave, and a server that comes and goes, in every order.
 //!
-//! States that look the same to the referee are visited once, reached by a shortest path. Ties are
-//! decided by the cell's generator, so each world is walked with several seeds.
+//! States that look the same to the referee are visited only once, along a shortest path. The
+//! cell's generator breaks ties, so each harness is walked with several seeds.
 
 use std::collections::{HashSet, VecDeque};
 
-use crate::referee::{Health, World, named};
+use crate::referee::{Harness, Health, named};
 use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{
     Arrive, CopyId, Event, Fault, GroupId, HedgeSpec, Limits, Outcome, Policy, Server, ServerId,
     Timestamp, Topology, Tuning,
 };
 
-/// One thing that may happen, named so that it can be replayed.
+/// A possible step, with a name for replays.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Arrive,
@@ -37,28 +37,28 @@ struct Setup {
     limits: Limits,
     seed: u64,
     queries: u64,
-    /// For policies that learn.
+    /// The snapshot, for policies that learn.
     learned: Option<Snapshot>,
-    /// Does the gate of the first server move?
+    /// Whether the gate of the first server moves.
     gates: bool,
 }
 
 impl Setup {
-    fn start(&self) -> World {
-        let mut world = World::new(self.policy, &self.topology, self.limits, self.seed);
+    fn start(&self) -> Harness {
+        let mut harness = Harness::new(self.policy, &self.topology, self.limits, self.seed);
         if let Some(learned) = &self.learned {
-            world.adopt(learned);
+            harness.adopt(learned);
         }
-        world
+        harness
     }
 
-    fn take(&self, world: &mut World, now: u64, step: Step) {
+    fn take(&self, harness: &mut Harness, now: u64, step: Step) {
         let event = match step {
             Step::Arrive => {
-                let number = world.model.arrivals as u32;
+                let number = harness.model.arrivals as u32;
                 let group = GroupId(number % self.topology.groups.len() as u32);
-                let mut arrive = Arrive::new(world.fresh(), group);
-                // The second query may neither run twice nor be sent again.
+                let mut arrive = Arrive::new(harness.fresh(), group);
+                // The second query must not be duplicated or retried.
                 arrive.may_duplicate = number != 1;
                 arrive.may_retry = number != 1;
                 Event::Arrive(arrive)
@@ -75,29 +75,29 @@ impl Setup {
             Step::Limit(limit) => Event::Limit { server: ServerId(0), limit },
             Step::Tick => Event::Tick,
         };
-        world.feed(now, event);
+        harness.feed(now, event);
     }
 
-    fn replay(&self, path: &[Step]) -> World {
-        let mut world = self.start();
+    fn replay(&self, path: &[Step]) -> Harness {
+        let mut harness = self.start();
         for (now, &step) in path.iter().enumerate() {
-            self.take(&mut world, now as u64, step);
+            self.take(&mut harness, now as u64, step);
         }
-        world
+        harness
     }
 
-    fn steps(&self, world: &World) -> Vec<Step> {
+    fn steps(&self, harness: &Harness) -> Vec<Step> {
         let mut steps = Vec::new();
-        if world.model.arrivals < self.queries {
+        if harness.model.arrivals < self.queries {
             steps.push(Step::Arrive);
         }
-        for (&copy, state) in &world.model.copies {
+        for (&copy, state) in &harness.model.copies {
             steps.push(Step::Finish(copy, Outcome::Good));
             if state.query.is_some() {
                 steps.push(Step::Finish(copy, Outcome::Failed(Fault::Reset)));
                 steps.push(Step::Respond(copy));
             }
-            // To other policies it means nothing.
+            // Other policies ignore this event.
             if matches!(self.policy.hedge(), Some(HedgeSpec::Tied(_))) {
                 steps.push(Step::Begin(copy));
             }
@@ -105,30 +105,30 @@ impl Setup {
                 steps.push(Step::Stopped(copy));
             }
         }
-        steps.extend(world.model.queries.keys().map(|&query| Step::Abandon(query)));
-        steps.push(if world.model.up[0] == Health::Down { Step::Up } else { Step::Down });
+        steps.extend(harness.model.queries.keys().map(|&query| Step::Abandon(query)));
+        steps.push(if harness.model.up[0] == Health::Down { Step::Up } else { Step::Down });
         if self.gates {
-            let is_closed = world.model.is_closed(ServerId(0));
+            let is_closed = harness.model.is_closed(ServerId(0));
             steps.push(if is_closed { Step::Open } else { Step::Close });
             steps.extend([1, 2].map(Step::Limit));
         }
-        if is_due(world) {
+        if is_due(harness) {
             steps.push(Step::Tick);
         }
         steps
     }
 
-    /// Walks every reachable state; the number of states.
+    /// Walks every reachable state. Returns the number of states.
     fn walk(&self) -> usize {
         let mut seen = HashSet::new();
         let mut open = VecDeque::from([Vec::new()]);
         while let Some(path) = open.pop_front() {
             let mut reached = self.replay(&path);
             for step in self.steps(&reached) {
-                let mut world = self.replay(&path);
+                let mut harness = self.replay(&path);
                 let _replay = Replay(self, &path, step);
-                self.take(&mut world, path.len() as u64, step);
-                if seen.insert(looks(&world)) {
+                self.take(&mut harness, path.len() as u64, step);
+                if seen.insert(looks(&harness)) {
                     let mut longer = path.clone();
                     longer.push(step);
                     open.push_back(longer);
@@ -140,7 +140,7 @@ impl Setup {
     }
 }
 
-/// Tells how a state was reached in which a promise broke.
+/// On a panic, prints the path to the state in which a promise broke.
 struct Replay<'a>(&'a Setup, &'a [Step], Step);
 
 impl Drop for Replay<'_> {
@@ -153,14 +153,14 @@ impl Drop for Replay<'_> {
     }
 }
 
-/// Delays in these worlds are of no length: what is due at all is due now.
-fn is_due(world: &World) -> bool {
-    world.cell.next_deadline() != Timestamp::NEVER
+/// Delays have no length in these worlds: every timer is due immediately.
+fn is_due(harness: &Harness) -> bool {
+    harness.cell.next_deadline() != Timestamp::NEVER
 }
 
-/// What the referee sees, with times and ages replaced by their order.
-fn looks(world: &World) -> String {
-    let model = &world.model;
+/// The state that the referee sees, with times and ages replaced by their ranks.
+fn looks(harness: &Harness) -> String {
+    let model = &harness.model;
     let mut starts: Vec<_> = model.copies.values().map(|copy| copy.started).collect();
     starts.sort_unstable();
     starts.dedup();
@@ -180,7 +180,7 @@ fn looks(world: &World) -> String {
     let queries: Vec<_> = queries.iter().map(of).collect();
     let gate = (model.is_closed(ServerId(0)), model.gate(ServerId(0)));
     let (arrivals, up) = (model.arrivals, &model.up);
-    format!("{arrivals} {up:?} {gate:?} {} {queries:?} {copies:?}", is_due(world))
+    format!("{arrivals} {up:?} {gate:?} {} {queries:?} {copies:?}", is_due(harness))
 }
 
 fn walk(topology: &Topology, queries: u64, policies: &[&str]) -> usize {
@@ -229,7 +229,7 @@ fn two_slots_each() {
 
 #[test]
 fn stuck_queries_are_rescued() {
-    // A step takes a nanosecond: a query that is two steps old is a suspect.
+    // A step takes 1 ns, so a query that is two steps old is a suspect.
     let learned = Snapshot { suspect_ns: 2, at_once: true, ..Snapshot::NOTHING };
     let policies = ["rescue", "rescue:preempt", "rescue:no-cancel", "rescue+bounded:2"];
     for policy in policies.map(named) {
@@ -252,7 +252,7 @@ fn gates_that_move() {
     for policy in policies.map(named) {
         let cancel = policy.needs_cancellation();
         let limits = Limits { cancel, eject_after: 0, queue: 2, ..Limits::default() };
-        // So slow that tokens come between steps only where a step waits for one.
+        // The rate is so low that a token comes between steps only if a step waits for it.
         let tuning = Tuning { burst: 1.0, initial_rate: 1.0, ..Tuning::default() };
         let limits = Limits { max_outstanding: 2, tuning, ..limits };
         let topology = Topology::replicated(2, 1);
@@ -294,7 +294,7 @@ fn further_copies_behind_a_gate() {
     }
 }
 
-/// A gate of two copies per server, with a short queue before it.
+/// Walks worlds with a gate of two copies per server and a short queue in the cell.
 fn walk_behind_a_gate(servers: u32, queries: u64, policies: &[&str]) -> usize {
     let topology = Topology::replicated(servers, 1);
     let mut states = 0;

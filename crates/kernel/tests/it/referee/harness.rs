@@ -8,7 +8,7 @@ use curtail_kernel::{
     QueryId, Scheduler, ServerId, StartReason, StopReason, Timestamp, Topology, rng,
 };
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub cell: Box<dyn Scheduler>,
     pub model: Model,
     pub actions: Vec<Action>,
@@ -20,14 +20,14 @@ pub(crate) fn named(text: &str) -> Policy {
     Policy::parse(text, None).expect(text)
 }
 
-/// Does this form name a pick, so that it takes no other?
+/// Whether this form is itself named after a pick, so that no other pick can be added.
 pub(crate) fn names_pick(form: &str) -> bool {
     PickSpec::NAMES.iter().any(|pick| form.split(':').next() == Some(pick))
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new(policy: Policy, topology: &Topology, limits: Limits, seed: u64) -> Self {
-        let cell = policy.build(topology, limits, rng(seed)).expect("a possible world");
+        let cell = policy.build(topology, limits, rng(seed)).expect("a valid topology");
         Self::of(cell, policy, topology, limits)
     }
 
@@ -35,12 +35,14 @@ impl World {
         Self::new(policy, &Topology::replicated(servers, 1), limits, 1)
     }
 
-    /// Idealized Hedge: what LÆDGE with pre-emptive cancellation promises, with a perfect predictor.
+    /// Idealized Hedge: the promises of LÆDGE with pre-emptive cancellation and a perfect
+    /// predictor.
     pub(crate) fn idealized(topology: &Topology, limits: Limits, seed: u64) -> Self {
         let hedge = Laedge::new(topology.groups.len(), Cancellation::Preemptive, Oracle);
         let gates: Vec<u32> = topology.servers.iter().map(|server| server.slots).collect();
         let parts = (LeastOutstanding, hedge);
-        let cell = Cell::new(topology, &gates, limits, parts, rng(seed)).expect("a possible world");
+        let cell =
+            Cell::new(topology, &gates, limits, parts, rng(seed)).expect("a valid topology");
         Self::of(Box::new(cell), named("laedge:cc+pc"), topology, limits)
     }
 
@@ -72,20 +74,20 @@ impl World {
         if matches!(event, Event::Started { .. })
             && !matches!(self.model.policy.hedge(), Some(HedgeSpec::Tied(_)))
         {
-            assert_eq!(self.actions, [], "to this policy it means nothing");
+            assert_eq!(self.actions, [], "this policy ignores it");
         }
         if matches!(event, Event::Tick) {
-            // A query that starts now may want to be looked at again at once.
+            // A query that starts now may have a timer that is due immediately.
             let again = self.cell.handle(Timestamp(now), &Event::Tick).to_vec();
             self.model.hold(self.cell.core(), &event);
             again.iter().for_each(|action| self.model.action(action));
             self.actions.extend(again);
-            assert!(self.cell.next_deadline().0 > now, "what is due is done");
+            assert!(self.cell.next_deadline().0 > now, "all expired timers were handled");
         }
         &self.actions
     }
 
-    /// What was cancelled in the last event, and why.
+    /// The copies that were stopped during the last event, and the reasons.
     pub(crate) fn stops(&self) -> Vec<(CopyId, StopReason)> {
         let stop = |action: &Action| match *action {
             Action::Stop { copy, why } => Some((copy, why)),
@@ -94,7 +96,7 @@ impl World {
         self.actions.iter().filter_map(stop).collect()
     }
 
-    /// What was started in the last event, and why.
+    /// The queries whose copies were started during the last event, and the reasons.
     pub(crate) fn starts(&self) -> Vec<(QueryId, StartReason)> {
         let start = |action: &Action| match *action {
             Action::Start { query, why, .. } => Some((query, why)),
@@ -111,7 +113,9 @@ impl World {
     /// The only copy of a query, and its server.
     #[track_caller]
     pub(crate) fn only(&self, query: QueryId) -> (CopyId, ServerId) {
-        let [copy] = self.copies(query)[..] else { panic!("{query:?} has not one copy") };
+        let [copy] = self.copies(query)[..] else {
+            panic!("{query:?} does not have exactly one copy")
+        };
         (copy, self.server_of(copy))
     }
 
@@ -138,7 +142,7 @@ impl World {
         records
     }
 
-    /// An unused query id: the one that ended last, so that ids are reused at once.
+    /// An unused query id: the one that was freed last, so that ids are reused immediately.
     pub(crate) fn fresh(&mut self) -> QueryId {
         self.free.pop().unwrap_or_else(|| {
             self.next += 1;
@@ -162,7 +166,7 @@ impl World {
         mine.map(|(id, _)| *id).collect()
     }
 
-    /// Every server gets new copies again, once its ejection has lasted as long as it has to.
+    /// Brings all servers back, after the minimum time of their ejections. Returns the time.
     fn restore_all(&mut self, mut now: u64) -> u64 {
         for server in 0..self.model.up.len() {
             let open = ServerId(server as u32);
@@ -180,13 +184,13 @@ impl World {
         now
     }
 
-    /// Ends everything that runs and checks that nothing is left.
+    /// Ends all copies and checks that nothing is left.
     pub(crate) fn finish_all(&mut self, now: u64) {
         let mut now = self.restore_all(now);
         let paced = self.model.policy.rate().is_some();
         loop {
             let Some((&copy, state)) = self.model.copies.iter().next() else {
-                // Servers that have spent their rate open in time, and slots that are held are free.
+                // Servers without tokens open eventually, and held slots become free.
                 let Timestamp(next) = self.cell.next_deadline();
                 let holds = self.model.held.iter().any(|&held| held > 0);
                 if !(paced || holds) || next == u64::MAX {
@@ -203,7 +207,7 @@ impl World {
                 self.finish(now, copy, Outcome::Good);
             }
         }
-        // The responses may have shown that servers which failed a query were at fault.
+        // The last responses may have led to ejections of servers that failed a query.
         self.restore_all(now);
         assert!(self.model.queries.is_empty() && self.model.copies.is_empty());
         for server in 0..self.model.up.len() {
