@@ -1,4 +1,4 @@
-//! A kernel cell in real time: events in under one short lock, copies out as tasks.
+//! A kernel cell in real time. Events enter under one short lock, and copies run as tasks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::tables::QueryResult;
 use crate::timers::Timers;
 use crate::transport::Transport;
 
-/// A kernel cell in real time. Clones share it.
+/// A kernel cell in real time. Clones share the cell.
 pub struct Cell<T: Transport> {
     inner: Arc<Inner<T>>,
 }
@@ -34,18 +34,18 @@ impl<T: Transport> std::fmt::Debug for Cell<T> {
 }
 
 impl<T: Transport> Cell<T> {
-    /// A cell without metrics.
+    /// Creates a cell without an observer.
     ///
     /// # Panics
-    /// Outside of a tokio runtime: copies run as its tasks.
+    /// If called outside a tokio runtime, because copies run as its tasks.
     pub fn new(kernel: Box<dyn Scheduler>, transport: T, timers: Timers) -> Self {
         Self::observed(kernel, transport, timers, ())
     }
 
-    /// A cell that reports to an observer.
+    /// Creates a cell that reports to an observer.
     ///
     /// # Panics
-    /// Outside of a tokio runtime: copies run as its tasks.
+    /// If called outside a tokio runtime, because copies run as its tasks.
     pub fn observed(
         kernel: Box<dyn Scheduler>,
         transport: T,
@@ -55,56 +55,58 @@ impl<T: Transport> Cell<T> {
         Self { inner: Inner::new(kernel, transport, timers, Box::new(observer)) }
     }
 
-    /// Asks. The future may be dropped at any time: the query is then abandoned.
+    /// Sends a query. The future may be dropped at any time, which abandons the query.
     ///
     /// # Panics
-    /// When the group does not exist.
+    /// If the group does not exist.
     pub fn query(&self, query: Query<T::Request>) -> Reply<T> {
         let (sender, receiver) = oneshot::channel();
         let (query, ticket) = self.inner.arrive(query, sender);
         Reply { receiver, inner: Arc::downgrade(&self.inner), query, ticket }
     }
 
-    /// A server can be used again.
+    /// Marks a server as up.
     pub fn server_up(&self, server: ServerId) {
         self.inner.feed(&Event::ServerUp { server });
     }
 
-    /// The probes of a server fail: it gets no new copies, unless no server of its group is up; and
-    /// in no case if it does not listen.
+    /// Marks a server as unhealthy, because its probes fail. It gets no new copies, unless no
+    /// server of its group is up. A server that does not listen never gets any.
     pub fn server_unhealthy(&self, server: ServerId, listens: bool) {
         self.inner.feed(&Event::ServerUnhealthy { server, listens });
         self.transport().close_idle(server);
     }
 
-    /// A server gets no new copies; those that run go on.
+    /// Marks a server as draining. It gets no new copies, and its running copies continue.
     pub fn server_draining(&self, server: ServerId) {
         self.inner.feed(&Event::ServerDraining { server });
         self.transport().close_idle(server);
     }
 
-    /// A server is gone, its copies are lost.
+    /// Marks a server as down. Its copies are lost.
     pub fn server_down(&self, server: ServerId) {
         self.inner.feed(&Event::ServerDown { server });
         self.transport().close_idle(server);
     }
 
-    /// Looks at the kernel. The cell stands still meanwhile: be short.
+    /// Passes the kernel to `with` and returns the result. The cell is locked meanwhile, so `with`
+    /// must return quickly.
     pub fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {
         with(self.inner.lock().kernel.core())
     }
 
-    /// By what the policy ranks a server: less is better. None where it keeps no score.
+    /// Returns the score by which the policy ranks a server. A lower score is better. `None` if the
+    /// policy keeps no scores.
     pub fn score(&self, server: ServerId) -> Option<f64> {
         self.inner.lock().kernel.score(server)
     }
 
-    /// Queries that have not ended.
+    /// Returns the number of queries that have not ended.
     pub fn live_queries(&self) -> usize {
         self.inner.lock().queries.len()
     }
 
-    /// Queries that are taken for stuck and wait for a rescue now, with a policy that rescues.
+    /// Returns the number of suspects that wait for a rescue. Zero unless the policy rescues.
     pub fn suspects(&self) -> u32 {
         self.inner.lock().kernel.suspects()
     }
@@ -127,19 +129,19 @@ impl<T: Transport> Cell<T> {
     /// Its probes failed: the server gets no new copies, those that run go on.
     pub(crate) fn fails_probes(&self, server: ServerId, why: ProbeFailure) {
         let listens = !why.is_unreachable();
-        // Copies may have failed while the probe was under way.
+        // Flights may have failed while the probe was under way.
         if self.inner.feed_about(server, &Event::ServerUnhealthy { server, listens }) {
             self.inner.ejected(server, EjectionCause::Probes(why));
         }
     }
 
-    /// The transport.
+    /// Returns the transport.
     pub fn transport(&self) -> &T {
         &self.inner.transport
     }
 }
 
-/// The response to come.
+/// The future of a response.
 pub struct Reply<T: Transport> {
     receiver: oneshot::Receiver<QueryResult<T>>,
     inner: Weak<Inner<T>>,

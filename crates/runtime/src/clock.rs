@@ -1,5 +1,5 @@
-//! The kernel's time from tokio's clock, so that tests which pause it pause the kernel too; and when
-//! the timers will wake a cell.
+//! Converts tokio's clock to the kernel's time, so that a test that pauses one also pauses the
+//! other. Records the timers that a cell has set.
 
 use curtail_kernel::Timestamp;
 use tokio::time::Instant;
@@ -59,11 +59,11 @@ impl ArmedTimers {
 mod tests {
     use super::*;
 
-    /// A cell whose next deadline is far, but for a moment after each arrival.
+    /// The cell's next deadline is far, except for a moment after each arrival.
     #[test]
     fn an_early_deadline_now_and_then_leaves_nothing_behind() {
         let mut armed = ArmedTimers::default();
-        // What the timers hold.
+        // The entries of the timers.
         let mut timers = Vec::new();
         for now in (0..10_000).step_by(10) {
             for at in [now + 500, now + 5] {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_first_is_always_asked_for() {
+    fn the_earliest_deadline_is_always_requested() {
         let mut armed = ArmedTimers::default();
         assert!(armed.add(Timestamp(10)));
         assert!(!armed.add(Timestamp(10)) && !armed.add(Timestamp(11)));

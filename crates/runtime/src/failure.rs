@@ -1,4 +1,5 @@
-//! Why a copy has no response: the reason, what it is worth to the kernel, and what a client may read of it.
+//! Reasons why a copy has no response, each with its outcome for the kernel and a message for
+//! clients.
 
 use std::io;
 use std::time::Duration;
@@ -7,37 +8,37 @@ use curtail_http1::client::ClientError;
 use curtail_http1::{BadResponse, BodyError};
 use curtail_kernel::{Fault, Outcome};
 
-/// Why a server gave no response. Its text is for the log.
+/// The reason why a server gave no response. Its text is for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// There was no connection, so nothing of the request was sent.
+    /// There was no connection, so no part of the request was sent.
     #[error("no connection: {0}")]
     ConnectFailed(io::ErrorKind),
-    /// There was no connection in time.
+    /// There was no connection within the timeout.
     #[error("no connection within {0:?}")]
     ConnectTimeout(Duration),
     /// The connection ended before the response began.
     #[error("the connection closed before the response")]
     Reset,
-    /// The connection ended inside of the response.
-    #[error("the connection closed inside of the response")]
+    /// The connection ended in the middle of the response.
+    #[error("the connection closed during the response")]
     Incomplete,
     /// The connection broke in another way.
     #[error("the connection broke: {0}")]
     Io(io::ErrorKind),
-    /// No byte of the body came for this long.
-    #[error("no byte of the body came for {0:?}")]
+    /// No byte of the body arrived for this long.
+    #[error("no byte of the body arrived for {0:?}")]
     Stalled(Duration),
-    /// What came is no response, or one over a limit of this side.
+    /// The bytes are not a valid response, or the response exceeds a limit of this side.
     #[error("{0}")]
     BadResponse(BadResponse),
-    /// The body is longer than this side takes, in bytes.
+    /// The body is longer than this limit of this side, in bytes.
     #[error("the body of the response is longer than {0} bytes")]
     BodyTooLarge(usize),
     /// This side has no descriptor, port or buffer left.
-    #[error("no descriptor, port or buffer is left on this side: {0}")]
+    #[error("no local descriptor, port or buffer is left: {0}")]
     Resources(io::ErrorKind),
-    /// Its result was of no use to this side any more.
+    /// This side no longer needed the result.
     #[error("given up")]
     GivenUp,
     /// The transport has a bug.
@@ -46,7 +47,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What it is worth to the kernel.
+    /// Returns the outcome for the kernel.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -63,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// Its kind in one word, for labels of metrics.
+    /// Returns the kind of the failure, for labels of metrics.
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
@@ -79,52 +80,52 @@ impl Failure {
     }
 }
 
-/// The kinds of failures. The text is for clients: it names no address.
+/// The kind of a failure. Its text is for clients, so it contains no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// No connection was accepted.
+    /// The server accepted no connection.
     #[error("the replica accepts no connections")]
     ConnectFailed,
-    /// No connection was accepted in time.
+    /// The server accepted no connection within the timeout.
     #[error("the replica accepted no connection in time")]
     ConnectTimeout,
     /// The connection ended before the response.
     #[error("the replica closed the connection before it responded")]
     Reset,
-    /// The connection ended inside of the response.
-    #[error("the replica closed the connection inside of its response")]
+    /// The connection ended in the middle of the response.
+    #[error("the replica closed the connection during its response")]
     Incomplete,
-    /// The response stopped to come.
-    #[error("the replica stopped inside of its response")]
+    /// The response paused for too long.
+    #[error("the replica stopped sending during its response")]
     Stalled,
-    /// No HTTP/1 at all.
+    /// The response is not HTTP/1 at all.
     #[error("the replica's response is not HTTP/1")]
     NotHttp,
-    /// HTTP/1 with an error in its head.
+    /// The head of the response is malformed.
     #[error("the head of the replica's response is malformed")]
     Malformed,
-    /// A status or an upgrade that was not asked for.
-    #[error("the status of the replica's response is none that a proxy can relay")]
+    /// The status is invalid, or an upgrade that was not requested.
+    #[error("a proxy cannot relay the status of the replica's response")]
     Status,
-    /// Its length is contradictory or unknown.
-    #[error("the length of the replica's response cannot be trusted")]
+    /// The length of the response is contradictory or unknown.
+    #[error("the length of the replica's response is not reliable")]
     Framing,
-    /// The chunked coding is broken.
+    /// The chunked coding is malformed.
     #[error("the chunked body of the replica's response is malformed")]
     Chunks,
-    /// The head is over a limit.
+    /// The head exceeds a limit.
     #[error("the head of the replica's response is over a limit of the proxy")]
     HeadTooLarge,
-    /// The body, or its framing, is over a limit.
+    /// The body, or its framing, exceeds a limit.
     #[error("the body of the replica's response is over a limit of the proxy")]
     BodyTooLarge,
-    /// A response by whose status the server refused or failed.
-    #[error("the status of the response is one of a refusal or a failure")]
+    /// By its status, the response is a refusal or a failure.
+    #[error("the status of the response means a refusal or a failure")]
     BadStatus,
-    /// No response in time; of probes.
+    /// A probe got no response within the timeout.
     #[error("the replica did not respond in time")]
     Silent,
-    /// It ended on this side.
+    /// The copy ended on this side.
     #[error("the proxy could not send the request to a replica")]
     Local,
 }
@@ -161,7 +162,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Why there is no connection.
+/// Converts an error of connecting.
 impl From<&io::Error> for Failure {
     fn from(error: &io::Error) -> Self {
         use io::ErrorKind::{AddrInUse, AddrNotAvailable, OutOfMemory};

@@ -1,5 +1,5 @@
-//! What a cell's clones share: the kernel under its lock, and the tables that name its queries and
-//! copies.
+//! The state that clones of a cell share: the kernel under its lock, and the tables of its queries
+//! and copies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +15,7 @@ use crate::clock::{ArmedTimers, Clock};
 use crate::failure::Failure;
 use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
 use crate::query::{Query, QueryError, QueryResponse};
-use crate::tables::{Copies, Flight, Queries, QueryResult};
+use crate::tables::{Flight, Flights, Queries, QueryResult};
 use crate::timers::{OnTimeout, Timers};
 use crate::transport::{CopyHandle, Head, Listener, Transport};
 
@@ -40,7 +40,7 @@ const MOST_PROBES: usize = 256;
 pub(crate) struct State<T: Transport> {
     pub(crate) kernel: Box<dyn Scheduler>,
     pub(crate) queries: Queries<T>,
-    copies: Copies,
+    copies: Flights,
     armed: ArmedTimers,
 }
 
@@ -78,7 +78,7 @@ impl<T: Transport> Inner<T> {
         let state = State {
             kernel,
             queries: Queries::new(),
-            copies: Copies::default(),
+            copies: Flights::default(),
             armed: ArmedTimers::default(),
         };
         Arc::new_cyclic(|me| Self {
@@ -317,7 +317,7 @@ impl<T: Transport> Inner<T> {
 
     fn response(
         queries: &mut Queries<T>,
-        copies: &mut Copies,
+        copies: &mut Flights,
         query: QueryId,
         result: Option<&mut CopyResult<T>>,
         now: Timestamp,

@@ -1,7 +1,9 @@
-//! What the cells of a service learn from each other.
+//! Lets the cells of a service learn from each other.
 //!
-//! Cells run independently. After each epoch, their records go to the service's learner, and its snapshot to all cells.
-//! An epoch lasts 10 ms at first and 100 ms after half a second. In the simulator it is a number of arrivals.
+//! Cells run independently. After each epoch, the service's learner takes the records of all cells,
+//! and all cells adopt its snapshot. The first epoch lasts 10 ms. Epochs then grow, and 400 ms
+//! after the start, they reach their full length of 100 ms. In the simulator, an epoch is a number
+//! of arrivals.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,43 +16,45 @@ use tokio::time::{Instant, sleep};
 use crate::cell::Cell;
 use crate::transport::Transport;
 
-/// How long an epoch lasts at first, and at most. In between it is a quarter of the time that the service has run: early
-/// conclusions count most for a service that begins.
+/// How long an epoch lasts at first, and at most. In between, it lasts a quarter of the time for
+/// which the service has run, because early conclusions matter most to a service that has just
+/// started.
 const FIRST_EPOCH: Duration = Duration::from_millis(10);
 const EPOCH: Duration = Duration::from_millis(100);
 
-/// A learner that several tasks may look at.
+/// The learner of a service. Several tasks may read it.
 #[derive(Debug)]
 pub struct Learning {
     learner: Mutex<Learner>,
 }
 
-/// What was learned, for a status page.
+/// The state of a learner, for a status page.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Learned {
-    /// By `rescue`.
+    /// The state of `rescue`.
     Rescue(LearnedRescue),
-    /// By a hedge whose delay is learned.
+    /// The state of a hedge that learns its delay.
     Delay {
-        /// The age at which a query gets a second copy; null until it is known.
+        /// The age at which a query gets a second copy. Null until it is known.
         delay_ns: Option<u64>,
     },
 }
 
-/// What `rescue` has learned.
+/// The state of `rescue`.
 #[derive(Clone, Debug, Serialize)]
 pub struct LearnedRescue {
     /// The version of the policy that runs.
     version: &'static str,
-    /// The age from which on a query is a suspect; null as long as rescues are not known to pay.
+    /// The age at which a query becomes a suspect. Null until rescues are known to pay off.
     suspect_ns: Option<u64>,
-    /// Among how many of its oldest copies the responses of a replica fall: at most the number of its slots, and near that
-    /// only at high load. Null where `slots` are configured, until it is learned, and above 63.
+    /// The number N for which the responses of a replica come from its N oldest copies. It is at
+    /// most the number of slots, and close to it only at high load. Null if `slots` is configured,
+    /// if N is not known yet, or if N is above 63.
     slots: Option<u32>,
     /// The share of queries that are stuck at that age.
     stuck: f32,
-    /// How often rescues were found not to pay any more.
+    /// The number of times that rescues ceased to pay off.
     fallbacks: u64,
 }
 
@@ -73,12 +77,12 @@ impl Learned {
 }
 
 impl Learning {
-    /// Of a learner, see [`curtail_kernel::Policy::learner`].
+    /// Creates the state from a learner. See [`curtail_kernel::Policy::learner`].
     pub fn new(learner: Learner) -> Self {
         Self { learner: Mutex::new(learner) }
     }
 
-    /// Lets the cells of a service learn until it is dropped.
+    /// Runs the epochs of a service's cells until it is dropped.
     pub async fn run<T: Transport>(&self, cells: &[Cell<T>]) {
         let began = Instant::now();
         let mut records = Vec::new();
@@ -104,12 +108,12 @@ impl Learning {
         }
     }
 
-    /// What was learned, for a status page.
+    /// Returns the state of the learner, for a status page.
     pub fn learned(&self) -> Learned {
         self.look(Learned::of)
     }
 
-    /// Looks at what was learned.
+    /// Passes the learner to `with` and returns the result.
     pub fn look<V>(&self, with: impl FnOnce(&Learner) -> V) -> V {
         with(&self.lock())
     }

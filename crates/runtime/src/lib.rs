@@ -1,22 +1,23 @@
 //! The kernel in real time.
 //!
-//! A [`Cell`] owns a kernel cell and drives it: queries come in through [`Cell::query`] (or the
-//! tower service [`ReplicaGroup`]), the kernel decides, and a [`Transport`] carries copies to
-//! servers. One short lock per cell guards the kernel; nothing is awaited under it.
+//! A [`Cell`] owns a kernel cell and drives it. Queries arrive through [`Cell::query`] (or the
+//! tower service [`ReplicaGroup`]), the kernel decides, and a [`Transport`] sends copies to
+//! servers. One short lock per cell guards the kernel, and nothing is awaited while it is held.
 //!
 //! # The parts
 //!
 //! - [`Transport`]: how a copy reaches a server. Implement it for a protocol, or use [`Services`],
 //!   which sends through one tower service per server.
 //! - [`http`]: the transport of the proxy, HTTP/1.1 over pooled connections.
-//! - [`Cell`]: the driver. [`Cell::server_up`] and its kin are for health checks.
-//! - [`Observer`]: what metrics want to know.
-//! - [`Learning`]: what the cells of a service learn from each other, with a policy that learns.
-//! - [`marks`]: places that profilers attach to.
-//! - [`stage`]: the other side: slots and a queue before one's own service, and what it reports of its load.
-//! - [`Timers`]: when the kernel is woken. [`Timers::precise`] is exact to about 100 µs, where
-//!   tokio's wheel turns in milliseconds; [`Timers::tokio`] follows tokio's clock, which tests can
-//!   pause; [`Timers::manual`] waits for tests that move that clock themselves.
+//! - [`Cell`]: the driver. [`Cell::server_up`] and the methods after it are for health checks.
+//! - [`Observer`]: receives events for metrics.
+//! - [`Learning`]: lets the cells of a service learn from each other, if the policy learns.
+//! - [`marks`]: functions that profilers attach to.
+//! - [`stage`]: the server's side: slots and a queue in front of your own service, and its load
+//!   reports.
+//! - [`Timers`]: calls the kernel at its deadlines. [`Timers::precise`] is accurate to about 100
+//!   µs, while tokio's timer wheel ticks in milliseconds. [`Timers::tokio`] follows tokio's clock,
+//!   which tests can pause. [`Timers::manual`] is for tests that advance that clock themselves.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

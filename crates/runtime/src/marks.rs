@@ -1,24 +1,26 @@
-//! Places that every request passes in this project's servers, for profilers: `curtail profile --app curtail-leaf` and
-//! `curtail-proxy` attach probes to them. Until then, each costs a call.
+//! Functions that this project's servers call for every request, so that profilers can attach to
+//! them. `curtail profile` attaches probes to them with `--app curtail-leaf` or `--app
+//! curtail-proxy`. Without a probe, each costs one call.
 //!
-//! A request goes on on other threads, so each place says which it is. The functions differ, or the compiler would make
-//! one of them; and they call another, because a call is cheap to probe.
+//! A request may continue on another thread, so each function takes the request's id. The bodies of
+//! the functions differ, because the compiler would otherwise merge them. Each function calls
+//! another one, because a call is cheap to probe.
 
 use std::hint::black_box;
 
-/// The request has been read and understood.
+/// The request has been read and parsed.
 #[inline(never)]
 pub fn parsed(request: u64) {
     black_box(keep(request) ^ 1);
 }
 
-/// It has a slot.
+/// The request has a slot.
 #[inline(never)]
 pub fn admitted(request: u64) {
     black_box(keep(request) ^ 2);
 }
 
-/// The response is there: the search engine's, or the replica's.
+/// The response has arrived, from the search engine or the replica.
 #[inline(never)]
 pub fn answered(request: u64) {
     black_box(keep(request) ^ 3);

@@ -1,4 +1,5 @@
-//! What metrics want to know. Mostly called under the cell's lock: count, and return.
+//! Events for metrics. Most methods are called under the cell's lock, so they should only count and
+//! return.
 
 use curtail_kernel::{
     EjectReason, Fault, GroupId, Outcome, Role, ServerId, StartReason, StopReason,
@@ -6,14 +7,14 @@ use curtail_kernel::{
 
 use crate::failure::{Cause, Failure};
 
-/// Which copy.
+/// Identifies the kind of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyInfo {
     /// The group of its query.
     pub group: GroupId,
-    /// Where it went.
+    /// The server that it was sent to.
     pub server: ServerId,
-    /// First or second.
+    /// Whether it is the first copy or a second one.
     pub role: Role,
     /// Why it started.
     pub why: StartReason,
@@ -22,32 +23,33 @@ pub struct CopyInfo {
 /// How a copy ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyEnd {
-    /// Its server has sent a whole response.
+    /// Its server has sent a complete response.
     Finished(Outcome),
-    /// There is no whole response.
+    /// It has no complete response.
     Failed(Failure),
-    /// It has stopped, as it was cancelled; none: with its task, which was dropped.
+    /// It stopped after it was cancelled for this reason. `None` if its task was dropped without
+    /// being cancelled.
     Stopped(Option<StopReason>),
     /// Its server went down, or was silent past the cancel timeout.
     Lost,
 }
 
-/// What a probe met instead of a healthy server.
+/// The reason why a probe failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeFailure {
-    /// There is no response.
+    /// There was no response.
     #[error("{0}")]
     Failed(Failure),
-    /// No response in time.
+    /// There was no response within the timeout.
     #[error("no response in time")]
     Silent,
-    /// A response by which the server refuses or fails.
+    /// The server responded with a status that means refusal or failure.
     #[error("status {0}")]
     Status(u16),
 }
 
 impl ProbeFailure {
-    /// Its kind in one word, for labels of metrics.
+    /// Returns the kind of the failure, for labels of metrics.
     #[must_use]
     pub fn cause(self) -> Cause {
         match self {
@@ -66,13 +68,13 @@ impl ProbeFailure {
 /// Why a server was ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EjectionCause {
-    /// By the kernel, for what its copies met.
+    /// The kernel ejected it, because of its copies.
     Ejected(EjectReason),
-    /// Its probes failed, the last one like this.
+    /// Its probes failed. This is the last failure.
     Probes(ProbeFailure),
 }
 
-/// Watches a cell. All spans in ns.
+/// Observes a cell. All times are in ns.
 pub trait Observer: Send + Sync + 'static {
     /// A copy started.
     fn copy_started(&self, _copy: CopyInfo, _why: StartReason) {}
@@ -80,13 +82,13 @@ pub trait Observer: Send + Sync + 'static {
     /// A copy was cancelled.
     fn copy_cancelled(&self, _copy: CopyInfo, _why: StopReason) {}
 
-    /// A copy ended, `ran_ns` after its start. `won`: its response was the query's.
+    /// A copy ended, `ran_ns` after its start. `won`: whether its response is the query's.
     fn copy_ended(&self, _copy: CopyInfo, _end: CopyEnd, _won: bool, _ran_ns: u64) {}
 
-    /// A copy ended without a whole response. Not called under the lock.
+    /// A copy ended without a complete response. Not called under the lock.
     fn copy_failed(&self, _copy: CopyInfo, _why: Failure) {}
 
-    /// A query got its first copy.
+    /// A query got its first copy, `queued_ns` after its arrival.
     fn query_started(&self, _group: GroupId, _queued_ns: u64) {}
 
     /// A server gets no new copies from now on. Not called under the lock.
@@ -95,12 +97,13 @@ pub trait Observer: Send + Sync + 'static {
     /// A probe of a server failed. Not called under the lock.
     fn probe_failed(&self, _server: ServerId, _why: ProbeFailure) {}
 
-    /// A server was asked for its load; `answered`: it said so within the time. Not called under the lock.
+    /// A load probe was sent. `answered`: whether the server reported its load in time. Not called
+    /// under the lock.
     fn load_probed(&self, _server: ServerId, _answered: bool) {}
 
     /// A server gets copies again. Not called under the lock.
     fn restored(&self, _server: ServerId) {}
 }
 
-/// Watches nothing.
+/// Ignores all events.
 impl Observer for () {}

@@ -1,4 +1,4 @@
-//! A query, and what it ends with.
+//! A query and its result.
 
 use std::num::NonZeroU64;
 
@@ -7,80 +7,80 @@ use tokio::time::Instant;
 
 use crate::failure::Failure;
 
-/// A query to be answered.
+/// A query for a cell.
 #[derive(Clone, Debug)]
 pub struct Query<R> {
-    /// What is asked.
+    /// The request that is sent to a server.
     pub request: R,
-    /// Whose servers can respond.
+    /// The group whose servers can respond.
     pub group: GroupId,
-    /// May it run on two servers at once? For idempotent requests only.
+    /// Whether it may run on two servers at once. Only for idempotent requests.
     pub may_duplicate: bool,
-    /// May it be sent again after a failure?
+    /// Whether it may be sent again after a failure.
     pub may_retry: bool,
-    /// When its client loses interest, if before the cell's own timeout.
+    /// The client's deadline, if it is earlier than the cell's own timeout.
     pub deadline: Option<Instant>,
-    /// What its work is expected to cost, in any unit that all queries of the service share; none
-    /// where it is not known.
+    /// The expected cost of its work, in any unit that all queries of the service share. `None` if
+    /// it is unknown.
     pub cost_hint: Option<NonZeroU64>,
 }
 
 impl<R> Query<R> {
-    /// An idempotent query for the first group.
+    /// Creates an idempotent query for the first group.
     pub fn new(request: R) -> Self {
         let (may_duplicate, may_retry) = (true, true);
         let (deadline, cost_hint) = (None, None);
         Self { request, group: GroupId(0), may_duplicate, may_retry, deadline, cost_hint }
     }
 
-    /// The same query for a group.
+    /// Returns the same query for another group.
     pub fn to_group(mut self, group: GroupId) -> Self {
         self.group = group;
         self
     }
 }
 
-/// A response, and how it came about.
+/// A response, with the history of its query.
 #[derive(Clone, Debug)]
 pub struct QueryResponse<R> {
-    /// What the server said.
+    /// The response of the server.
     pub response: R,
-    /// Which server.
+    /// The server that responded.
     pub server: ServerId,
-    /// Was it the first copy or a second one that won?
+    /// Whether the first copy or a second one won.
     pub role: Role,
-    /// How long the query waited for its first copy, in ns.
+    /// Time until the first copy started, in ns.
     pub queued_ns: u64,
-    /// How long the query took until this response counted, waiting included, in ns.
+    /// Time from arrival until this response counted, including the wait, in ns.
     pub took_ns: u64,
-    /// How long the copy that won had run by then, in ns.
+    /// Run time of the winner until its response counted, in ns.
     pub ran_ns: u64,
-    /// How many copies were started.
+    /// The number of copies that were started.
     pub copies: u32,
 }
 
-/// A query that ended without a good response.
+/// The reason why a query has no good response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError<R> {
-    /// The waiting queue is full.
-    #[error("too many queries wait for this shard")]
+    /// The queue is full.
+    #[error("too many queries are waiting for this shard")]
     QueueFull,
-    /// A duplicate whose slot a primary needed.
+    /// A primary needed the slot of this duplicate.
     #[error("a duplicate gave way to a primary")]
     GaveWay,
-    /// Its time was up before a server could take it.
+    /// The query expired before a server could take it.
     #[error("the query expired before a replica was free")]
     Expired,
-    /// Its time was up while a server worked on it, or the last server that it may be sent to kept
-    /// silent for too long.
-    #[error("no replica answered in time")]
+    /// The timeout passed while a server worked on the query, or the last server that it may be
+    /// sent to did not respond in time.
+    #[error("no replica responded in time")]
     Timeout,
-    /// Every copy failed, and it may not be sent again.
+    /// Every copy failed, and the query may not be sent again.
     #[error("{}", failed(.why.as_ref()))]
     Failed {
-        /// The last response that came, by which a server refused or failed.
+        /// The last response by which a server refused or failed.
         response: Option<R>,
-        /// Why the last copy without a response had none.
+        /// The reason why the last copy without a response failed.
         why: Option<Failure>,
     },
     /// The cell is gone.

@@ -1,4 +1,4 @@
-//! Replica groups of tower services.
+//! A transport over tower services, and a cell as a tower service.
 
 use std::task::{Context, Poll};
 
@@ -14,8 +14,8 @@ const NO_SERVICE: Failure = Failure::ConnectFailed(std::io::ErrorKind::NotFound)
 
 /// A transport that sends through one tower service per server.
 ///
-/// A service that fails counts as a connection that broke. Its response is taken as the whole
-/// response; one that streams is better served by a [`Transport`] of its own.
+/// An error of a service counts as a connection that broke. A response counts as complete; services
+/// that stream need their own [`Transport`].
 #[derive(Clone, Debug)]
 pub struct Services<S, R> {
     services: Vec<S>,
@@ -23,7 +23,7 @@ pub struct Services<S, R> {
 }
 
 impl<S, R> Services<S, R> {
-    /// One service per server of the topology, in its order.
+    /// Creates a transport from one service per server, in the order of the topology.
     pub fn new(services: impl IntoIterator<Item = S>) -> Self {
         Self { services: services.into_iter().collect(), request: std::marker::PhantomData }
     }
@@ -52,7 +52,7 @@ where
 
 /// A cell as a tower service.
 ///
-/// Always ready: the kernel's queue is the back-pressure, and its bound sheds.
+/// It is always ready: the kernel's queue absorbs load, and sheds queries when it is full.
 pub struct ReplicaGroup<T: Transport>(pub Cell<T>);
 
 impl<T: Transport> Clone for ReplicaGroup<T> {

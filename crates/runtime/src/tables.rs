@@ -1,4 +1,4 @@
-//! The queries and copies of a cell that have not ended, by the names that the kernel has for them.
+//! The live queries and copies of a cell, keyed by the kernel's ids.
 
 use curtail_kernel::{CopyId, GroupId, QueryId, StopReason, Timestamp};
 use slab::Slab;
@@ -120,11 +120,11 @@ impl Flight {
 }
 
 #[derive(Default)]
-pub(crate) struct Copies {
+pub(crate) struct Flights {
     flights: Vec<Option<Flight>>,
 }
 
-impl Copies {
+impl Flights {
     pub(crate) fn add(&mut self, copy: CopyId, flight: Flight) {
         let at = copy.slot as usize;
         if self.flights.len() <= at {

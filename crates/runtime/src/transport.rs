@@ -1,4 +1,4 @@
-//! How a copy of a query reaches a server.
+//! The interface to a transport, which sends copies of queries to servers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,25 +9,27 @@ use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 
 use crate::failure::Failure;
 
-/// The rest of a response: ends when its server is done with it. `Err` when it broke off.
+/// The rest of a response. Resolves when the server is done with it. The result is `Err` if the
+/// response broke off.
 pub type Tail = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// What a server answered.
+/// The response of a server: the complete response, or just its head.
 pub struct Head<R> {
-    /// The response, or its beginning.
+    /// The response, or the beginning of it.
     pub response: R,
-    /// What it is worth.
+    /// The outcome of the response.
     pub outcome: Outcome,
-    /// The time after which a server that refused may take requests again.
+    /// How long no requests are sent to the server after it has refused work.
     pub retry_after: Option<Duration>,
-    /// What the server reports of itself, where it does.
+    /// The load report of the server, if it sends one.
     pub feedback: Option<Feedback>,
-    /// Its rest, where that is still to come. The server's slot stays taken until it has.
+    /// The rest of the response. The server's slot stays taken until it ends. `None` if the
+    /// response is complete.
     pub tail: Option<Tail>,
 }
 
 impl<R> Head<R> {
-    /// A whole, good response.
+    /// Returns a complete, good response.
     pub fn whole(response: R) -> Self {
         let (retry_after, feedback, tail) = (None, None, None);
         Self { response, outcome: Outcome::Good, retry_after, feedback, tail }
@@ -41,7 +43,7 @@ pub(crate) trait Listener: Send + Sync {
     fn began(&self, copy: CopyId);
 }
 
-/// A copy, as its transport may refer to it.
+/// A copy, for its transport.
 #[derive(Clone)]
 pub struct CopyHandle {
     pub(crate) cell: Weak<dyn Listener>,
@@ -50,27 +52,29 @@ pub struct CopyHandle {
 }
 
 impl CopyHandle {
-    /// Is it the query's own copy, or one that hedges it? A transport may tell the server.
+    /// Whether it is the query's own copy or a duplicate. A transport may forward this to the
+    /// server.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The client does not want the rest of the response. The kernel may order the copy to stop.
+    /// Reports that the client does not want the rest of the response. The kernel may then stop the
+    /// copy.
     pub fn unwanted(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.unwanted(self.copy);
         }
     }
 
-    /// The server has begun with the copy: it waits there no longer. For policies that follow that (`tied`).
+    /// Reports that the server has begun to work on the copy. Only some policies use this (`tied`).
     pub fn began(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.began(self.copy);
         }
     }
 
-    /// The server sent something, though no client may want it: it is not silent. Say so now and then,
-    /// well within the cancel timeout.
+    /// Reports that the server sent something and thus is not silent, even if no client wants the
+    /// data. Call this now and then, at intervals well below the cancel timeout.
     pub fn progress(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.progress(self.copy);
@@ -78,14 +82,14 @@ impl CopyHandle {
     }
 }
 
-/// How a copy of a query reaches a server.
+/// Sends copies of queries to servers.
 ///
-/// A copy that is ordered to stop has its future dropped: close the connection then, and never use
-/// it again. Time-outs are the kernel's business.
+/// If a copy must stop, its future is dropped. The transport must then close the connection and
+/// never use it again. Timeouts are handled by the kernel.
 pub trait Transport: Send + Sync + 'static {
-    /// What is sent. Cloned per copy, so make it cheap.
+    /// The type of requests. It is cloned for each copy, so cloning should be cheap.
     type Request: Clone + Send + 'static;
-    /// What comes back. Dropping it must not call back into the cell.
+    /// The type of responses. Dropping one must not call back into the cell.
     type Response: Send + 'static;
 
     /// Sends a copy to a server and waits for the head of its response.
@@ -96,12 +100,13 @@ pub trait Transport: Send + Sync + 'static {
         copy: CopyHandle,
     ) -> impl Future<Output = Result<Head<Self::Response>, Failure>> + Send;
 
-    /// Asks a server how it is: how many requests are there, and what requests of late took there when about as
-    /// many were, in ns. None where it does not say, or not in time.
+    /// Probes a server for its load. Returns the number of requests there and the latency, in ns,
+    /// of recent requests that found about the same number. `None` if the server does not report
+    /// these in time.
     fn probe(&self, _server: ServerId) -> impl Future<Output = Option<(u32, u64)>> + Send {
         std::future::ready(None)
     }
 
-    /// A server was ejected: close what is open to it and not in use.
+    /// Closes the unused connections to a server, which was ejected.
     fn close_idle(&self, _server: ServerId) {}
 }

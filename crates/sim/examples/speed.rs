@@ -1,10 +1,11 @@
-//! How fast the simulator is, beside the practical limit for per-shard queuing: a Kiefer–Wolfowitz
-//! recursion with the same generators, distributions and histograms.
+//! Measures the speed of the simulator, and the speed of a Kiefer–Wolfowitz recursion with the same
+//! generators, distributions and histograms. The recursion is the practical limit for simulating
+//! per-shard queuing.
 //!
-//! `speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS [CORE]` prints `name=value` on one line: shard
-//! queries per second of one core's time, copies per query, and the peak of memory; the recursion is
-//! the policy `recursion`. It is the time that this process was given: a neighbor takes none of it,
-//! though it may well make it worth less. So those that are to be compared run on the same core.
+//! `speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS [CORE]` prints `name=value` pairs on one
+//! line: shard queries per second of processor time, copies per query, and peak memory. The policy
+//! `recursion` runs the recursion. Processor time excludes the time of other processes, but they
+//! can still slow this one down. Measure everything that you compare on the same core.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -54,30 +55,30 @@ fn main() {
     );
 }
 
-/// The processor time of this process, in seconds.
+/// Returns the processor time of this process, in seconds.
 fn seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Runs on one core alone: of those that it may run on, the one of this number, over and over.
+/// Pins this process to one of the cores that it may use. `number` wraps around.
 fn stay_on(number: usize) {
     let all = sched_getaffinity(None).expect("it may run somewhere");
     let allowed = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core));
     let nth = number % all.count() as usize;
     let mut one = CpuSet::new();
-    one.set(allowed.into_iter().nth(nth).expect("as many as were counted"));
+    one.set(allowed.into_iter().nth(nth).expect("the number that was counted"));
     sched_setaffinity(None, &one).expect("it may run there");
 }
 
-/// The most memory that this process has had, in kB. Known on Linux only.
+/// Returns the peak memory of this process, in kB. Available only on Linux.
 fn peak_kb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
-/// The 99th percentile of requests, and copies per query.
+/// Returns the 99th percentile of request latencies, and the number of copies per query.
 fn simulation(parameters: &Parameters, policy: &str) -> (f64, f64) {
     let experiment = parameters.experiment().expect("parameters of an experiment");
     let candidate = Candidate::parse(policy, UNIT_NS).expect("a policy");
@@ -89,8 +90,9 @@ fn simulation(parameters: &Parameters, policy: &str) -> (f64, f64) {
     (p99.unwrap_or(f64::NAN), outcome.copies_per_query.unwrap_or(f64::NAN))
 }
 
-/// When the servers of each shard are free, by the recursion of Kiefer and Wolfowitz: a query
-/// begins when it has arrived and the first server is free.
+/// Computes, with the recursion of Kiefer and Wolfowitz, when the servers of each shard become
+/// free. A query begins once it has arrived and a server is free. Returns the 99th percentile of
+/// request latencies.
 fn recursion(parameters: &Parameters) -> f64 {
     let distribution = |text: &str| -> Distribution {
         let spec: Spec = text.parse().expect("a distribution");

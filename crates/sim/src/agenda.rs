@@ -1,9 +1,10 @@
-//! Which of some places is due first.
+//! The earliest of a fixed number of due times, one per place.
 //!
-//! A place that becomes due is compared with the first, O(1). When another change is made, few
-//! places are compared with each other, without a jump that depends on the times: for up to
-//! [`SCANNED`] that is cheaper than keeping an order, O(places). More are kept in a tournament: a tree in
-//! which each node has the first of two, O(log places) per change, without a jump either.
+//! When a place gets a due time, only this time is compared with the earliest one so far, in O(1).
+//! For any other change, an agenda of up to [`SCANNED`] places compares all of them, in O(places)
+//! and without a branch that depends on the times. That is cheaper than keeping them in order. A
+//! larger agenda is a tournament: a tree in which each node holds the earlier of its two children.
+//! A change costs O(log places), again without such a branch.
 
 use std::hint::select_unpredictable;
 
@@ -11,15 +12,16 @@ use std::hint::select_unpredictable;
 pub(crate) const NEVER: u64 = u64::MAX;
 
 const SCANNED: usize = 2 * STEP;
-/// So many at a time.
+/// Places that the scan compares per step.
 const STEP: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// By place. Where there are more than two, some are added that are never due.
+    /// Due times by place. An agenda of more than two places is padded with places that are never
+    /// due.
     due: Vec<u64>,
-    /// Where there are too many to compare: the tree without its leaves, from the root at 1 on. A node has
-    /// the first of its two children, when it is due and its place.
+    /// For more than [`SCANNED`] places: the tree without its leaves, with the root at 1. A node
+    /// holds the earlier of its two children, as due time and place.
     tree: Vec<(u64, usize)>,
     first: (u64, usize),
 }
@@ -36,13 +38,13 @@ impl Agenda {
         Self { due: vec![NEVER; padded], tree, first: (NEVER, 0) }
     }
 
-    /// When a place is due; [`NEVER`] when it is not.
+    /// Returns the due time of a place, or [`NEVER`].
     #[inline(always)]
     pub(crate) fn due(&self, place: usize) -> u64 {
         self.due[place]
     }
 
-    /// A place becomes due that was not.
+    /// Sets the due time of a place that had none.
     #[inline(always)]
     pub(crate) fn add(&mut self, place: usize, at: u64) {
         debug_assert_eq!(self.due[place], NEVER, "a place is added once");
@@ -51,14 +53,14 @@ impl Agenda {
             self.first = self.play(place);
             return;
         }
-        // Of two at the same time the one on the left, as `earlier` has it; and as this does, with
-        // moves.
+        // If the times are equal, the left place comes first, as in `earlier`. Like `earlier`, this
+        // compiles to moves.
         let key = |(at, place): (u64, usize)| u128::from(at) << 64 | place as u128;
         let is_first = key((at, place)) < key(self.first);
         self.first = select_unpredictable(is_first, (at, place), self.first);
     }
 
-    /// A place becomes due at another time, or is not due any more.
+    /// Moves or clears the due time of a place.
     #[inline(always)]
     pub(crate) fn set(&mut self, place: usize, at: u64) {
         self.due[place] = at;
@@ -69,13 +71,14 @@ impl Agenda {
         };
     }
 
-    /// The place that is due first and when; [`NEVER`] where none is. Ties go to the first place.
+    /// Returns the earliest due time and its place. The time is [`NEVER`] if no place is due. If
+    /// the times are equal, the lowest place comes first.
     #[inline(always)]
     pub(crate) fn first(&self) -> (u64, usize) {
         self.first
     }
 
-    /// A place has changed: the matches on its way to the root are played again.
+    /// Replays the matches from a changed place up to the root.
     #[inline(never)]
     fn play(&mut self, place: usize) -> (u64, usize) {
         let Self { due, tree, .. } = self;
@@ -106,8 +109,8 @@ fn least(due: &[u64]) -> (u64, usize) {
     first
 }
 
-/// The first of two; the one on the left where they are due at the same time. Which one it is
-/// cannot be predicted, so this is to compile to moves, and not to jumps.
+/// Returns the earlier of two due times with their places, or the left one if the times are equal.
+/// The result is unpredictable, so this must compile to moves, not to branches.
 #[inline(always)]
 fn earlier(left: (u64, usize), right: (u64, usize)) -> (u64, usize) {
     let is_right = right.0 < left.0;

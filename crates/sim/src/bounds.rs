@@ -1,4 +1,5 @@
-//! What an experiment may cost: whatever passes here ends, and fits into memory and into the clock.
+//! Limits on the cost of an experiment. An experiment that respects them comes to an end, fits into
+//! memory, and does not overflow the clock.
 
 use curtail_dist::Distribution;
 
@@ -8,31 +9,33 @@ use crate::experiment::Experiment;
 use crate::experiment::UNIT_NS;
 use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 
-/// Slots of all servers of all shards; each costs some hundred bytes.
+/// Limit on the total number of slots, over all servers of all shards. Each slot takes a few
+/// hundred bytes.
 const MOST_SLOTS: u64 = 1 << 22;
 
-/// How long arrivals may take, in ns (146 years): the clock has room for as long again.
+/// Limit on the time of the last arrival, in ns (146 years). The clock can represent twice that
+/// time.
 const LONGEST_NS: f64 = (1_u64 << 62) as f64;
 
-/// Requests that come after the last one that is counted, at the least.
+/// Minimum number of requests that arrive after the last counted one.
 const MORE_REQUESTS: f64 = 4096.0;
 
-/// How often something may happen between two requests, or during one copy: simulating it costs
-/// time each time.
+/// Limit on the number of bursts or disturbances between two requests or during one copy, because
+/// simulating each one takes time.
 const MOST_OFTEN: f64 = 10_000.0;
 
-/// Checks values that are fine each for itself, but not together.
+/// Checks that individually valid values are also valid in combination.
 pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
     let Experiment { shards, service, .. } = experiment;
     let all = experiment.slots_in_all();
     if all > MOST_SLOTS {
         let value = format!("{shards}, which makes {all} slots in all");
-        let allowed = format!("fewer, or fewer replicas or slots: {MOST_SLOTS} in all");
+        let allowed = format!("fewer, or fewer replicas or slots: at most {MOST_SLOTS} in all");
         return Err(Error::OutOfRange { name: "shards", value, allowed });
     }
     if service.mean() < 1.0 {
         let value = format!("{:e} ns on average", service.mean());
-        let allowed = "a mean of 1ns or more, the grain of time".to_owned();
+        let allowed = "a mean of 1ns or more, the resolution of time".to_owned();
         return Err(Error::OutOfRange { name: "service", value, allowed });
     }
     if run_ns(experiment) > LONGEST_NS {
@@ -43,7 +46,7 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
         check_often("slowdown", slowdown, *share, experiment)?;
     }
     if let Some(outage) = &experiment.outages {
-        // A copy ends with its server: it sees one at most.
+        // A copy is lost when its server fails, so it meets at most one outage.
         check_often("outage", outage, f64::INFINITY, experiment)?;
     }
     Ok(())
@@ -53,10 +56,11 @@ fn run_ns(experiment: &Experiment) -> f64 {
     experiment.gap_ns() * (experiment.requests as f64 + MORE_REQUESTS)
 }
 
-/// The load is too low, or times are too long for any load.
+/// Returns the error for a utilization that is too low, or for times that are too long at any
+/// utilization.
 fn too_long(experiment: &Experiment) -> Error {
     let full = Experiment { utilization: 1.0, ..experiment.clone() };
-    // With what rounding takes away.
+    // The margin of 10 % covers rounding.
     let least = 1.1 * run_ns(&full) / LONGEST_NS;
     if least < 1.0 {
         let value = shown(experiment.utilization);
@@ -78,13 +82,14 @@ fn check_bursts(experiment: &Experiment) -> Result<(), Error> {
     }
     let why = format!(
         "a LENGTH below {:.1e} (in ms, or in the experiment's unit) makes more than {MOST_OFTEN} \
-         bursts between two requests; give it more, or use poisson",
+         bursts between two requests; use a longer one, or use poisson",
         shortest / UNIT_NS as f64
     );
     Err(ArrivalsError::Malformed { text: experiment.arrivals.to_string(), why }.into())
 }
 
-/// `share` is what a copy gets done while it lasts, as a share of what it gets done otherwise.
+/// Checks how often a disturbance occurs. `share` is a copy's progress during the disturbance,
+/// relative to its normal progress.
 fn check_often(
     name: &'static str,
     disturbance: &Disturbance,

@@ -1,20 +1,20 @@
-//! How fast a server works at what time, and when it is down.
+//! The speed of a server over time.
 //!
-//! A calendar is a stream of stretches of its own, drawn ahead and independent of the policy: so
-//! every policy meets the same slow servers, and the end of a copy is known when it starts, without
-//! events in between. Cost: O(stretches that a copy lasts).
+//! A calendar is a stream of stretches of time, drawn in advance and independently of the policy.
+//! Every policy therefore meets the same slow servers, and the end of a copy is fixed when it
+//! starts, without events in between. Cost: O(stretches that a copy spans).
 
 use std::collections::VecDeque;
 
 use curtail_dist::{Distribution, seed};
 use rand_pcg::Pcg64Mcg;
 
-/// Something that befalls a server again and again.
+/// A disturbance that recurs at a server.
 #[derive(Clone, Debug)]
 pub struct Disturbance {
-    /// The time from the end of one to the start of the next.
+    /// Time from the end of one disturbance to the start of the next.
     pub every: Distribution,
-    /// How long it lasts.
+    /// Duration.
     pub lasts: Distribution,
 }
 
@@ -27,10 +27,11 @@ struct Stretch {
 #[derive(Debug)]
 pub(crate) struct Calendar {
     base: f64,
-    /// What it is slowed down by, and its speed meanwhile, as a share of its own.
+    /// The disturbance that slows the server down, and the server's speed during it, relative to
+    /// `base`.
     slowdown: Option<(Disturbance, f64)>,
     rng: Pcg64Mcg,
-    /// From now on.
+    /// The current stretch and those drawn after it.
     stretches: VecDeque<Stretch>,
     known_until_ns: u64,
 }
@@ -41,12 +42,12 @@ impl Calendar {
         Self { base, slowdown, rng, stretches: VecDeque::new(), known_until_ns: 0 }
     }
 
-    /// Work that starts from now on meets another speed of its own.
+    /// Sets the base speed for work that starts from now on.
     pub(crate) fn set_base(&mut self, base: f64) {
         self.base = base;
     }
 
-    /// When work that starts now ends, in ns.
+    /// Returns the end time, in ns, of work that starts now.
     pub(crate) fn end(&mut self, now_ns: u64, work_ns: u64) -> u64 {
         if self.slowdown.is_none() {
             return now_ns.saturating_add((work_ns as f64 / self.base) as u64);
@@ -75,11 +76,11 @@ impl Calendar {
         }
     }
 
-    /// Draws the next stretch of its own speed, and the next slow one.
+    /// Draws the next normal stretch and the next slow one.
     fn look_ahead(&mut self) {
         let Some((Disturbance { every, lasts }, slow)) = &self.slowdown else { return };
         for (length, share) in [(every, 1.0), (lasts, *slow)] {
-            // Where both lengths may be zero, time must go on all the same.
+            // Even if both drawn lengths are zero, time must advance.
             let length = (length.sample(&mut self.rng) as u64).max(1);
             self.known_until_ns = self.known_until_ns.saturating_add(length);
             self.stretches.push_back(Stretch { until_ns: self.known_until_ns, share });
@@ -108,13 +109,13 @@ mod tests {
         assert_eq!(calendar.end(0, 120), 170);
         assert_eq!(calendar.end(110, 10), 160);
         assert_eq!(calendar.end(150, 250), 500);
-        assert_eq!(calendar.end(500, 50), 550, "what is done when a pause begins is done");
-        assert_eq!(calendar.end(560, 0), 600, "what has nothing to do waits like all else");
+        assert_eq!(calendar.end(500, 50), 550, "the events at the start of a pause are handled");
+        assert_eq!(calendar.end(560, 0), 600, "an idle server waits like the others");
     }
 
     #[test]
     fn a_slow_stretch_counts_for_its_share() {
-        // At half of twice the speed from 100 to 150.
+        // Speed 2, but half of that from 100 to 150.
         let mut calendar = calendar(2.0, "det:100", "det:50", 0.5);
         assert_eq!(calendar.end(0, 200), 100);
         assert_eq!(calendar.end(0, 240), 140);

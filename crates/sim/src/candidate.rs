@@ -1,4 +1,4 @@
-//! What is compared: the policies of the kernel, and two yardsticks that only a simulator can run.
+//! Candidates for comparison: the kernel's policies, and yardsticks that only a simulator can run.
 
 use std::fmt;
 
@@ -7,33 +7,36 @@ use curtail_kernel::{Policy, PolicyError};
 
 use crate::error::Error;
 
-/// A policy, or a yardstick for all policies.
+/// A policy, or a yardstick for policies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Candidate {
     /// A policy of the kernel.
     Policy(Policy),
-    /// `o1`: per-shard queuing in a world whose hiccups cost nothing (S = P). No policy whose
-    /// servers work first come, first served can be better at any percentile.
+    /// `o1`: per-shard queuing in a world whose hiccups cost nothing (S = P). No policy with
+    /// first-come, first-served servers can be better at any percentile.
     O1,
-    /// `idealized`: a hedge that knows when each copy will end. Not a bound, as the sources
-    /// believe: it serves every waiting query before any second copy, though a second copy may be
-    /// what a slow request waits for.
+    /// `idealized`: a hedge that knows exactly when each copy ends. It is not a bound, although the
+    /// sources treat it as one. It serves every waiting query before any second copy, but a second
+    /// copy may be what a slow request needs.
     Idealized,
-    /// `oracle`: every client knows the queue and the speed of every server. For servers that clients
-    /// share.
+    /// `oracle`: every client sees the queue and the speed of every server. Available only for
+    /// servers that clients share.
     Oracle,
-    /// `probabilistic:auto[:BUDGET]`: a `probabilistic:D:Q` whose delay and probability are trained first.
+    /// `probabilistic:auto[:BUDGET]`: a `probabilistic:D:Q` whose delay and probability are trained
+    /// first.
     Trained {
-        /// The share of queries that may get a second copy, 0 to 1; none where that is trained, too.
+        /// Share of queries that may get a second copy, 0 to 1. `None` if the share is trained,
+        /// too.
         budget: Option<f64>,
     },
 }
 
 impl Candidate {
-    /// The forms of what only a simulator can run.
+    /// Names of the candidates that only a simulator can run.
     pub const SIMULATED: [&str; 4] = ["probabilistic:auto[:BUDGET]", "idealized", "o1", "oracle"];
 
-    /// Parses a policy as everywhere, or `o1`. Delays without a unit are multiples of `unit_ns`.
+    /// Parses a policy, or a candidate of [`Self::SIMULATED`]. Delays without a unit are multiples
+    /// of `unit_ns`.
     pub fn parse(text: &str, unit_ns: u64) -> Result<Self, Error> {
         match text.split_once("auto") {
             _ if text == "o1" => return Ok(Self::O1),
@@ -44,7 +47,7 @@ impl Candidate {
                 let share = budget.strip_prefix(':').and_then(|share| share.parse().ok());
                 let share = share.filter(|share: &f64| share.is_sign_positive() && *share <= 1.0);
                 let wrong = || {
-                    let why = "its budget is no share; give it a number from 0 to 1";
+                    let why = "its budget is not a fraction; use a number from 0 to 1";
                     Error::Policy(format!("policy {text:?}: {why}"))
                 };
                 return Ok(Self::Trained { budget: Some(share.ok_or_else(wrong)?) });
@@ -52,7 +55,7 @@ impl Candidate {
             _ => {}
         }
         Policy::parse(text, Some(unit_ns)).map(Self::Policy).map_err(|error| match error {
-            // The list of policies lacks those that only a simulator runs.
+            // The kernel's list of policies lacks the simulated ones.
             PolicyError::Unknown { .. } => {
                 Error::Policy(format!("{error}; or {}", Self::SIMULATED.join(", ")))
             }
@@ -60,7 +63,7 @@ impl Candidate {
         })
     }
 
-    /// Parses what is compared.
+    /// Parses all candidates of a comparison.
     pub fn parse_all(names: &[String], unit_ns: u64) -> Result<Vec<Self>, Error> {
         let mut candidates: Vec<Self> = Vec::new();
         for name in names {
@@ -74,7 +77,8 @@ impl Candidate {
         Ok(candidates)
     }
 
-    /// The kernel's policy that runs; of [`Self::Idealized`] and [`Self::Trained`] one with the same needs.
+    /// Returns the kernel policy to run. For [`Self::Idealized`] and [`Self::Trained`] it is a
+    /// policy with the same requirements.
     pub fn policy(&self) -> Policy {
         match *self {
             Self::Policy(policy) => policy,
@@ -104,11 +108,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_name_is_repeated_as_written_and_the_bound_is_on_the_list() {
-        let said = |text: &str| Candidate::parse(text, 1).expect_err(text).to_string();
-        assert!(said("idealizedx").starts_with("unknown policy \"idealizedx\"; use one of "));
-        assert!(said("idealizedx").ends_with("idealized, o1, oracle"));
-        assert!(!said("bounded:x").contains("o1"), "that is about the bound of a policy");
+    fn an_unknown_name_is_quoted_and_the_list_contains_the_bound() {
+        let message = |text: &str| Candidate::parse(text, 1).expect_err(text).to_string();
+        assert!(message("idealizedx").starts_with("unknown policy \"idealizedx\"; use one of "));
+        assert!(message("idealizedx").ends_with("idealized, o1, oracle"));
+        assert!(!message("bounded:x").contains("o1"), "the error is about the bound of a policy");
         for text in ["o1", "oracle", "idealized", "probabilistic:auto", "probabilistic:auto:0.05"] {
             let candidate = Candidate::parse(text, 1).expect(text);
             assert_eq!(candidate.to_string(), text);
@@ -116,8 +120,8 @@ mod tests {
         }
         for share in ["1.1", "-0", "-1", "NaN", "inf", "half", ""] {
             let text = format!("probabilistic:auto:{share}");
-            let said = said(&text);
-            assert!(said.contains("give it a number from 0 to 1"), "{said}");
+            let message = message(&text);
+            assert!(message.contains("use a number from 0 to 1"), "{message}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Runs several policies through one experiment, on common random numbers.
+//! Runs several policies through one experiment, with common random numbers.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -12,10 +12,11 @@ use crate::run::run;
 use crate::tally::Tally;
 use crate::train;
 
-/// The percentiles that are reported where no others are asked for.
+/// The percentiles that are reported by default.
 pub const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
 
-/// How many requests [`compare`] will count in [`Plan::progress`], those for training included.
+/// Returns the number of requests that [`compare`] counts in [`Plan::progress`], including those
+/// for training.
 pub fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
     let runs = u64::from(experiment.replications) * candidates.len() as u64;
     experiment.requests * runs + train::total(experiment, candidates)
@@ -28,7 +29,7 @@ pub(crate) fn check(experiment: &Experiment, candidates: &[Candidate]) -> Result
     })
 }
 
-/// Runs all candidates; `None` where it was stopped.
+/// Runs all candidates. Returns `None` if [`Plan::stop`] stopped it.
 pub fn compare(
     experiment: &Experiment,
     candidates: &[Candidate],

@@ -1,11 +1,10 @@
-//! What a shard draws: for each query its own service time P and the jitter J of its first copy,
-//! and for each further copy a jitter of its own.
+//! Random draws of a shard: a service time P for each query, and a jitter J for each copy.
 //!
-//! Common random numbers: nothing here depends on the policy. P and the J of the first two copies
-//! come from streams in the order of arrivals; those of further copies, which few queries have and
-//! each policy starts in an order of its own, from a generator named by query and copy. Where all
-//! copies of a query share their jitter, that is the J of its first copy. Hints of what a query costs
-//! have a stream of their own, in the order of arrivals, and none is drawn where none is asked for.
+//! Common random numbers: no draw depends on the policy. P and the J of the first two copies come
+//! from streams in the order of arrivals. Few queries have further copies, and each policy starts
+//! them in a different order, so their J comes from a generator that is seeded by query and copy.
+//! If all copies of a query share their jitter, it is the J of the first copy. Cost hints have
+//! their own stream in the order of arrivals, and are drawn only if the experiment has them.
 
 use std::num::NonZeroU64;
 
@@ -15,8 +14,8 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::experiment::{JitterOf, Setup};
 
-/// How many copies of a query have generators of their own; a further one would share those of the
-/// next query.
+/// Number of generators per query. A copy beyond this number would share a generator with the next
+/// query.
 const COPIES: u64 = 64;
 
 #[derive(Debug)]
@@ -25,20 +24,21 @@ pub(crate) struct Draws {
     jitter: Option<Distribution>,
     service_rng: Pcg64Mcg,
     jitter_rngs: [Pcg64Mcg; 2],
-    /// The copies whose jitter is drawn: two, or one where no query has more, or where all copies
-    /// share one.
+    /// Number of jitter streams to draw per query: two, or one if queries have only one copy or all
+    /// copies share a jitter.
     copies: usize,
     shared: bool,
     further: u64,
     hints: Option<Hints>,
-    /// The first request that meets other distributions, and the jitter of those before.
+    /// After a change: the first request with the new distributions, and the old distribution of
+    /// the jitter.
     before: Option<(u64, Option<Distribution>)>,
     scratch: Vec<f64>,
     service_ns: Vec<u64>,
     jitter_ns: [Vec<u64>; 2],
 }
 
-/// What is drawn for a query: P, and the J of its first two copies.
+/// Draws for one query: P, and the J of its first two copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drawn {
     pub(crate) service_ns: u64,
@@ -47,13 +47,13 @@ pub(crate) struct Drawn {
 
 #[derive(Debug)]
 struct Hints {
-    /// The standard deviation of the logarithm of a guess.
+    /// Standard deviation of the logarithm of a guess.
     error: f64,
     rng: Pcg64Mcg,
 }
 
 impl Hints {
-    /// In ns. A query without work still costs a little.
+    /// Guesses a cost in ns. A query without work still costs 1 ns.
     fn of(&mut self, service_ns: u64) -> NonZeroU64 {
         let z: f64 = rand_distr::Distribution::sample(&StandardNormal, &mut self.rng);
         let guess = service_ns as f64 * (self.error * z).exp();
@@ -75,7 +75,7 @@ impl Draws {
         }
     }
 
-    /// Draws from these, with jitter for so many copies of a query.
+    /// Draws from the given distributions, with jitter for the first `copies` copies of a query.
     pub(crate) fn of(
         service: &Distribution,
         jitter: Option<&Distribution>,
@@ -98,7 +98,7 @@ impl Draws {
         }
     }
 
-    /// The request `at` and those behind it draw from other distributions, and the streams go on.
+    /// Switches to other distributions for request `at` and all later ones. The streams continue.
     pub(crate) fn change(
         &mut self,
         service: &Distribution,
@@ -107,7 +107,7 @@ impl Draws {
     ) {
         self.service = service.clone();
         self.before = Some((at, std::mem::replace(&mut self.jitter, jitter.cloned())));
-        // Where there is none any more, none is left over.
+        // If there is no new jitter, `block` must not reuse the old values.
         self.jitter_ns.iter_mut().for_each(Vec::clear);
     }
 
@@ -130,15 +130,16 @@ impl Draws {
         drawn.extend(all.map(|(&service_ns, jitter_ns)| Drawn { service_ns, jitter_ns }));
     }
 
-    /// Guesses what the queries of a block cost: one guess each, or none at all. Apart from the other
-    /// draws, so that queries do not carry what few experiments have.
+    /// Guesses the cost of each query in a block. Does nothing if there are no hints. Guesses are
+    /// separate from [`Drawn`] because few experiments have them.
     pub(crate) fn guess(&mut self, drawn: &[Drawn], guesses: &mut Vec<NonZeroU64>) {
         let Some(hints) = &mut self.hints else { return };
         guesses.clear();
         guesses.extend(drawn.iter().map(|drawn| hints.of(drawn.service_ns)));
     }
 
-    /// J of a further copy of a query, 2 for the third, in ns; `first_ns` is that of its first one.
+    /// Returns the jitter, in ns, of a further copy of a query. `copy` is 2 for the third copy.
+    /// `first_ns` is the jitter of the query's first copy.
     #[inline(never)]
     pub(crate) fn further(&self, request: u64, copy: u32, first_ns: u64) -> u64 {
         let jitter = match &self.before {
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use crate::{Candidate, Parameters};
 
-    /// What is drawn and guessed with hints of such errors, for a policy.
+    /// Returns the draws and guesses of a shard, for a policy and a cost-hint error.
     fn hinted(policy: &str, hint_error: Option<f64>) -> (Vec<Drawn>, Vec<u64>) {
         let jitter = Some("exp:3".to_owned());
         let parameters = Parameters { jitter, hint_error, ..Parameters::default() };
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_off_by_as_much_as_they_are_to_be_and_change_nothing_else() {
+    fn hints_have_the_given_error_and_change_nothing_else() {
         let (drawn, hints) = hinted("naive", Some(0.5));
         let pairs = drawn.iter().zip(&hints);
         let logs: Vec<f64> =
@@ -196,7 +197,7 @@ mod tests {
         let count = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / count;
         let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / count;
-        // Six standard errors of each, one false alarm in 10⁸ seeds.
+        // Six standard errors each: one false alarm in 10⁸ seeds.
         assert!(mean.abs() < 6.0 * 0.5 / count.sqrt(), "{mean}");
         assert!((variance.sqrt() / 0.5 - 1.0).abs() < 6.0 / (2.0 * count).sqrt(), "{variance}");
         for (drawn, without) in drawn.iter().zip(&hinted("naive", None).0) {
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(hints, hinted("psq", Some(0.5)).1, "whatever the policy");
     }
 
-    /// The draws of a shard, by the jitter's owner, for a policy with second copies.
+    /// Returns the draws of a shard for a policy with second copies.
     fn drawn(jitter_of: JitterOf) -> (Draws, Vec<Drawn>) {
         let jitter = Some("exp:3".to_owned());
         let parameters = Parameters { jitter, jitter_of, ..Parameters::default() };

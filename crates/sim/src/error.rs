@@ -1,15 +1,15 @@
-//! What can be wrong with an experiment. Every message names the value and the fix.
+//! Errors of experiments. Every message contains the value and the fix.
 
 use curtail_dist::arrivals::ArrivalsError;
 use curtail_dist::{ParseError, ResolveError};
 
-/// Why an experiment cannot be run.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Reason why an experiment cannot run.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{name} is {value}; give it {allowed}")]
+    #[error("{name} is {value}; use {allowed}")]
     OutOfRange { name: &'static str, value: String, allowed: String },
-    #[error("{name} is {value}; give it {allowed}, or fewer requests: {LONGEST}")]
+    #[error("{name} is {value}; use {allowed}, or fewer requests: {LONGEST}")]
     TooLong { name: &'static str, value: String, allowed: String },
     #[error("{name}: {why}")]
     Misplaced { name: &'static str, why: String },
@@ -25,7 +25,7 @@ pub enum Error {
     Arrivals(#[from] ArrivalsError),
     #[error("{0}")]
     Policy(String),
-    #[error("policy {name} is there twice; drop one")]
+    #[error("policy {name} is given twice; remove one")]
     PolicyTwice { name: String },
     #[error("percentiles {}: {why}", shown(*.percentile))]
     Percentile { percentile: f64, why: String },
@@ -41,15 +41,15 @@ pub enum Error {
     Disturbance { name: &'static str, text: String, form: &'static str, why: String },
 }
 
-/// How long a run may be.
-pub const LONGEST: &str = "a run is up to 146 years";
+/// The maximum length of a run, as error messages state it.
+pub const LONGEST: &str = "a run is at most 146 years long";
 
-/// How to get a mean that is above zero and finite.
+/// Explains how to get a mean that is above zero and finite.
 fn finite_mean(mean: f64) -> &'static str {
-    if mean > 0.0 { "bound it, as pareto:ALPHA:MIN:MAX" } else { "give it times above zero" }
+    if mean > 0.0 { "add a bound, like pareto:ALPHA:MIN:MAX" } else { "use times above zero" }
 }
 
-/// Formats a number for a message: `0.3`, and very large or small ones as `1e300`.
+/// Formats a number for a message: `0.3`, but `1e300` for very large or small numbers.
 pub fn shown(number: f64) -> String {
     match number.abs() {
         1e-6..1e15 | 0.0 => number.to_string(),

@@ -1,4 +1,4 @@
-//! An experiment, checked: what is simulated, and for how long.
+//! A checked experiment: the world to simulate, and the number of requests.
 
 use curtail_dist::{Distribution, seed};
 use curtail_kernel::hedge::Learner;
@@ -15,123 +15,124 @@ use crate::shared::{Mechanism, Shared};
 use curtail_dist::arrivals::Arrivals;
 use curtail_dist::arrivals::Clock;
 
-/// The length of the experiment's unit in ns: a millisecond. Times with units are reported in
-/// milliseconds, times without in multiples of the unit.
+/// Length of the experiment's unit in ns: a millisecond. Times with units are reported in
+/// milliseconds, times without units in multiples of this unit.
 pub const UNIT_NS: u64 = 1_000_000;
 
-/// What a utilization counts: λ·x̄ over the capacity, which is the slots times the servers' speeds.
+/// The work x̄ that a utilization counts. The utilization is λ·x̄ divided by the capacity, which is
+/// the number of slots times the servers' speeds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UtilizationOf {
-    /// λ·P̄: the queries' own service times only (document 000 §4.4).
+    /// λ·P̄: only the service times of queries (document 000 §4.4).
     #[default]
     Mean,
-    /// λ·S̄: with the jitter of one copy (document 001 §2.5).
+    /// λ·S̄: including the jitter of one copy (document 001 §2.5).
     Total,
 }
 
-/// Whose the jitter is.
+/// The scope of jitter.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JitterOf {
-    /// Each copy draws its own: a second copy can avoid the hiccup of the first.
+    /// Each copy draws its own jitter. A second copy can avoid the hiccup of the first.
     #[default]
     Copy,
-    /// All copies of a query share one: hiccups are correlated across replicas, and a second copy
-    /// takes as long as the first.
+    /// All copies of a query share the same jitter. Hiccups are correlated across replicas, and a
+    /// second copy takes as long as the first.
     Query,
 }
 
 pub(crate) const MOST_WINDOWS: u64 = 1_000;
 
-/// Which requests are counted window by window.
+/// The requests that are reported window by window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     /// The first request of the first window, counted from 0.
     pub from: u64,
     /// Requests per window.
     pub length: u64,
-    /// The first request that no window has; the last window may have fewer.
+    /// The first request after the last window. The last window may be shorter than the others.
     pub to: u64,
 }
 
 impl Windows {
-    /// How many there are.
+    /// Returns the number of windows.
     pub fn count(&self) -> u64 {
         self.to.saturating_sub(self.from).div_ceil(self.length)
     }
 }
 
-/// The world from a request on.
+/// A change of the world that takes effect at a given request.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The first request that meets it, counted from 0.
+    /// The first request after the change, counted from 0.
     pub at: u64,
-    /// What changes, as written.
+    /// The changes, as the user wrote them.
     pub texts: Vec<String>,
     /// P.
     pub service: Distribution,
-    /// J; none where it is always zero.
+    /// J. `None` if it is always zero.
     pub jitter: Option<Distribution>,
     /// The speed of each replica of a shard.
     pub servers: Vec<f64>,
 }
 
-/// An experiment. Made by [`crate::Parameters::experiment`], which checks the values.
+/// A checked experiment, made by [`crate::Parameters::experiment`].
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Shards that every request asks.
+    /// Number of shards. Every request goes to all of them.
     pub shards: u32,
     /// The speed of each replica of a shard.
     pub servers: Vec<f64>,
-    /// Queries that a replica serves at once.
+    /// Number of queries that a replica serves at once.
     pub slots: u32,
     /// P.
     pub service: Distribution,
-    /// J; none where it is always zero.
+    /// J. `None` if it is always zero.
     pub jitter: Option<Distribution>,
-    /// Whose it is.
+    /// The scope of the jitter.
     pub jitter_of: JitterOf,
-    /// How far cost hints are off: the standard deviation of their logarithm. None: there are none.
+    /// Error of cost hints: the standard deviation of their logarithm. `None` without hints.
     pub hint_error: Option<f64>,
     /// The arrival process of requests.
     pub arrivals: Arrivals,
     /// The offered utilization.
     pub utilization: f64,
-    /// What it counts.
+    /// The work that the utilization counts.
     pub utilization_of: UtilizationOf,
-    /// Requests of each replication, with those of the warm-up.
+    /// Requests per replication, including the warm-up.
     pub requests: u64,
-    /// How many of them are not measured.
+    /// Requests of the warm-up, which are not measured.
     pub warm_up: u64,
-    /// Independent replications.
+    /// Number of independent replications.
     pub replications: u32,
-    /// Decides every draw.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Queries that may wait per shard, and copies at its replicas.
+    /// Maximum number of queries that wait per shard, and of copies that wait at its replicas.
     pub queue: u32,
-    /// Latency between balancer and replica, one way.
+    /// One-way latency between balancer and replica.
     pub network: Option<Distribution>,
-    /// Slow stretches of each replica, and its share of its own speed meanwhile.
+    /// Slow stretches of each replica, and its speed during them, relative to its normal speed.
     pub slowdown: Option<(Disturbance, f64)>,
     /// Failures of each replica.
     pub outages: Option<Disturbance>,
-    /// How long a replica needs to stop a copy that executes, in ns.
+    /// Time, in ns, that a replica needs to stop a copy that is executing.
     pub cancel_ns: u64,
-    /// What is different from a request on.
+    /// The change of the world during the run.
     pub change: Option<Change>,
-    /// The requests that are counted window by window.
+    /// The requests that are reported window by window.
     pub windows: Option<Windows>,
-    /// Servers that clients share, in place of shards with servers of their own. Then there is one shard,
-    /// and its servers are these.
+    /// Servers that clients share, instead of shards with servers of their own. If there are any,
+    /// `shards` is 1, and `servers` are the shared servers.
     pub shared: Option<Shared>,
-    /// Are its times written with units? Then results are in milliseconds, else in multiples of
-    /// its unit.
+    /// Whether times are written with units. If so, results are in milliseconds, otherwise in
+    /// multiples of the unit.
     pub has_units: bool,
 }
 
 impl Experiment {
-    /// The mean gap between requests, in ns.
+    /// Returns the mean gap between requests, in ns.
     pub fn gap_ns(&self) -> f64 {
         let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
         let work = match self.utilization_of {
@@ -141,25 +142,26 @@ impl Experiment {
         work / self.capacity() / self.utilization
     }
 
-    /// What the servers of a shard can do at once, in slots of speed 1.
+    /// Returns the capacity of a shard, in slots of speed 1.
     pub fn capacity(&self) -> f64 {
         f64::from(self.slots) * self.servers.iter().sum::<f64>()
     }
 
-    /// The slots of all servers of all shards.
+    /// Returns the number of slots of all servers of all shards.
     pub fn slots_in_all(&self) -> u64 {
         u64::from(self.shards) * self.servers.len() as u64 * u64::from(self.slots)
     }
 
-    /// The utilization with the jitter of one copy per query.
+    /// Returns the utilization including the jitter of one copy per query.
     pub fn utilization_with_jitter(&self) -> f64 {
         let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
         (self.service.mean() + jitter) / self.capacity() / self.gap_ns()
     }
 
-    /// For how long a queue remembers, in ns: the relaxation time of a queue of Markov's kind with as
-    /// many servers, 1 / (μ (1 − √ρ)²), with the variability of the services as in heavy traffic. For
-    /// a utilization with jitter below 1.
+    /// Returns the relaxation time of a shard's queue, in ns: the time after which a queue no
+    /// longer depends on its past. It is the relaxation time of an M/M/c queue, 1 / (c μ (1 −
+    /// √ρ)²), scaled by the variability of service times, as in the heavy-traffic approximation.
+    /// The utilization with jitter must be below 1.
     pub fn relaxation_ns(&self) -> f64 {
         let jitter = |of: fn(&Distribution) -> f64| self.jitter.as_ref().map_or(0.0, of);
         let mean = self.service.mean() + jitter(Distribution::mean);
@@ -168,19 +170,21 @@ impl Experiment {
         mean / self.capacity() * (1.0 + scv) / 2.0 / (spare * spare)
     }
 
-    /// What a request costs to simulate: its queries, and the failures of servers until the next one.
+    /// Returns the simulation cost of a request: its queries, plus the server failures until the
+    /// next request.
     pub fn events_per_request(&self) -> f64 {
         let failures = self.outages.as_ref().map_or(0.0, |Disturbance { every, lasts }| {
-            // Down, and up again.
+            // One event when the server goes down, and one when it comes back up.
             2.0 * self.servers.len() as f64 * self.gap_ns() / (every.mean() + lasts.mean())
         });
         f64::from(self.shards) * (1.0 + failures)
     }
 
-    /// The world after the change, as an experiment of its own; none where nothing changes.
+    /// Returns the world after the change as a separate experiment, or `None` if there is no
+    /// change.
     ///
-    /// Its utilization is that of the replicas as they are then: requests come as often as the
-    /// utilization that was asked for would have it at the speeds before.
+    /// Its utilization is relative to the replicas after the change. Requests keep arriving at the
+    /// rate that gives the requested utilization at the old speeds.
     pub fn after(&self) -> Option<Self> {
         let Change { service, jitter, servers, .. } = self.change.as_ref()?;
         let mut after = Self {
@@ -190,7 +194,8 @@ impl Experiment {
             change: None,
             ..self.clone()
         };
-        // A ratio of 1 where the speeds stay, so that the gap is the same to the last digit.
+        // If the speeds stay the same, the ratio is exactly 1, so not even the last digit of the
+        // gap changes.
         after.utilization *= self.capacity() / after.capacity();
         if let Some(surge) = self.shared.as_ref().and_then(|shared| shared.surge) {
             after.utilization = surge.utilization;
@@ -198,28 +203,28 @@ impl Experiment {
         Some(after)
     }
 
-    /// Over the requests that are measured: the mean gap between them, in ns, and the utilization
-    /// with the jitter of one copy per query.
+    /// Returns the mean gap between the measured requests, in ns, and the mean utilization while
+    /// they arrive. The utilization includes the jitter of one copy per query.
     pub(crate) fn measured_load(&self) -> (f64, f64) {
         let of = |world: &Self| (world.gap_ns(), world.utilization_with_jitter());
         let (Some(change), Some(after)) = (&self.change, self.after()) else { return of(self) };
         let (from, to) = self.measured();
         let before = (change.at.clamp(from, to) - from) as f64 / (to - from) as f64;
         let ((gap_before, load_before), (gap, load)) = (of(self), of(&after));
-        // A utilization is of what the replicas can do in the time.
+        // A utilization is relative to the replicas' capacity times the length of the period.
         let room_before = before * gap_before * self.capacity();
         let room = (1.0 - before) * gap * after.capacity();
         let share = room_before / (room_before + room);
         (gap + (gap_before - gap) * before, load + (load_before - load) * share)
     }
 
-    /// The first request that is measured, and the first one after them.
+    /// Returns the first measured request, and the first one after the measured requests.
     pub(crate) fn measured(&self) -> (u64, u64) {
         (self.warm_up, self.requests)
     }
 }
 
-/// One run: an experiment, what is tried in it, and which replication this is.
+/// One run: an experiment, a candidate, and the number of the replication.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) experiment: &'a Experiment,
@@ -228,7 +233,8 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// The seed of a stream that depends on the replication and the shard, and not on the policy.
+    /// Returns the seed of a stream. It depends on the replication and the shard, but not on the
+    /// policy.
     pub(crate) fn stream(&self, what: &[u8], shard: u32) -> u64 {
         let (replication, shard) = (self.replication.to_le_bytes(), shard.to_le_bytes());
         seed::stream(self.experiment.seed, &[what, &replication, &shard])
@@ -239,18 +245,19 @@ impl Setup<'_> {
         Clock::new(&self.experiment.arrivals, self.experiment.gap_ns(), seed)
     }
 
-    /// J, in the world of the candidate.
+    /// Returns J in the world of the candidate. There is none for [`Candidate::O1`].
     pub(crate) fn jitter(&self) -> Option<&Distribution> {
         self.experiment.jitter.as_ref().filter(|_| self.candidate != Candidate::O1)
     }
 
-    /// How many copies a query mostly has at most: one, where nothing hedges and nothing fails.
+    /// Returns the usual maximum number of copies per query: one if nothing hedges and nothing
+    /// fails, otherwise two.
     pub(crate) fn copies(&self) -> usize {
         let hedges = self.candidate.policy().hedges();
         if hedges || self.experiment.outages.is_some() { 2 } else { 1 }
     }
 
-    /// Of the servers of a shard; none where all are always of speed 1.
+    /// Returns the calendars of a shard's servers. Empty if all servers always have speed 1.
     pub(crate) fn calendars(&self, shard: u32) -> Vec<Calendar> {
         let Experiment { servers, slowdown, .. } = self.experiment;
         if slowdown.is_none() && servers.iter().all(|&speed| speed == 1.0) {
@@ -268,13 +275,14 @@ impl Setup<'_> {
         self.candidate == Candidate::Idealized
     }
 
-    /// One per client: nobody shares what it learns. None where the policy learns nothing.
+    /// Returns one learner per client, because clients do not share what they learn. Empty if the
+    /// policy does not learn.
     pub(crate) fn learners(&self) -> Vec<Learner> {
         let clients = self.experiment.shared.as_ref().map_or(1, |shared| shared.clients);
         (0..clients).filter_map(|_| self.candidate.policy().learner(&self.limits())).collect()
     }
 
-    /// How stages of servers that clients share work.
+    /// Returns how the stages of shared servers interrupt and stop jobs.
     pub(crate) fn mechanism(&self, shared: &Shared) -> Mechanism {
         let chunk_ns = match self.candidate.policy().hedge() {
             Some(HedgeSpec::Das(Das { preempts: false, .. })) => NEVER_NS,
@@ -297,7 +305,7 @@ impl Setup<'_> {
     pub(crate) fn check(&self) -> Result<(), Error> {
         match &self.experiment.shared {
             Some(_) if self.is_oracle() => Ok(()),
-            // One client says it for all.
+            // One client is enough for this check, because all are alike.
             Some(shared) => {
                 let one = Shared { clients: 1, ..shared.clone() };
                 self.shared_cells(&one, None, 0).map(|_| ())
@@ -311,7 +319,8 @@ impl Setup<'_> {
         }
     }
 
-    /// Do its servers tell copies apart? Then each shard is a world of its own, whose servers run the stage.
+    /// Whether servers give copies different priorities. If so, each shard is a separate world, and
+    /// its servers run the kernel's stage.
     pub(crate) fn has_priorities(&self) -> bool {
         self.candidate.policy().has_priorities()
     }
@@ -328,7 +337,7 @@ impl Setup<'_> {
         if let Some((name, _)) = unusable.iter().find(|(_, is_given)| *is_given) {
             return Err(Error::Unfit {
                 policy: self.candidate.to_string(),
-                why: format!("servers with priorities are all alike and never fail; drop {name}"),
+                why: format!("servers with priorities are all alike and never fail; remove {name}"),
             });
         }
         let shared = Shared::shard(servers.len() as u32);
@@ -363,14 +372,14 @@ impl Setup<'_> {
         let tuning = self.experiment.shared.as_ref().map_or_else(Tuning::default, |of| of.tuning);
         Limits {
             tuning,
-            // Queues at the servers are as long as queues in front of them.
+            // Queues at the servers can be as long as queues in front of them.
             max_outstanding: Topology::MAX_GATE,
             queue: self.experiment.queue,
             timeout_ns: NEVER_NS,
             attempt_timeout_ns: NEVER_NS,
             cancel_timeout_ns: NEVER_NS,
             cancel: true,
-            // The sources' policies have no budget.
+            // The policies in the source documents have no hedge budget.
             hedge_budget: 1.0,
             eject_after: 0,
             ..Limits::default()
@@ -391,7 +400,7 @@ mod tests {
     use crate::Parameters;
 
     #[test]
-    fn requests_come_as_the_new_times_have_it_and_whatever_the_new_speeds() {
+    fn the_request_rate_follows_new_service_times_but_not_new_speeds() {
         let gaps = |change: &[&str]| {
             let change = change.iter().map(ToString::to_string).collect();
             let parameters = Parameters { change, warm_up: 0.5, ..Parameters::default() };
@@ -411,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_is_weighed_by_time() {
+    fn the_measured_load_is_weighted_by_time() {
         let parameters = Parameters {
             change: vec!["service=exp:3".to_owned(), "jitter=det:3".to_owned()],
             change_at: Some(50_000),
@@ -421,7 +430,7 @@ mod tests {
         let experiment = parameters.experiment().expect("an experiment");
         let (gap, load) = experiment.measured_load();
         assert!((gap / experiment.gap_ns() - 2.0).abs() < 1e-12, "1 and 3");
-        // A quarter of the time at 0.3, the rest at twice that.
+        // The utilization is 0.3 for a quarter of the time, and twice that for the rest.
         assert!((load - (0.25 * 0.3 + 0.75 * 0.6)).abs() < 1e-12, "{load}");
     }
 }

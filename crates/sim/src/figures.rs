@@ -1,12 +1,12 @@
-//! Means and percentiles, and the histograms that they come from.
+//! Means and percentiles, computed from histograms.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::experiment::UNIT_NS;
 
-/// The longest latency that a histogram tells apart, in ns (146 years, as long as a run may last);
-/// longer ones count as that.
+/// The longest latency in a histogram, in ns (146 years, the maximum length of a run). Longer
+/// latencies count as this one.
 const LONGEST_NS: u64 = 1 << 62;
 
 const DIGITS: u8 = 3;
@@ -15,21 +15,22 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("these bounds make a histogram")
 }
 
-/// The fewest samples that must lie above a percentile for it to be reported.
+/// A percentile is reported only if at least this many samples are above it.
 const SAMPLES_ABOVE: f64 = 10.0;
 
-/// A number per statistic: the mean, and some percentiles.
+/// One number per statistic: the mean, and some percentiles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// In the unit of the experiment.
+    /// The mean, in the unit of the experiment.
     pub mean: Option<f64>,
-    /// Percentiles, each with its figure in the unit of the experiment; none where fewer than ten
-    /// samples lie above it.
+    /// Percentiles, each with its figure in the unit of the experiment. The figure is `None` if
+    /// fewer than ten samples are above the percentile.
     pub percentiles: Vec<(f64, Option<f64>)>,
 }
 
 impl Figures {
-    /// The figure of a percentile, where it was asked for and there are enough samples.
+    /// Returns the figure of a percentile. `None` if the percentile was not requested or has too
+    /// few samples.
     pub fn percentile(&self, percentile: f64) -> Option<f64> {
         self.percentiles.iter().find(|(p, _)| *p == percentile).and_then(|&(_, figure)| figure)
     }
@@ -39,7 +40,7 @@ impl Figures {
         let unit = UNIT_NS as f64;
         let figure = |p: f64| {
             let above = count as f64 * (1.0 - p / 100.0);
-            // Rounding must not cost the last of ten samples.
+            // Rounding must not lose the tenth sample.
             (above + 1e-6 >= SAMPLES_ABOVE)
                 .then(|| histogram.value_at_quantile(p / 100.0) as f64 / unit)
         };
@@ -79,7 +80,7 @@ impl Serialize for Figures {
     }
 }
 
-/// The name of a percentile in JSON: p50, p999 for 99.9.
+/// Returns the name of a percentile in JSON, such as p50, or p999 for 99.9.
 pub fn name(percentile: f64) -> String {
     format!("p{}", percentile.to_string().replace('.', ""))
 }

@@ -1,9 +1,10 @@
-//! Virtual time: the kernel among simulated servers.
+//! Virtual time: the kernel with simulated servers.
 //!
-//! A *request* asks every shard at once and is answered when the last of them is; what a shard is
-//! asked is a *query*. Each shard is a [`curtail_kernel::Cell`], the very code that the proxy runs,
-//! with servers that are simulated: they have slots, speeds, pauses and failures, and a network
-//! before them. What a simulation says of a policy is so what that policy does.
+//! A *request* goes to every shard at once and completes when its last shard has responded. The
+//! part of a request that one shard serves is a *query*. Each shard is a [`curtail_kernel::Cell`],
+//! the same code that the proxy runs. Its servers are simulated: they have slots, speeds, pauses
+//! and failures, and a network in front of them. A simulation therefore measures the policy's own
+//! code.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -31,40 +32,46 @@
 //!
 //! # Service times
 //!
-//! A query has a service time of its own, P, which its copies share, and each copy adds a jitter J
-//! of its own: S = P + J. Hedging can do something about J only, and nothing where all copies of a
-//! query share it ([`JitterOf::Query`]). The offered utilization is λ·P̄ over what the servers can do
-//! ([`UtilizationOf`]), so a hedge or a jitter comes on top of it.
+//! A query has a service time P, which its copies share, and each copy adds a jitter J that it
+//! draws for itself: S = P + J. Hedging can avoid only J, and it has no effect on a J that all
+//! copies of a query share ([`JitterOf::Query`]). The offered utilization is λ·P̄ divided by the
+//! capacity of the servers ([`UtilizationOf`]), so hedging and jitter add to it.
 //!
 //! # Common random numbers
 //!
-//! Arrivals, P, the J of each copy, and the pauses and failures of each server come from streams that
-//! are named by the seed, the replication and the shard, and not by the policy. So every policy
-//! meets the same requests, hiccups and pauses, and the difference between two policies is much
-//! surer than either figure: [`Versus`] pairs them by replication. Results depend neither on the
-//! number of threads nor on which policies run beside. What goes over the network is drawn in the
-//! order in which it is sent, which depends on the policy.
+//! Arrivals, P, the J of each copy, and the pauses and failures of each server come from random
+//! streams. A stream depends on the seed, the replication and the shard, but not on the policy.
+//! Every policy therefore meets the same requests, hiccups and pauses, and the difference between
+//! two policies is much more certain than either figure: [`Versus`] pairs them by replication.
+//! Results do not depend on the number of threads or on the other policies in the comparison.
+//! Network latencies are drawn in the order in which messages are sent, which depends on the
+//! policy.
 //!
 //! # Confidence
 //!
-//! A percentile is that of all measured requests of all replications. Half the width of its 95 %
-//! interval is Student's, from the percentiles of the replications, which are independent but for
-//! arrivals that are the same in each (a trace, or deterministic ones). A percentile with fewer than
-//! ten samples above it is not reported. Histograms keep three digits and report the upper end of what
-//! they cannot tell apart, at most 0.1 % too much; means are exact.
+//! A percentile is taken over all measured requests of all replications. Its 95 % confidence
+//! interval is Student's, computed from the percentiles of the replications. The replications are
+//! independent, except for arrivals that are the same in each (a trace, or deterministic arrivals).
+//! A percentile with fewer than ten samples above it is not reported. Histograms keep three
+//! significant digits and report the upper end of a class, which is at most 0.1 % too high. Means
+//! are exact.
 //!
 //! # Cost
 //!
-//! A query costs two events of the kernel and a scan of the servers of its shard. How many queries a
-//! core simulates per second is printed by
-//! `cargo run --release -p curtail-sim --example speed -- psq 50 2 0.3 200000`; they are fewer where
-//! the shards are so many that their state does not fit into the caches. Memory is O(shards · slots + open requests), bounded: what would not end or not fit is refused by
-//! [`Parameters::experiment`], or ends as an unstable run.
+//! A query costs two kernel events and a scan of its shard's servers. It costs more if the state of
+//! all shards does not fit into the caches. An example measures how many queries a core simulates
+//! per second:
 //!
-//! # What it does not do
+//! `cargo run --release -p curtail-sim --example speed -- psq 50 2 0.3 200000`.
 //!
-//! In experiments nothing ejects a server, nothing times out, and the cell learns at once that a
-//! server has failed. While all servers of a shard are down, its queries wait.
+//! Memory is O(shards · slots + open requests), and bounded: [`Parameters::experiment`] refuses
+//! experiments that would not end or would not fit into memory. If queues fill the memory during a
+//! run, the run ends as unstable.
+//!
+//! # Limitations
+//!
+//! In experiments, no server is ejected, nothing times out, and the cell learns of a server's
+//! failure immediately. While all servers of a shard are down, its queries wait.
 #![forbid(unsafe_code)]
 
 pub mod advise;

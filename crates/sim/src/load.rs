@@ -1,39 +1,42 @@
-//! What is measured besides latencies: how evenly servers are loaded over time, latencies by kind of client, and
-//! the queue of one server.
+//! Measurements other than latencies: the balance of load over time, latencies by kind of client,
+//! and the queue of one server.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::figures::{Figures, histogram};
 
-/// The windows of a queue that are kept, at most; later ones are not.
+/// Maximum number of windows for which the first server's queue is recorded. Later windows are
+/// dropped.
 const MOST_POINTS: usize = 100_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct LoadTally {
-    /// By server: windows, requests in them, and the squares of these.
+    /// By server: number of windows, the sum of the requests per window, and the sum of their
+    /// squares.
     windows: Vec<(u64, f64, f64)>,
-    /// Latencies of the requests of busy clients, and of the others.
+    /// Latencies of requests from busy clients, and of those from the other clients.
     by_client: [Histogram<u64>; 2],
     latency_ns: [u128; 2],
-    /// Queries that a client has sent, and those of them that had waited in its cell.
+    /// Number of queries that clients have sent, and how many of them first waited in their
+    /// client's cell.
     sent: u64,
     held: u64,
-    /// Of the first server, by window from the beginning on.
+    /// The first server's windows, from the beginning of the run.
     series: Vec<Point>,
     turn_ns: Option<u64>,
     window_ns: u64,
     most: u32,
-    /// Further stages: their names, and how long their slots were busy, of how long there were, in ns.
+    /// Further stages: name, busy time of the slots in ns, and total time of the slots in ns.
     pub(crate) stages: Vec<(String, u128, u128)>,
 }
 
 /// A window of the first server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
-    /// The most requests that were there at once.
+    /// Maximum number of requests at the server at once.
     most: u32,
-    /// Requests that it got, and that all servers got.
+    /// Requests to this server, and to all servers.
     requests: u32,
     of_all: u32,
 }
@@ -84,7 +87,8 @@ impl LoadTally {
         }
     }
 
-    /// What the first server got after it turned, in equal shares of what all servers got.
+    /// Returns the first server's load after its speed changed, relative to an equal share of all
+    /// requests.
     fn turn(&self) -> Option<Turned> {
         let first = self.turn_ns?.div_ceil(self.window_ns) as usize;
         let second = (1_000_000_000_u64.div_ceil(self.window_ns) as usize).max(1);
@@ -93,19 +97,19 @@ impl LoadTally {
             let sum = |of: fn(&Point) -> u32| points.iter().map(|p| f64::from(of(p))).sum::<f64>();
             sum(|p| p.requests) / (sum(|p| p.of_all) / servers).max(1.0)
         };
-        // The last window may not be whole.
+        // The last window may be incomplete.
         let after = self.series.get(first..self.series.len().saturating_sub(1))?;
         let most = after.iter().map(|point| share(&[*point])).fold(0.0, f64::max);
         Some(Turned { most, next: share(after.get(second..2 * second)?) })
     }
 }
 
-/// How busy a stage behind the servers' own was.
+/// Utilization of a stage behind the servers' own stages.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageLoad {
-    /// Its name.
+    /// Name of the stage.
     pub name: String,
-    /// The share of the time in which its slots were busy, with whatever copies.
+    /// Share of the time for which its slots were busy with copies of any kind.
     pub busy: f64,
 }
 
@@ -115,47 +119,49 @@ impl StageLoad {
     }
 }
 
-/// How servers that clients share were loaded, and how clients of each kind fared.
+/// Load of servers that clients share, and the latencies of each kind of client.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerLoad {
-    /// The length of a window, in ns.
+    /// Length of a window, in ns.
     pub window_ns: u64,
-    /// The coefficient of variation of the requests that a server gets per window, on average over servers.
+    /// Coefficient of variation of the number of requests that a server gets per window, averaged
+    /// over servers.
     pub cv: Option<f64>,
-    /// That of the server with the most requests.
+    /// The same coefficient for the server with the most requests.
     pub busiest_cv: Option<f64>,
-    /// That of the first server.
+    /// The same coefficient for the first server.
     pub first_cv: Option<f64>,
-    /// The first server, after it turned.
+    /// Load of the first server after its speed changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turned>,
-    /// The most requests that were at a server at once.
+    /// Maximum number of requests at a server at once.
     pub most_outstanding: u32,
-    /// The share of the queries, 0 to 1, that waited at their client: for a rate, or behind the gate of
-    /// `psq` or `bounded:N`.
+    /// Share of the queries, 0 to 1, that waited at their client, either because of a rate limit or
+    /// behind the gate of `psq` or `bounded:N`.
     pub rate_limited: f64,
-    /// Latencies of the clients that make most of the demand, or whose demand surges.
+    /// Latencies of the clients that account for most of the demand, or whose demand surges.
     pub busy_clients: Option<Figures>,
-    /// Latencies of the other clients; none where all are alike.
+    /// Latencies of the other clients. `None` if all clients are alike.
     pub other_clients: Option<Figures>,
-    /// The stages behind the servers' own.
+    /// The stages behind the servers' own stages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageLoad>,
-    /// Of the first server in the first replication, by window from the beginning on: the most requests that
-    /// were there at once. Empty unless asked for.
+    /// Maximum number of requests at the first server at once, by window from the beginning of the
+    /// first replication. Empty unless requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<u32>,
-    /// The same: the requests that it got.
+    /// Number of requests to the first server in the same windows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<u32>,
 }
 
-/// What the first server got after it turned, in equal shares of what all servers got; in the first replication.
+/// Load of the first server after its speed changed, relative to an equal share of all requests, in
+/// the first replication.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Turned {
-    /// In the window with the most.
+    /// Maximum over the windows after the change.
     pub most: f64,
-    /// In the second second.
+    /// Load from 1 s to 2 s after the change.
     pub next: f64,
 }
 
@@ -201,13 +207,15 @@ impl Meter {
         self.tally.latency_ns[kind] += u128::from(latency_ns);
     }
 
-    /// A client sends a query for the first time; `held`: it has waited there.
+    /// Counts a query that a client sends for the first time. `held` is true if the query waited at
+    /// the client.
     pub(crate) fn sent(&mut self, held: bool) {
         self.tally.sent += 1;
         self.tally.held += u64::from(held);
     }
 
-    /// A request has arrived at a server, where so many are now.
+    /// Counts the arrival of a request at a server. `outstanding` is the number of requests at the
+    /// server now.
     pub(crate) fn received(&mut self, now: u64, server: u32, outstanding: u32) {
         self.turn(now);
         self.counts[server as usize] += 1;
@@ -235,12 +243,12 @@ impl Meter {
                     *sum = (sum.0 + 1, sum.1 + requests, sum.2 + requests * requests);
                 }
             }
-            // Windows in which nothing arrives at all are only counted while they are few.
+            // After a gap of more than 1,000 windows without arrivals, the empty ones are skipped.
             self.window = if window - self.window > 1_000 { window } else { self.window + 1 };
         }
     }
 
-    /// A block of arrivals has ended; are those that come to be measured?
+    /// Ends a block of arrivals. If `measures` is true, the next arrivals are measured.
     pub(crate) fn block(&mut self, now: u64, measures: bool) {
         self.turn(now);
         self.measures = measures;

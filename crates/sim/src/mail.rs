@@ -1,8 +1,9 @@
-//! What is on its way: messages by the time at which they arrive, those of one time in the order in which
-//! they were sent.
+//! Messages on their way, in the order of arrival. Messages that arrive at the same time stay in
+//! the order in which they were sent.
 //!
-//! Where every message takes as long, they arrive in that order, and a [`Lane`] is a queue: O(1). Else
-//! it is [`Mail`]: O(log messages on their way).
+//! With a constant latency, messages arrive in the order in which they were sent, so a [`Lane`] is
+//! a queue, and each operation takes O(1). With a variable latency, a [`Lane`] is [`Mail`], and
+//! each operation takes O(log messages on their way).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::agenda::NEVER;
 
-/// Messages that each take a time of their own.
+/// Messages with individual arrival times.
 #[derive(Debug)]
 pub(crate) struct Mail<M> {
     messages: BTreeMap<(u64, u64), M>,
@@ -69,7 +70,7 @@ impl<M> Lane<M> {
         }
     }
 
-    /// When the next message arrives; [`NEVER`] where none is on its way.
+    /// Returns the arrival time of the next message, or [`NEVER`] if none is on its way.
     #[inline(always)]
     pub(crate) fn next(&self) -> u64 {
         match self {

@@ -1,8 +1,8 @@
-//! What came of an experiment: point estimates over all replications, and how sure they are.
+//! Results of an experiment: point estimates over all replications, with confidence intervals.
 //!
-//! A percentile is that of all measured requests together. Its confidence interval is Student's,
-//! from the percentiles of the independent replications. Differences between policies are paired:
-//! both meet the same arrivals and the same draws, so most of the noise cancels.
+//! A percentile is taken over all measured requests together. Its confidence interval is Student's,
+//! computed from the percentiles of the independent replications. Differences between policies are
+//! paired: both policies meet the same arrivals and the same draws, so most of the noise cancels.
 
 use std::collections::BTreeSet;
 
@@ -20,15 +20,15 @@ use crate::student;
 use crate::tally::{Tally, Windowed};
 use crate::train::Trained;
 
-/// Percentiles that can be reported: each above 0 and below 100, and with a name of its own.
+/// Checks that percentiles are above 0 and below 100 and have different names.
 pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     let mut names = BTreeSet::new();
     for &percentile in percentiles {
         let why = if !(percentile > 0.0 && percentile < 100.0) {
-            "give numbers above 0 and below 100, as 50,99,99.9".to_owned()
+            "use numbers above 0 and below 100, like 50,99,99.9".to_owned()
         } else if !names.insert(name(percentile)) {
-            // 50 and 50, but also 99.9 and 9.99.
-            format!("another has the name {}, too; drop one", name(percentile))
+            // Percentiles can have the same name without being equal, such as 99.9 and 9.99.
+            format!("another one is also called {}; remove one", name(percentile))
         } else {
             continue;
         };
@@ -40,89 +40,89 @@ pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
 /// Utilizations of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Utilization {
-    /// As asked for.
+    /// The utilization that was requested.
     pub offered: f64,
-    /// λ·S̄ over the capacity, of what is measured.
+    /// λ·S̄ over the capacity, for the measured requests.
     pub with_jitter: f64,
-    /// The share of time that slots were busy, with all copies.
+    /// Share of time for which slots were busy with copies of any kind.
     pub busy: Option<f64>,
 }
 
-/// How queries fared in front of the servers, per shard.
+/// Queues of the shards, in front of their servers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Queue {
-    /// From arrival to the start of the first copy, in the unit of the experiment.
+    /// Mean time from arrival to the start of the first copy, in the unit of the experiment.
     pub mean_wait: f64,
-    /// Queries that wait, on average.
+    /// Mean number of waiting queries.
     pub mean_length: f64,
 }
 
-/// Differences to the first policy of an experiment, in the unit of the experiment.
+/// Differences from the first policy of an experiment, in the unit of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Versus {
     /// The first policy.
     pub policy: String,
-    /// Of what is known of both.
+    /// Differences between the figures that both policies have.
     pub difference: Figures,
-    /// Half the width of the 95 % confidence interval of the replications' differences: they are
-    /// paired.
+    /// Half the width of the 95 % confidence interval of the differences, which are paired by
+    /// replication.
     pub ci95: Figures,
 }
 
-/// What came of one policy.
+/// The result of one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
-    /// What it was made of where that was not given: the trained form of a policy.
+    /// For a trained policy, the policy that training chose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trained: Option<String>,
-    /// The share of queries that may get a second copy, where the policy was trained.
+    /// For a trained policy, the share of queries that may get a second copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<f64>,
-    /// Of its servers.
+    /// Utilization of its servers.
     pub utilization: Utilization,
-    /// Does it reach a steady state?
+    /// Whether the runs reach a steady state.
     pub stable: bool,
-    /// Why there is none.
+    /// Reason why there is no steady state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unstable_because: Option<Unstable>,
-    /// What the latencies are in: `ms`, or `1` for the experiment's own unit.
+    /// Unit of latencies: `ms`, or `1` for the experiment's own unit.
     pub unit: &'static str,
-    /// Latencies of requests; none where it is unstable.
+    /// Latencies of requests. `None` if the policy is unstable.
     pub request: Option<Figures>,
-    /// Half the width of their 95 % confidence intervals; none of a single replication.
+    /// Half the width of their 95 % confidence intervals. `None` if there is only one replication.
     pub ci95: Option<Figures>,
     /// Latencies of queries.
     pub query: Option<Figures>,
-    /// Its latencies minus those of the first policy.
+    /// Latencies of this policy minus those of the first policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versus_first: Option<Versus>,
-    /// Copies that a query had on average.
+    /// Mean number of copies per query.
     pub copies_per_query: Option<f64>,
-    /// The share of queries with more than one.
+    /// Share of queries with more than one copy.
     pub hedged_fraction: Option<f64>,
-    /// The share of the busy time that brought no answer.
+    /// Share of the busy time spent on copies whose response was not used.
     pub wasted_fraction: Option<f64>,
-    /// In front of the servers.
+    /// Queues in front of the servers.
     pub queue: Option<Queue>,
-    /// Of pre-emptive cancellations.
+    /// Accuracy of pre-emptive cancellations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictor: Option<Accuracy>,
-    /// From the change on, window by window; without percentiles where a queue overflowed, for the
-    /// run ended there.
+    /// Windows, beginning at the change. They have no percentiles if a queue overflowed, because
+    /// the overflow ended the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub windows: Option<Vec<Window>>,
-    /// Of servers that clients share.
+    /// Load of servers that clients share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<ServerLoad>,
-    /// Measured requests without an answer.
+    /// Measured requests without a response.
     pub requests_failed: u64,
-    /// Queries of all replications, those of the warm-up included.
+    /// Queries of all replications, including the warm-up.
     pub queries_simulated: u64,
-    /// How long that took, added up over the cores.
+    /// Time that the simulation took, in seconds, summed over the cores.
     pub elapsed_s: f64,
-    /// What the replications came to, for the differences to others.
+    /// Figures of each replication, for paired differences.
     #[serde(skip)]
     pub replications: Vec<Figures>,
     /// All latencies of requests, in ns.
@@ -155,7 +155,7 @@ impl Outcome {
         let (gap_ns, with_jitter) = experiment.measured_load();
         let queue = per(all.waited_ns as f64, queries).map(|wait| Queue {
             mean_wait: wait / unit,
-            // Little's law: what waits is the rate times the wait.
+            // Little's law: the mean length is the rate times the mean wait.
             mean_length: wait / gap_ns,
         });
         Self {
@@ -178,7 +178,8 @@ impl Outcome {
             copies_per_query: when_stable(per(all.copies as f64, queries)),
             hedged_fraction: when_stable(per(all.hedged as f64, queries)),
             wasted_fraction: when_stable(
-                // With answers that come late, those of what was done before count as useful now.
+                // Responses to copies from before the measured period add useful work, so the ratio
+                // can exceed 1.
                 per(all.useful_ns as f64, all.busy_ns as f64).map(|useful| (1.0 - useful).max(0.0)),
             ),
             queue: queue.filter(|_| stable),
@@ -198,7 +199,8 @@ impl Outcome {
         }
     }
 
-    /// Compares this with another outcome of the same experiment; nothing if one is unstable.
+    /// Compares this outcome with another one of the same experiment. Does nothing if either is
+    /// unstable.
     pub(crate) fn compare(&mut self, first: &Self) {
         let Some((ours, theirs)) = self.request.as_ref().zip(first.request.as_ref()) else {
             return;
@@ -213,15 +215,15 @@ impl Outcome {
     }
 }
 
-/// The requests of a window, of all replications together.
+/// The requests of one window, over all replications.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// Its first request, counted from the change.
+    /// First request of the window, counted from the change.
     pub from: u64,
-    /// Those that were answered.
+    /// Number of requests with a response.
     pub requests: u64,
-    /// Percentiles of their latencies, in the unit of the experiment; none where fewer than ten
-    /// samples lie above it.
+    /// Percentiles of their latencies, in the unit of the experiment. A figure is `None` if fewer
+    /// than ten samples are above it.
     pub percentiles: Vec<(f64, Option<f64>)>,
 }
 
@@ -238,7 +240,7 @@ impl Serialize for Window {
     }
 }
 
-/// The figures of each window; percentiles only where they are known.
+/// Returns the figures of each window, with percentiles only if `known`.
 fn by_window(of: &Windowed, percentiles: &[f64], known: bool) -> Vec<Window> {
     let mut all = histogram();
     let each = of.counts.iter().enumerate().map(|(index, window)| {

@@ -1,23 +1,23 @@
-//! Many independent jobs on some threads. The results come in the order of the jobs, so they do not
-//! depend on how many threads there were.
+//! Runs independent jobs on several threads. Results are in the order of the jobs, so they do not
+//! depend on the number of threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// How to run, and how to follow it.
+/// Settings for running an experiment, its progress, and its stop flag.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// Threads; the results do not depend on them.
+    /// Number of threads. Results do not depend on it.
     pub threads: usize,
-    /// Percentiles to tell, above 0 and below 100.
+    /// Percentiles to report, above 0 and below 100.
     pub percentiles: &'a [f64],
-    /// Counts the requests of all runs as they come; [`crate::total`] of them are to come.
+    /// Number of requests simulated so far in all runs. The final value is [`crate::total`].
     pub progress: &'a AtomicU64,
-    /// Ends the work when it becomes true.
+    /// Stops the work when it becomes true.
     pub stop: &'a AtomicBool,
 }
 
-/// Does `work` for 0 to `jobs` − 1, on at most `threads` threads; none where one job gave up.
+/// Runs `work` for 0 to `jobs` − 1, on at most `threads` threads. Returns `None` if a job gave up.
 pub(crate) fn each<R: Send>(
     jobs: usize,
     threads: usize,
@@ -34,7 +34,7 @@ pub(crate) fn each<R: Send>(
                         return;
                     }
                     let result = work(job);
-                    // One that gave up ends the others before they begin.
+                    // A job that gave up prevents further jobs from starting.
                     if result.is_none() {
                         next.store(jobs, Ordering::Relaxed);
                     }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_gives_up_ends_it_all() {
+    fn a_job_that_gives_up_stops_the_others() {
         assert_eq!(each(50, 2, |job| (job != 3).then_some(job)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! An experiment as people write it, in a file or by flags.
+//! An experiment as people write it, in a file or with flags.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use crate::experiment::{
 use curtail_dist::arrivals::Arrivals;
 use curtail_dist::{Distribution, Spec, Time};
 
-/// What parameters may be where they are whole numbers; flags say the same.
+/// Allowed ranges of whole-number parameters. The command line's flags use them, too.
 pub mod allowed {
     use std::ops::RangeInclusive;
 
@@ -24,21 +24,21 @@ pub mod allowed {
     pub const REPLICAS: RangeInclusive<u32> = 1..=1_024;
     /// Queries that a replica serves at once.
     pub const SLOTS: RangeInclusive<u32> = 1..=1_024;
-    /// Requests of each replication.
+    /// Requests per replication.
     pub const REQUESTS: RangeInclusive<u64> = 100..=1_000_000_000_000;
     /// Replications.
     pub const REPLICATIONS: RangeInclusive<u32> = 1..=1_000;
     /// Queries that may wait per shard.
     pub const QUEUE: RangeInclusive<u32> = 1..=10_000_000;
-    /// Requests of a window.
+    /// Requests per window.
     pub const WINDOW: RangeInclusive<u64> = 1..=1_000_000_000_000;
 }
 
-/// The parameters of an experiment, not checked yet. Times are written as everywhere.
+/// Unchecked parameters of an experiment. Times have the usual syntax.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Parameters {
-    /// Shards that every request asks, 1 to 100,000.
+    /// Number of shards, 1 to 100,000. Every request goes to all of them.
     pub shards: u32,
     /// Replicas of each shard, 1 to 1,024.
     pub replicas: u32,
@@ -46,76 +46,87 @@ pub struct Parameters {
     pub slots: u32,
     /// The offered utilization, above 0 and up to a million.
     pub utilization: f64,
-    /// What it is the utilization of.
+    /// The work that the utilization counts.
     pub utilization_of: UtilizationOf,
     /// P: the part of the service time that a query's copies share.
     #[serde(alias = "service-time")]
     pub service: String,
-    /// J: the part that each copy draws for itself. None, or `none`: no jitter.
+    /// J: the part of the service time that each copy draws for itself. `None` or `none` for no
+    /// jitter.
     pub jitter: Option<String>,
-    /// Whose it is: each copy's, or the query's, so that all of its copies share it.
+    /// Whether each copy draws its own jitter, or all copies of a query share one.
     pub jitter_of: JitterOf,
-    /// Each query comes with a hint of what it costs: P · exp(SD · Z), Z standard normal. The SD, 0 to
-    /// 5; none: no hints.
+    /// Error of cost hints, 0 to 5: the SD in a hint P · exp(SD · Z), where Z is standard normal.
+    /// `None` for no hints.
     pub hint_error: Option<f64>,
     /// The arrival process of requests.
     pub arrivals: String,
-    /// Requests of each replication, warm-up included, 100 to 10¹².
+    /// Requests per replication, including the warm-up, 100 to 10¹².
     pub requests: u64,
-    /// The share of them that comes before measuring begins, 0 to 0.9.
+    /// Share of the requests that arrive before measuring begins, 0 to 0.9.
     #[serde(alias = "warmup")]
     pub warm_up: f64,
-    /// Independent replications, for the confidence intervals, 1 to 1,000.
+    /// Number of independent replications, for the confidence intervals, 1 to 1,000.
     pub replications: u32,
-    /// Decides every draw.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Queries that may wait per shard, or copies at its replicas; beyond it the run is unstable.
+    /// Maximum number of queries that wait per shard, and of copies that wait at its replicas. A
+    /// run that exceeds it is unstable.
     pub queue: u32,
-    /// Latency between balancer and replica, one way. None, or `none`: no latency.
+    /// One-way latency between balancer and replica. `None` or `none` for no latency.
     pub network: Option<String>,
-    /// How fast each replica works; all alike where it is empty.
+    /// Speed of each replica. Empty if all have speed 1.
     pub speeds: Vec<f64>,
-    /// `EVERY/LASTS/SPEED`: slow stretches of each replica, or pauses with a speed of 0.
+    /// `EVERY/LASTS/SPEED`: slow stretches of each replica. A speed of 0 is a pause.
     pub slowdown: Option<String>,
     /// `EVERY/LASTS`: failures of each replica.
     pub outage: Option<String>,
-    /// How long a replica needs to stop a copy that executes.
+    /// Time that a replica needs to stop a copy that is executing.
     pub cancel_cost: Option<String>,
-    /// What is different from a request on: `jitter=…`, `service=…`, `speeds=…`.
+    /// Changes during the run: `jitter=…`, `service=…`, `speeds=…`.
     pub change: Vec<String>,
-    /// That request, counted from 0. None: the first one that is measured.
+    /// The first request after the change, counted from 0. `None` for the first measured request.
     pub change_at: Option<u64>,
-    /// Servers that clients share, in place of shards, 1 to 10,000. What follows is about these.
+    /// Number of servers that clients share, 1 to 10,000. They replace the shards. The following
+    /// parameters require it, except `window`.
     pub servers: Option<u32>,
-    /// Clients, each of which decides for itself, 1 to 10,000.
+    /// Number of clients, each with its own cell, 1 to 10,000.
     pub clients: Option<u32>,
-    /// Slots of a server in the configuration of each client, 1 to 1,024. None: those that it has.
+    /// Slots of a server in the configuration of each client, 1 to 1,024. `None` for the actual
+    /// number.
     pub client_slots: Option<u32>,
     /// `D:T`: every T, each server draws its speed from 1 and D.
     pub speed: Option<String>,
-    /// `A:B`: the share A of the clients makes the share B of the demand.
+    /// `A:B`: a share A of the clients accounts for a share B of the demand.
     pub demand: Option<String>,
-    /// `AT:CLIENTS:UTILIZATION`: then, so many clients ask for more, up to this utilization.
+    /// `AT:CLIENTS:UTILIZATION`: at the time AT, the demand of the first CLIENTS clients rises so
+    /// that the utilization becomes UTILIZATION.
     pub surge: Option<String>,
-    /// `AT:FROM:TO`: the speed of the first server, until a time and from then on; 0 is down.
+    /// `AT:FROM:TO`: speed of the first server, FROM before the time AT and TO after it. If FROM is
+    /// 0, the server is down until AT.
     pub turn: Option<String>,
-    /// The share of requests that all servers of the group serve, beside the one that answers.
+    /// Share of requests that are served by all servers of the group, rather than only by the one
+    /// that responds.
     pub repair: Option<f64>,
-    /// b of the ranking of C3.
+    /// Exponent b of C3's ranking.
     pub score_exponent: Option<u32>,
-    /// `NAME=VALUE`: parameters of the policies that adapt.
+    /// `NAME=VALUE`: parameters of adaptive policies.
     pub tune: Vec<String>,
-    /// `NAME[@client][/legacy]:DISTRIBUTION`: stages that copies pass behind the server's own.
+    /// `NAME[@client][/legacy]:DISTRIBUTION`: stages that copies pass through behind the server's
+    /// own.
     pub stage: Vec<String>,
-    /// By how much each response is late, on top of the network, which is no work of its server's.
+    /// Delay of each response, in addition to the network latency. It does not count as work of the
+    /// server.
     pub noise: Option<String>,
-    /// How much of a duplicate is done between two times at which it can be pre-empted; none: at any time.
+    /// Amount of a duplicate's work between two points at which it can be pre-empted. `None` if it
+    /// can be pre-empted at any time.
     pub chunk: Option<String>,
-    /// The length of the windows in which the load of servers is counted.
+    /// Length of the windows in which the load of servers is counted.
     pub load_window: Option<String>,
-    /// Report the queue of a server, window by window?
+    /// Whether to report the queue of a server, window by window.
     pub queue_series: bool,
-    /// Requests per window in which latencies are reported from then on. None: no windows.
+    /// Requests per window, for latencies by window, beginning at the change. `None` for no
+    /// windows.
     pub window: Option<u64>,
 }
 
@@ -165,11 +176,11 @@ impl Default for Parameters {
 }
 
 pub(crate) const NONE: &str = "none";
-const SLOWDOWN: &str = "EVERY/LASTS/SPEED, as exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
-const OUTAGE: &str = "EVERY/LASTS, as exp:100000/det:500";
+const SLOWDOWN: &str = "EVERY/LASTS/SPEED, like exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
+const OUTAGE: &str = "EVERY/LASTS, like exp:100000/det:500";
 
 impl Parameters {
-    /// Checks them and makes the experiment; files are read here.
+    /// Checks the parameters and makes the experiment. Reads the files that they name.
     pub fn experiment(&self) -> Result<Experiment, Error> {
         let experiment = self.unbounded()?;
         bounds::check(&experiment)?;
@@ -181,8 +192,8 @@ impl Parameters {
         Ok(experiment)
     }
 
-    /// The experiment, which may have no end; the caller checks its bounds when
-    /// it is complete.
+    /// Makes the experiment without checking that it ends. The caller checks its bounds when it is
+    /// complete.
     pub(crate) fn unbounded(&self) -> Result<Experiment, Error> {
         self.check_ranges()?;
         let mut units = Units::default();
@@ -203,7 +214,7 @@ impl Parameters {
                 self.speeds.clone()
             },
             slots: self.slots,
-            // A distribution of zeros is none: the shards need not draw it.
+            // The shards need not draw a jitter that is always zero.
             jitter: jitter.filter(|jitter| jitter.mean() > 0.0),
             jitter_of: self.jitter_of,
             hint_error: self.hint_error,
@@ -230,7 +241,7 @@ impl Parameters {
         Ok(experiment)
     }
 
-    /// Servers that clients share take the place of shards.
+    /// Replaces shards with servers that clients share.
     fn share(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
         let read = |name, text: &str| units.distribution(name, text);
         let Some((servers, mut shared)) = self.shared(read)? else { return Ok(()) };
@@ -244,10 +255,10 @@ impl Parameters {
         ];
         if let Some(&(name, _)) = unusable.iter().find(|(_, is_given)| *is_given) {
             let why =
-                "it is for shards, and not for servers that clients share; drop it".to_owned();
+                "it is only for shards, not for servers that clients share; remove it".to_owned();
             return Err(Error::Misplaced { name, why });
         }
-        // The mean of the speeds is what capacity counts.
+        // The capacity is computed from the mean of the speeds.
         let speed = shared.speed.map_or(1.0, |speed| f64::midpoint(1.0, speed.factor));
         experiment.shards = 1;
         experiment.servers = vec![speed; servers as usize];
@@ -272,7 +283,7 @@ impl Parameters {
         let at = self.change_at.unwrap_or(experiment.warm_up);
         if !self.change.is_empty() {
             let change = Change::read(self, at, experiment, units)?;
-            // Behind the end nothing is looked at, so nothing changes.
+            // A change after the last request has no effect.
             experiment.change = Some(change).filter(|_| at < experiment.requests);
         }
         let windows = |length| Windows { from: at, length, to: experiment.requests };
@@ -287,7 +298,7 @@ impl Parameters {
         whole("slots", &self.slots, &allowed::SLOTS)?;
         let own = self.client_slots.unwrap_or(1);
         whole("client-slots", &own, &allowed::SLOTS)?;
-        let fewer = format!("{} or fewer: slots is {0}, and a server has no more", self.slots);
+        let fewer = format!("{} or fewer: slots is {0}, which is the limit", self.slots);
         let usable = own <= self.slots || self.servers.is_none();
         range("client-slots", &own.to_string(), usable, &fewer)?;
         whole("requests", &self.requests, &allowed::REQUESTS)?;
@@ -295,7 +306,7 @@ impl Parameters {
         whole("queue", &self.queue, &allowed::QUEUE)?;
         let load = self.utilization;
         let usable = load > 0.0 && load <= 1e6;
-        range("utilization", &shown(load), usable, "a number above 0 and up to 1e6, as 0.3")?;
+        range("utilization", &shown(load), usable, "a number above 0 and up to 1e6, like 0.3")?;
         range("warm-up", &shown(self.warm_up), (0.0..=0.9).contains(&self.warm_up), "0 to 0.9")?;
         if let Some(error) = self.hint_error {
             let usable = (0.0..=5.0).contains(&error);
@@ -310,10 +321,11 @@ impl Parameters {
     fn check_windows(&self) -> Result<(), Error> {
         let Some(length) = self.window else {
             let Some(at) = self.change_at else { return Ok(()) };
-            let allowed = "a change as well, as jitter=bimodal:0.01:15, or a window";
+            let allowed = "it with a change, like jitter=bimodal:0.01:15, or a window";
             range("change-at", &at, !self.change.is_empty(), allowed)?;
-            // Where there are windows, the table says that there is none.
-            let allowed = format!("less than the {} requests that there are", self.requests);
+            // If there are windows, a time after the last request is allowed, but the table of
+            // windows is then empty.
+            let allowed = format!("a number below the {} requests of the run", self.requests);
             return range("change-at", &at, at < self.requests, &allowed);
         };
         whole("window", &length, &allowed::WINDOW)?;
@@ -354,10 +366,10 @@ fn range(name: &'static str, value: &dyn ToString, fits: bool, allowed: &str) ->
     Err(Error::OutOfRange { name, value: value.to_string(), allowed: allowed.to_owned() })
 }
 
-/// Whether times are written with units: all of an experiment, or none.
+/// Checks that either all or none of the times of an experiment have units.
 #[derive(Debug, Default)]
 struct Units {
-    /// The first parameter that says so.
+    /// The first parameter with times, and whether they have units.
     have: Option<(&'static str, bool)>,
 }
 
@@ -418,11 +430,11 @@ fn no_mean(name: &'static str, text: &str, of: &Distribution) -> Error {
     Error::NoMean { name, text: text.to_owned(), mean: of.mean() / UNIT_NS as f64 }
 }
 
-/// One time, and no distribution.
+/// Parses a single time, not a distribution.
 fn cancel_cost(text: &str, units: &mut Units) -> Result<u64, Error> {
     let time: Option<Time> = text.parse().ok();
     if !time.is_some_and(|time| time.number >= 0.0) {
-        let allowed = "one time, as 2 or 500us".to_owned();
+        let allowed = "one time, like 2 or 500us".to_owned();
         return Err(Error::OutOfRange { name: "cancel-cost", value: text.to_owned(), allowed });
     }
     Ok(units.distribution("cancel-cost", &format!("det:{text}"))?.mean() as u64)
@@ -443,8 +455,8 @@ fn outage(text: &str, units: &mut Units) -> Result<Disturbance, Error> {
     units.disturbance("outage", every, lasts)
 }
 
-/// Two distributions with a slash between them: before the one that a distribution follows, for
-/// paths have slashes, too.
+/// Splits a text into two distributions at a slash. Paths contain slashes, too, so it tries the
+/// slashes from the right until both parts parse.
 fn halves(text: &str) -> Result<(&str, &str), String> {
     let mut why = String::new();
     for (at, _) in text.rmatch_indices('/') {
@@ -462,14 +474,14 @@ fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> E
     Error::Disturbance { name, text: text.to_owned(), form, why: why.to_owned() }
 }
 
-/// What can change; each is written as its parameter.
+/// Keys of changes. A value has the syntax of the parameter with the same name.
 const KEYS: [&str; 3] = ["jitter", "service", "speeds"];
 
 const FORM: &str =
-    "write KEY=VALUE with a key of jitter, service, speeds, as jitter=bimodal:0.01:15";
+    "write KEY=VALUE with the key jitter, service or speeds, like jitter=bimodal:0.01:15";
 
 impl Change {
-    /// Reads the changes of some parameters, whose experiment this is without them.
+    /// Reads the changes of `parameters`. `before` is the experiment without them.
     fn read(
         parameters: &Parameters,
         at: u64,
@@ -491,7 +503,7 @@ impl Change {
                 return Err(wrong(FORM.to_owned()));
             };
             if seen.contains(&key) {
-                return Err(wrong(format!("{key} changes twice; drop one of them")));
+                return Err(wrong(format!("{key} changes twice; remove one of them")));
             }
             seen.push(key);
             change.set(key, value, units).map_err(|error| wrong(error.to_string()))?;
@@ -515,7 +527,7 @@ impl Change {
                 let speeds = speeds.map_err(|_| Error::OutOfRange {
                     name: "speeds",
                     value: value.to_owned(),
-                    allowed: "numbers, as 1,0.5".to_owned(),
+                    allowed: "numbers, like 1,0.5".to_owned(),
                 })?;
                 check_speeds(&speeds, self.servers.len())?;
                 self.servers = speeds;
@@ -525,8 +537,8 @@ impl Change {
     }
 }
 
-/// The changes of a text that has several, as `jitter=none,speeds=1,0.5`: a comma before a key
-/// divides them.
+/// Splits a text with several changes, such as `jitter=none,speeds=1,0.5`, at each comma before a
+/// key.
 pub(crate) fn split_changes(text: &str) -> Vec<String> {
     let mut changes: Vec<String> = Vec::new();
     for part in text.split(',') {
@@ -539,13 +551,13 @@ pub(crate) fn split_changes(text: &str) -> Vec<String> {
     changes
 }
 
-/// About how many requests arrive before a time, which has to be before the last of them.
+/// Returns the expected number of arrivals before a time, which must come before the last request.
 fn arrivals_before(name: &'static str, at_ns: u64, of: &Experiment) -> Result<u64, Error> {
     let (arrivals, requests) = ((at_ns as f64 / of.gap_ns()).round() as u64, of.requests);
     if arrivals < requests {
         return Ok(arrivals);
     }
-    let why = format!("it comes after the last of {requests} requests; give it more");
+    let why = format!("it comes after the last of {requests} requests; use more requests");
     Err(Error::Misplaced { name, why })
 }
 

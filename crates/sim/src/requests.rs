@@ -1,19 +1,21 @@
-//! The requests that some shard has not answered yet, and the latencies of those that all have.
+//! Open requests, and the latencies of completed ones.
 //!
-//! A request is done when its last shard is; its latency is the largest of its queries' latencies.
-//! Shards are simulated one after the other over a block of arrivals, so the requests of the block
-//! and those of earlier blocks are open at once. Most are close to each other: a ring holds them, and
-//! the few among them that are done. What is open for so long that the ring would be too large for it
-//! is a straggler, and kept apart.
+//! A request is done when the last of its queries is done. Its latency is the largest of their
+//! latencies. Shards are simulated one after the other over a block of arrivals, so all requests of
+//! the block are open at the same time, together with some from earlier blocks. Most open requests
+//! are close to each other in the order of arrival. A ring holds these, together with the few
+//! completed ones among them. If a request stays open for so long that the ring would grow too
+//! large, it becomes a straggler and moves to a map.
 
 use std::collections::BTreeMap;
 
-/// The most requests from the oldest one in the ring to the next to come, but for those of a block.
+/// Maximum distance from the oldest request in the ring to the next one to arrive. The arriving
+/// block does not count.
 const LONGEST: u64 = 1 << 18;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Open {
-    /// The largest latency so far, in ns.
+    /// Largest latency so far, in ns.
     worst_ns: u64,
     left: u32,
     failed: bool,
@@ -22,19 +24,19 @@ struct Open {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) request: u64,
-    /// None if a shard gave no answer.
+    /// `None` if a shard gave no response.
     pub(crate) latency_ns: Option<u64>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Requests {
     shards: u32,
-    /// The oldest one in the ring, or the next to come.
+    /// The oldest request in the ring, or the next to arrive.
     first: u64,
     next: u64,
     ring: Vec<Open>,
     stragglers: BTreeMap<u64, Open>,
-    /// Those that were done when they left the ring, or afterwards.
+    /// Requests that were done when they left the ring, or were completed later.
     done: Vec<Done>,
 }
 
@@ -130,12 +132,12 @@ impl Requests {
         }
     }
 
-    /// Takes those that are done and were not taken in time.
+    /// Takes the requests that were done when they left the ring, or were completed later.
     pub(crate) fn late(&mut self) -> Vec<Done> {
         std::mem::take(&mut self.done)
     }
 
-    /// Takes the oldest request in the ring if it is done: they come in the order of their arrival.
+    /// Takes the oldest request in the ring if it is done. Requests leave in the order of arrival.
     pub(crate) fn pop(&mut self) -> Option<Done> {
         if self.first == self.next {
             return None;
@@ -158,7 +160,7 @@ impl Open {
         self.left -= 1;
     }
 
-    /// It as the request of this number, if it is done.
+    /// Returns the result if the request is done.
     #[inline(always)]
     fn done(&self, request: u64) -> Option<Done> {
         let Self { worst_ns, left, failed } = *self;
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_open_for_long_holds_nobody_up() {
+    fn a_straggler_blocks_no_other_request() {
         let mut requests = Requests::new(2);
         requests.arrive(2);
         requests.answered(0, 7);

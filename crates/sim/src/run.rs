@@ -1,16 +1,16 @@
-//! One replication: arrivals in blocks, and every shard through each of them.
+//! One replication: runs every shard through each block of arrivals.
 //!
-//! Requests keep arriving after the last one that is measured, until all that are measured are
-//! done: so the last ones meet the same load as the others.
+//! Requests keep arriving after the last measured one until all measured requests are done, so the
+//! last ones meet the same load as the others.
 //!
-//! Memory: O(shards + open requests). The requests that are open are bounded; a run that exceeds
+//! Memory: O(shards + open requests). The number of open requests is bounded. A run that exceeds
 //! the bound is unstable, and ends.
 
 use curtail_kernel::hedge::{Learner, Record};
 use curtail_kernel::{Driver, Rng, Scheduler};
 
 use crate::experiment::Setup;
-use crate::net::World;
+use crate::net::SharedShard;
 use crate::part::Part;
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -18,43 +18,45 @@ use crate::sink::Sink;
 use crate::tally::{Tally, Windowed};
 use crate::train::Log;
 
-/// Arrivals per block: few enough that their draws stay in the first cache.
+/// Arrivals per block. Their draws fit into the first-level cache.
 const BLOCK: u64 = 256;
 
-/// The queries of an epoch of a service that learns, unless one request has more: at first, and later. In between an
-/// epoch has a quarter of the queries that came before it, so that a cold start learns as early as in the runtime, whose
-/// epochs are short in time.
+/// Number of queries in the first epoch of a service that learns, and in its late epochs. In
+/// between, the length of an epoch is a quarter of the number of queries before it. After a cold
+/// start, a service therefore learns as early as it does in the runtime, where epochs are short.
+/// Every epoch has at least one request.
 const FIRST_EPOCH: u64 = 16;
 const EPOCH: u64 = 1_024;
 
-/// The most requests that may be open, besides one for every slot.
+/// Maximum number of open requests, in addition to one per slot.
 const MOST_OPEN: u64 = 1 << 21;
 
-/// The most queries that may be open in all shards together, besides one for every slot.
+/// Maximum number of open queries in all shards together, in addition to one per slot.
 const MOST_QUERIES: u64 = 1 << 22;
 
-/// Simulates one replication. `progress` hears how many requests have arrived, and says whether
-/// to go on; none if it does not.
+/// Simulates one replication. Calls `progress` with the number of requests that have arrived, and
+/// returns `None` if `progress` returns false.
 pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Option<Tally> {
     replicate(setup, Vec::new(), progress).map(|(tally, _)| tally)
 }
 
-/// Simulates one replication, as [`run`] does, and logs response times: a log for each shard, or
-/// none at all.
+/// Simulates one replication as [`run`] does, and logs response times. `logs` has one log per
+/// shard, or none.
 pub(crate) fn replicate(
     setup: &Setup<'_>,
     logs: Vec<Log>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Option<(Tally, Vec<Log>)> {
     if let Some(shared) = &setup.experiment.shared {
-        let world = World::new(setup, shared, 0).expect("checked before the run");
-        return Some((through(setup, &mut [world], progress)?, logs));
+        let shard = SharedShard::new(setup, shared, 0).expect("checked before the run");
+        return Some((through(setup, &mut [shard], progress)?, logs));
     }
     if setup.has_priorities() {
         let shared = Shared::shard(setup.experiment.servers.len() as u32);
-        let world = |index| World::new(setup, &shared, index).expect("checked before the run");
-        let mut worlds: Vec<World> = (0..setup.experiment.shards).map(world).collect();
-        let mut tally = through(setup, &mut worlds, progress)?;
+        let shard =
+            |index| SharedShard::new(setup, &shared, index).expect("checked before the run");
+        let mut shards: Vec<SharedShard> = (0..setup.experiment.shards).map(shard).collect();
+        let mut tally = through(setup, &mut shards, progress)?;
         tally.load = None;
         return Some((tally, logs));
     }
@@ -89,7 +91,7 @@ fn through(
     let mut clock = setup.clock();
     let mut sink = Sink::new(setup.experiment.shards, (from, to));
     sink.tally.windows = setup.experiment.windows.map(Windowed::new);
-    // Where the world changes: the first request that meets it, and the world then.
+    // The first request after the change, and the experiment as it is after the change.
     let change = setup.experiment.change.as_ref().map(|change| change.at);
     let turn = change.zip(setup.experiment.after());
     let slots = setup.experiment.slots_in_all();
@@ -105,12 +107,13 @@ fn through(
             0 => BLOCK,
             _ => (first / 4).max(FIRST_EPOCH / queries).min(EPOCH / queries),
         };
-        // A block ends where measuring begins, where each quarter of it ends, and where the world
-        // changes.
+        // A block ends at the first measured request, at the end of each quarter of the measured
+        // requests, and at the change.
         let ends = borders.into_iter().chain(turn.as_ref().map(|turn| turn.0));
         let border = ends.filter(|&end| first < end).min().unwrap_or(u64::MAX);
         let turns = turn.as_ref().filter(|turn| turn.0 == first);
-        // After short runs, the shards need not come to the end of a long block.
+        // A block has at most as many requests as the run. Otherwise, a short run would simulate a
+        // long block after its own end.
         let times = &mut times[..most.clamp(1, BLOCK).min(border - first).min(to) as usize];
         if let Some((_, after)) = turns {
             clock.set_gap(after.gap_ns());
@@ -125,7 +128,7 @@ fn through(
         for shard in &mut *shards {
             shard.run(times, first, &mut sink);
             open += shard.open();
-            // Many shards have no memory to go on until each of them overflows.
+            // With many shards, memory could run out before any single shard overflows.
             if open > most_queries {
                 sink.tally.overflowed = true;
                 break;
@@ -146,7 +149,8 @@ fn through(
             let ended = Moment::of(now, shards, &sink);
             sink.tally.capacity_ns = u128::from(ended.now - begun.now) * u128::from(slots);
             sink.tally.busy_ns = ended.busy_ns - begun.busy_ns;
-            // In a short time, what was at work when it began may all have been in vain.
+            // In a short run, all copies that were executing when the measured time began can turn
+            // out to be useless.
             sink.tally.useful_ns = ended.useful_ns.saturating_sub(begun.useful_ns);
         }
         if !goes_on || sink.tally.overflowed {
@@ -159,7 +163,8 @@ fn through(
     }
 }
 
-/// An epoch has ended: what a client recorded in all shards goes to its learner, and what that learned to all of them.
+/// Ends an epoch: each client's records from all shards go to its learner, and the learner's
+/// snapshot goes to all shards.
 fn teach(learners: &mut [Learner], records: &mut Vec<Record>, shards: &mut [impl Part]) {
     for (client, learner) in learners.iter_mut().enumerate() {
         records.clear();
@@ -181,7 +186,7 @@ impl Moment {
         let (mut busy_ns, mut useful_ns) = (0, sink.useful_ns);
         for (ended, at_it) in shards.iter().map(|shard| shard.executed(now)) {
             busy_ns += ended + at_it;
-            // Which of these will answer is not known yet.
+            // Copies that are still executing count as useful, because their outcome is open.
             useful_ns += at_it;
         }
         Self { now, busy_ns, useful_ns }

@@ -1,4 +1,4 @@
-//! Servers that clients share, as people write them, and checked.
+//! Servers that clients share: parsed and checked.
 
 use curtail_dist::Distribution;
 use curtail_kernel::Tuning;
@@ -6,42 +6,43 @@ use curtail_kernel::Tuning;
 use crate::error::{Error, shown};
 use crate::parameters::{NONE, Parameters};
 
-/// Servers that clients share, checked.
+/// Checked parameters of servers that clients share.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: u32,
-    /// The slots of a server in the clients' configuration; none: those that it has.
+    /// Slots of a server in the clients' configuration. `None` for the actual number.
     pub client_slots: Option<u32>,
-    /// Servers of a group; the groups are the rings of neighbors.
+    /// Number of servers per group. Groups are rings of neighbors.
     pub replicas: u32,
-    /// How speeds change; none: all are 1.
+    /// How speeds change. `None` if all are 1.
     pub speed: Option<Fluctuation>,
-    /// Who makes most of the demand; none: all clients alike.
+    /// Clients that account for most of the demand. `None` if all clients are alike.
     pub demand: Option<Skew>,
-    /// Who asks for more from a time on.
+    /// Clients whose demand rises at some time.
     pub surge: Option<Surge>,
-    /// How the first server differs, and until when.
+    /// Speed of the first server before and after some time.
     pub turn: Option<Turn>,
-    /// The share of requests that all servers of their group serve.
+    /// Share of requests that all servers of their group serve.
     pub repair: f64,
-    /// Of the policies that adapt.
+    /// Parameters of adaptive policies.
     pub tuning: Tuning,
-    /// The stages that copies pass behind the server's own: those of servers, then those of clients.
+    /// Stages that copies pass through behind the server's own: first those of servers, then those
+    /// of clients.
     pub hops: Vec<Hop>,
-    /// What a response takes, where some are late by more than the network; none: what the network does.
+    /// Latency of responses, including noise. `None` if it is only the network latency.
     pub noise: Option<Distribution>,
-    /// A job of low priority can be interrupted whenever it was served for a multiple of this, in ns; 0: at
-    /// any time.
+    /// Interval, in ns, at which a low-priority job can be interrupted, counted from the time at
+    /// which it began to run. 0 means at any time.
     pub chunk_ns: u64,
-    /// The length of the windows in which the load of servers is counted, in ns.
+    /// Length of the windows in which the load of servers is counted, in ns.
     pub window_ns: u64,
-    /// Is the queue of a server reported, window by window?
+    /// Whether to report the queue of a server, window by window.
     pub series: bool,
 }
 
 impl Shared {
-    /// Servers that are not shared: those of one shard.
+    /// Returns the settings for the unshared servers of one shard.
     pub(crate) fn shard(replicas: u32) -> Self {
         Self {
             clients: 1,
@@ -61,35 +62,37 @@ impl Shared {
         }
     }
 
-    /// How many groups so many servers make: where each has all of them, they are one.
+    /// Returns the number of groups that `servers` servers form. If every group would contain all
+    /// servers, there is only one group.
     pub fn rings(&self, servers: u32) -> u32 {
         if self.replicas == servers { 1 } else { servers }
     }
 }
 
-/// How stages deal with jobs of low priority, and with those that are stopped.
+/// How stages interrupt low-priority jobs, and how they stop jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mechanism {
-    /// A job can be interrupted whenever it was served for a multiple of this, in ns; 0: at any time.
+    /// Interval, in ns, at which a job can be interrupted, counted from the time at which it began
+    /// to run. 0 means at any time.
     pub(crate) chunk_ns: u64,
-    /// How long it takes to stop a job that runs, in ns.
+    /// Time that it takes to stop a running job, in ns.
     pub(crate) stop_ns: u64,
 }
 
-/// A further stage of the path of copies.
+/// A further stage on the path of copies.
 #[derive(Clone, Debug)]
 pub struct Hop {
-    /// What to call it.
+    /// Name in reports.
     pub name: String,
-    /// Each client has one, rather than each server.
+    /// Whether each client has one, rather than each server.
     pub at_client: bool,
-    /// Does it know priorities and purges? A legacy layer does not.
+    /// Whether it supports priorities and purges. A legacy layer does not.
     pub prioritizes: bool,
-    /// The work that a request brings it, by both of its copies the same.
+    /// Work per request. It is the same for both copies of a request.
     pub work: Distribution,
 }
 
-/// Speeds that change: every `period_ns`, each server draws 1 or `factor` by a fair coin.
+/// Changing speeds: every `period_ns`, each server draws 1 or `factor` with equal probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fluctuation {
     /// D.
@@ -98,40 +101,41 @@ pub struct Fluctuation {
     pub period_ns: u64,
 }
 
-/// The first server differs until a time.
+/// The first server has a different speed before a certain time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Turn {
-    /// Until then, in ns.
+    /// The time, in ns.
     pub at_ns: u64,
-    /// Its speed until then; 0: it is down, and the clients know.
+    /// Speed before that time. 0 if the server is down and its clients see that.
     pub before: f64,
-    /// Its speed from then on.
+    /// Speed after that time.
     pub after: f64,
 }
 
-/// A share of the clients makes a share of the demand; the others make the rest.
+/// A share of the clients accounts for a share of the demand. The other clients account for the
+/// rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Skew {
-    /// Of the clients: the first ones.
+    /// Share of the clients, counted from the first one.
     pub clients: f64,
-    /// Of the demand.
+    /// Share of the demand.
     pub demand: f64,
 }
 
-/// From a time on, some clients ask for more.
+/// A rise in the demand of some clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surge {
-    /// When, in ns.
+    /// Time of the rise, in ns.
     pub at_ns: u64,
-    /// How many clients: the first ones.
+    /// Number of clients whose demand rises, counted from the first one.
     pub clients: u32,
-    /// The utilization before.
+    /// Utilization before the rise.
     pub before: f64,
-    /// What the utilization rises to.
+    /// Utilization after the rise.
     pub utilization: f64,
 }
 
-/// Each pair of a client and a server takes some 300 bytes, in each thread.
+/// Limit on the number of client-server pairs. A pair takes about 300 bytes in each thread.
 const MOST_PAIRS: u64 = 4_000_000;
 
 const MOST_STAGES: usize = 16;
@@ -139,7 +143,7 @@ const MOST_STAGES: usize = 16;
 const MOST: std::ops::RangeInclusive<u32> = 1..=10_000;
 
 impl Parameters {
-    /// Reads it; `read` reads distributions.
+    /// Reads the parameters of shared servers. `read` parses distributions.
     pub(crate) fn shared(
         &self,
         mut read: impl FnMut(&'static str, &str) -> Result<Distribution, Error>,
@@ -148,7 +152,7 @@ impl Parameters {
             return match self.first_given() {
                 Some(name) => Err(misplaced(
                     name,
-                    "is for servers that clients share; add them, as --servers 50",
+                    "is for servers that clients share; add them, like --servers 50",
                 )),
                 None => Ok(None),
             };
@@ -165,7 +169,7 @@ impl Parameters {
         }
         let Self { replicas, client_slots, .. } = *self;
         if replicas > servers {
-            let fewer = format!("{servers} or fewer: there are no more servers");
+            let fewer = format!("{servers} or fewer, the number of servers");
             return Err(wrong("replicas", &replicas.to_string(), &fewer));
         }
         let hops = self.hops(&mut read)?;
@@ -176,7 +180,7 @@ impl Parameters {
             return Err(wrong("repair", &shown(repair), "a share from 0 to 1"));
         }
         let speed = self.speed.as_deref().map(|text| -> Result<_, Error> {
-            const FORM: &str = "D:T, as 3:500ms, with a speed D from 0.001 to 1000";
+            const FORM: &str = "D:T, like 3:500ms, with a speed D from 0.001 to 1000";
             let (factor, period) =
                 text.split_once(':').ok_or_else(|| wrong("speed", text, FORM))?;
             let factor = number("speed", text, factor, 1e-3..=1e3, FORM)?;
@@ -188,7 +192,7 @@ impl Parameters {
         if self.turn.is_some() && self.speed.is_some() {
             return Err(misplaced(
                 "turn",
-                "and speed both set the speed of the first server; drop one",
+                "and speed both set the speed of the first server; remove one",
             ));
         }
         let mut span = |name, text: Option<&str>| {
@@ -215,7 +219,7 @@ impl Parameters {
         Ok(Some((servers, shared)))
     }
 
-    /// What responses take, with the network; none where they take no more than that.
+    /// Returns the latency of responses including the network, or `None` if there is no noise.
     fn noise(
         &self,
         read: &mut impl FnMut(&'static str, &str) -> Result<Distribution, Error>,
@@ -226,13 +230,13 @@ impl Parameters {
         (!both.is_empty()).then(|| read("noise", &both)).transpose()
     }
 
-    /// The stages behind the server's own, in the order in which copies come to them.
+    /// Returns the stages behind the server's own, in the order in which copies pass through them.
     fn hops(
         &self,
         read: &mut impl FnMut(&'static str, &str) -> Result<Distribution, Error>,
     ) -> Result<Vec<Hop>, Error> {
         const FORM: &str =
-            "NAME[@client][/legacy]:DISTRIBUTION, as network:exp:2ms or disk/legacy:exp:4ms";
+            "NAME[@client][/legacy]:DISTRIBUTION, like network:exp:2ms or disk/legacy:exp:4ms";
         let mut hops: Vec<Hop> = Vec::new();
         for text in &self.stage {
             let (name, work) = text.split_once(':').ok_or_else(|| wrong("stage", text, FORM))?;
@@ -245,7 +249,7 @@ impl Parameters {
             }
             let known = hops.iter().any(|hop| hop.name == name && hop.at_client == client);
             if known || (!client && hops.last().is_some_and(|hop| hop.at_client)) {
-                let why = "each stage once, and those of clients behind those of servers";
+                let why = "each stage once, and put the stages of clients after those of servers";
                 return Err(wrong("stage", text, why));
             }
             let work = read("stage", work)?;
@@ -267,7 +271,7 @@ impl Parameters {
         clients: u32,
         mut time: impl FnMut(&'static str, &str) -> Result<u64, Error>,
     ) -> Result<Surge, Error> {
-        const FORM: &str = "AT:CLIENTS:UTILIZATION, as 10s:3:0.6";
+        const FORM: &str = "AT:CLIENTS:UTILIZATION, like 10s:3:0.6";
         let parts: Vec<&str> = text.split(':').collect();
         let &[at, some, load] = &parts[..] else { return Err(wrong("surge", text, FORM)) };
         let most = f64::from(clients);
@@ -278,7 +282,7 @@ impl Parameters {
         Ok(Surge { at_ns: time("surge", at)?, clients: some, before: 0.0, utilization })
     }
 
-    /// The first parameter that means nothing without servers.
+    /// Returns the name of the first parameter that requires shared servers.
     fn first_given(&self) -> Option<&'static str> {
         let given = [
             ("clients", self.clients.is_some()),
@@ -320,7 +324,7 @@ fn turn(
     text: &str,
     mut time: impl FnMut(&'static str, &str) -> Result<u64, Error>,
 ) -> Result<Turn, Error> {
-    const FORM: &str = "AT:FROM:TO, as 5s:1:3, with speeds up to 1000, TO above 0";
+    const FORM: &str = "AT:FROM:TO, like 5s:1:3, with speeds up to 1000, TO above 0";
     let parts: Vec<&str> = text.split(':').collect();
     let &[at, before, after] = &parts[..] else { return Err(wrong("turn", text, FORM)) };
     let before = number("turn", text, before, 0.0..=1e3, FORM)?;
@@ -329,13 +333,13 @@ fn turn(
 }
 
 fn skew(text: &str) -> Result<Skew, Error> {
-    const FORM: &str = "A:B, two shares above 0 and below 1, as 0.2:0.8";
+    const FORM: &str = "A:B, two shares above 0 and below 1, like 0.2:0.8";
     let (clients, demand) = text.split_once(':').ok_or_else(|| wrong("demand", text, FORM))?;
     let share = |of| number("demand", text, of, 1e-6..=1.0 - 1e-6, FORM);
     Ok(Skew { clients: share(clients)?, demand: share(demand)? })
 }
 
-/// The shortest of the times that recur: each costs an event.
+/// Minimum value of a recurring time, because each recurrence costs an event.
 const SHORTEST_NS: u64 = 1_000;
 
 fn not_below(name: &'static str, text: &str, ns: u64) -> Result<u64, Error> {

@@ -1,4 +1,4 @@
-//! Where the shards of a run report what became of their queries.
+//! The sink of a run: shards report the outcomes of their queries to it.
 
 use crate::requests::{Done, Requests};
 use crate::tally::Tally;
@@ -7,9 +7,9 @@ use crate::tally::Tally;
 pub(crate) struct Answered {
     pub(crate) request: u64,
     pub(crate) latency_ns: u64,
-    /// From arrival to the start of the first copy.
+    /// Time from arrival to the start of the first copy.
     pub(crate) waited_ns: u64,
-    /// How long the copy that won executed.
+    /// Execution time of the copy that won.
     pub(crate) useful_ns: u64,
     pub(crate) copies: u32,
 }
@@ -18,9 +18,9 @@ pub(crate) struct Answered {
 pub(crate) struct Sink {
     pub(crate) requests: Requests,
     pub(crate) tally: Tally,
-    /// How long copies executed that brought answers, from the first request on, in ns.
+    /// Total execution time of copies whose response was used, in ns, since the first request.
     pub(crate) useful_ns: u128,
-    /// The first request that is measured, and the first one after them.
+    /// The first measured request, and the first one after the measured requests.
     measured: (u64, u64),
 }
 
@@ -53,7 +53,7 @@ impl Sink {
         self.requests.failed(request);
     }
 
-    /// Counts the requests that are done; false when all that are measured are.
+    /// Counts the requests that are done. Returns false when all measured requests are done.
     pub(crate) fn collect(&mut self) -> bool {
         for done in self.requests.late() {
             self.count(done);
@@ -67,7 +67,8 @@ impl Sink {
     #[inline(always)]
     fn count(&mut self, done: Done) {
         let Done { request, latency_ns } = done;
-        // A change may come before measuring begins.
+        // Windows count unmeasured requests, too, because a change may come before measuring
+        // begins.
         if let Some(windows) = &mut self.tally.windows
             && let Some(ns) = latency_ns
         {

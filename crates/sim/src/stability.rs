@@ -1,13 +1,14 @@
-//! Does a run reach a steady state?
+//! Detects runs without a steady state.
 //!
-//! Unstable is a run whose queues overflowed, or whose backlog grew from quarter to quarter of the
-//! measured time, while the servers had no time to spare or so much that some of the queries were
-//! left over. Growth alone is not enough: at high load a stable backlog swings. Full servers alone
-//! are not, either: a policy that fills idle servers with second copies keeps them busy at any load.
-//! Nor must they be full: slots are held while the network is at work, and servers may be down.
+//! A run is unstable if its queues overflowed. It is also unstable if its backlog grew from quarter
+//! to quarter of the measured time, provided that the servers were full or that more than a small
+//! share of the queries was left over. Growth alone is not enough, because a stable backlog swings
+//! at high load. Full servers alone are not enough, because a policy that fills idle servers with
+//! second copies keeps them busy at any load. Full servers are not required either, because slots
+//! are held while messages are on the network, and servers may be down.
 //!
-//! Where more work comes than all servers can do, no run needs to tell: one that is short may look
-//! stable.
+//! If the offered work exceeds the capacity of all servers, the experiment is unstable regardless
+//! of its runs, because a short run may look stable.
 
 use curtail_dist::Distribution;
 use curtail_kernel::{Core, HedgeSpec};
@@ -18,41 +19,40 @@ use crate::experiment::Experiment;
 use crate::tally::Tally;
 use curtail_dist::arrivals::Arrivals;
 
-/// The growth from one quarter to the next that counts: where a backlog grows steadily from
-/// nothing, it is 5/3, then 7/5.
+/// A backlog counts as growing if it grows by more than this factor from one quarter to the next.
+/// For a backlog that grows steadily from zero, the factors are 5/3 and 7/5.
 const GROWTH: f64 = 1.2;
 
-/// Servers that are busy for a larger share of the time have none to spare.
+/// Servers that are busy for more than this share of the time count as full.
 const FULL: f64 = 0.99;
 
-/// A backlog that grew by a larger share of the queries does not come from swings. It must be larger
-/// than what all slots hold, though: a run that is shorter than a service only fills them.
+/// A backlog whose growth exceeds this share of the queries is not a swing. It must also exceed the
+/// number of slots, because a run that is shorter than a service time only fills them.
 const LEFT_OVER: f64 = 0.02;
 
-/// Why an experiment has no steady state.
+/// Reason why an experiment has no steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unstable {
-    /// The copies that surely run to their end are more work than the servers can do.
+    /// Even the copies that are guaranteed to run to completion are more work than the servers can
+    /// do.
     Overload,
-    /// More queries waited in a shard than may, or copies at its servers.
+    /// The queue of a shard overflowed, or the queues of its servers did.
     QueueFull,
-    /// More requests were open at once than there is room for.
+    /// Too many requests were open at once.
     TooManyOpen,
     /// The backlog grew from quarter to quarter.
     Growth,
 }
 
 impl Unstable {
-    /// Its name for programs, and what people read.
+    /// Returns the reason's name for programs, and its text for people.
     #[must_use]
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Overload => ("overload", "more work comes than the replicas can do"),
+            Self::Overload => ("overload", "more work arrives than the replicas can do"),
             Self::QueueFull => ("queue-full", "a shard's queue was full; see --queue"),
-            Self::TooManyOpen => {
-                ("too-many-open", "more requests are open at once than there is room for")
-            }
-            Self::Growth => ("growth", "queues grow without end"),
+            Self::TooManyOpen => ("too-many-open", "too many requests are open at once"),
+            Self::Growth => ("growth", "queues grow without limit"),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Serialize for Unstable {
     }
 }
 
-/// Why the runs of an experiment say that it has no steady state; none where it has one.
+/// Returns the reason why an experiment has no steady state, or `None` if it has one.
 pub(crate) fn judge(
     experiment: &Experiment,
     candidate: Candidate,
@@ -85,18 +85,19 @@ pub(crate) fn judge(
     (!is_stable(runs, experiment.slots_in_all())).then_some(Unstable::Growth)
 }
 
-/// Does more work come than the servers can do, before a change or after it?
+/// Whether the offered work exceeds the servers' capacity, before or after a change.
 fn is_overloaded(experiment: &Experiment, candidate: Candidate) -> bool {
     let is_met = experiment.change.as_ref().is_none_or(|change| change.at > 0);
     (is_met && overloads(experiment, candidate))
         || experiment.after().is_some_and(|after| overloads(&after, candidate))
 }
 
-/// Does more work come than the servers can do? Exactly as much leaves no time to catch up after a
-/// burst.
+/// Whether the offered work exceeds the servers' capacity. Work that equals the capacity counts,
+/// too, because it leaves no time to catch up after a burst. Constant arrivals are the exception.
 fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
     let Experiment { slowdown, outages, arrivals, .. } = experiment;
-    // Slow stretches may be fast ones, and a server that fails loses its work.
+    // The speed in slow stretches may be higher than normal, and a server that fails loses its
+    // work.
     if slowdown.is_some() || outages.is_some() {
         return false;
     }
@@ -105,9 +106,10 @@ fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
     load > most
 }
 
-/// What a query takes of servers that have no time to spare, at the least and on average: its own
-/// service time and the jitter, of each copy that it has in any case. Policies that give second copies
-/// to idle servers only start none then; others may stop a copy for the sake of one without jitter.
+/// Returns the minimum mean work of a query if the servers are never idle: its service time plus
+/// the jitter, for each copy that is guaranteed to run. Policies that give second copies only to
+/// idle servers start none in that case. Other policies may stop a copy in favor of one without
+/// jitter.
 fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
     let service = experiment.service.mean();
     let servers = experiment.servers.len().min(MOST_COPIES);
@@ -116,7 +118,7 @@ fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
         Candidate::Policy(policy) if policy.needs_cancellation() && !policy.pulls() => {
             return service;
         }
-        // Behind a narrow gate there is room for a query's other copies only while nothing waits.
+        // Behind a narrow gate, a query's other copies are sent only while nothing is waiting.
         Candidate::Policy(policy) if !policy.pulls() => match policy.hedge() {
             Some(HedgeSpec::Naive(_)) => servers.min(2),
             Some(HedgeSpec::Clone(_)) => servers,
@@ -134,7 +136,7 @@ const MOST_COPIES: usize = Core::MOST_COPIES as usize;
 
 const ROUNDING: f64 = 1e-9;
 
-/// More than half of the runs must be unstable for the whole to be. There are so many slots in all.
+/// Whether at most half of the runs are unstable. `slots` counts the slots of all servers.
 fn is_stable(runs: &[Tally], slots: u64) -> bool {
     let unstable = runs.iter().filter(|run| grows(run, slots)).count();
     unstable * 2 <= runs.len()
@@ -180,7 +182,7 @@ mod tests {
             let candidate = Candidate::parse(policy, crate::UNIT_NS).expect("a policy");
             is_overloaded(&parameters.experiment().expect("an experiment"), candidate)
         };
-        // With 15 % of jitter.
+        // The jitter adds 15 % to the work.
         for policy in ["psq", "random", "laedge", "laedge:cc+pc", "idealized", "delayed:3"] {
             assert!(!overloaded(policy, 0.86) && overloaded(policy, 0.9), "{policy}");
         }
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn where_servers_have_time_the_backlog_must_be_some_of_the_queries() {
+    fn with_idle_servers_the_backlog_must_be_a_share_of_the_queries() {
         let spare = || Tally { busy_ns: 98, capacity_ns: 100, ..run([100, 300, 500, 700]) };
         assert!(!is_stable(&[spare()], 0));
         let mut many = spare();

@@ -1,4 +1,4 @@
-//! Means of few independent numbers, and how sure they are.
+//! Means of a few independent numbers, and their confidence intervals.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -6,13 +6,14 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Half the width of the 95 % confidence interval of the mean; none of fewer than two.
+/// Returns half the width of the 95 % confidence interval of the mean, or `None` for fewer than two
+/// values.
 pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
     let variance = variance(values)?;
     Some(quantile(values.len() - 1) * (variance / values.len() as f64).sqrt())
 }
 
-/// The variance of what these are samples of; none of fewer than two.
+/// Returns the sample variance, or `None` for fewer than two values.
 pub(crate) fn variance(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
     let squares = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
@@ -37,7 +38,8 @@ mod tests {
 
     #[test]
     fn intervals_are_those_of_the_textbook() {
-        // Mean 3, standard deviation 1.5811, t of 4 degrees 2.776: 2.776 × 1.5811 / √5.
+        // The mean is 3, the standard deviation is 1.5811, and t with 4 degrees of freedom is
+        // 2.776. Half the width is 2.776 × 1.5811 / √5.
         let width = half_width(&[1.0, 2.0, 3.0, 4.0, 5.0]).expect("five values");
         assert!((width - 1.963).abs() < 1e-3, "{width}");
         assert_eq!(half_width(&[1.0]), None);

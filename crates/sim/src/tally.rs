@@ -1,4 +1,4 @@
-//! What one run counts.
+//! Counts of one run.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +18,23 @@ pub(crate) struct Tally {
     pub(crate) copies: u64,
     pub(crate) hedged: u64,
     pub(crate) failed: u64,
-    /// From arrival to the start of a query's first copy, all together, in ns.
+    /// Total time from arrival to the start of a query's first copy, in ns.
     pub(crate) waited_ns: u128,
     pub(crate) busy_ns: u128,
-    /// The part of it that brought answers, in ns.
+    /// The part of `busy_ns` spent on copies whose response was used.
     pub(crate) useful_ns: u128,
-    /// Time that all slots had together, in ns.
+    /// Total time of all slots, in ns.
     pub(crate) capacity_ns: u128,
-    /// Queries that had not ended, summed over moments of each quarter of the measured time, and
-    /// how many moments these were.
+    /// For each quarter of the measured time: the number of queries that had not ended, summed over
+    /// the moments at which they were counted, and the number of these moments.
     pub(crate) backlog: [(u64, u64); 4],
     pub(crate) queue_full: bool,
-    /// It was, or more was open than there is room for: the run ended there.
+    /// Whether a queue was full, or too many requests or queries were open. If so, the run ended at
+    /// that point.
     pub(crate) overflowed: bool,
     pub(crate) accuracy: Accuracy,
     pub(crate) windows: Option<Windowed>,
-    /// Of servers that clients share.
+    /// Load of servers that clients share.
     pub(crate) load: Option<LoadTally>,
 }
 
@@ -60,7 +61,7 @@ impl Tally {
         }
     }
 
-    /// So many queries have not ended, at a moment of a quarter of the measured time.
+    /// Adds the number of queries that are open at one moment in a quarter of the measured time.
     pub(crate) fn add_backlog(&mut self, quarter: u64, open: u64) {
         let (sum, moments) = &mut self.backlog[quarter as usize];
         *sum += open;
@@ -99,15 +100,16 @@ impl Tally {
     }
 }
 
-/// The latencies of windows, in ns.
+/// Latencies by window, in ns.
 ///
-/// A histogram for each window would be mostly empty, and many windows would fill the memory, so a
-/// window keeps those classes of a histogram that have a count. Memory: O(requests), and no more
-/// than the classes of a histogram per window.
+/// A histogram per window would be mostly empty, and many of them would fill the memory. A window
+/// therefore keeps only the classes of a histogram that have a count. Memory: O(requests), and at
+/// most the classes of one histogram per window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Windowed {
     pub(crate) windows: Windows,
-    /// By window: how many requests there are in each class of a histogram, by its lowest latency.
+    /// By window: the number of requests in each class of a histogram, keyed by the lowest latency
+    /// of the class.
     pub(crate) counts: Vec<BTreeMap<u64, u64>>,
 }
 
@@ -116,7 +118,7 @@ impl Windowed {
         Self { windows, counts: vec![BTreeMap::new(); windows.count() as usize] }
     }
 
-    /// Counts a request, if it is of a window; `like` says what classes there are.
+    /// Counts a request if it belongs to a window. `like` defines the classes.
     pub(crate) fn count(&mut self, request: u64, latency_ns: u64, like: &Histogram<u64>) {
         let Windows { from, length, to } = self.windows;
         if (from..to).contains(&request) {

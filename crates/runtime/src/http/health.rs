@@ -1,7 +1,8 @@
-//! Watching a server from outside: probes take it out, and bring it back.
+//! Probes a server. Failed probes eject it, and successful ones restore it.
 //!
-//! A server that is out gets nothing but probes. The kernel takes servers out, too, when copies
-//! fail; so even without active checks something must find out whether such a server has returned.
+//! A server that is out gets nothing but probes. The kernel also ejects servers when their copies
+//! fail. Even without active checks, probes are therefore needed to find out whether such a server
+//! has recovered.
 
 use std::time::Duration;
 
@@ -19,13 +20,13 @@ use crate::observe::ProbeFailure;
 /// How a server is probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The target of a GET. The response of a healthy server has a status that counts as good or as about the request,
-    /// as the responses to queries do.
-    /// None: a connection is enough, and only servers that are out are probed.
+    /// The target of a GET. The server is healthy if the outcome of its response is good or about
+    /// the request. Outcomes are determined in the same way as for queries. With `None`, only
+    /// servers that are out are probed, and they are healthy if they accept a connection.
     pub path: Option<String>,
-    /// Between two probes.
+    /// Time between two probes.
     pub interval: Duration,
-    /// For one probe.
+    /// Timeout of a probe.
     pub timeout: Duration,
 }
 
@@ -39,7 +40,7 @@ impl Default for Health {
 /// Probes in a row that must fail.
 const FAILURES: u32 = 2;
 
-/// Watches a server of a cell until it is dropped.
+/// Probes a server of a cell until the future is dropped.
 pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
     let mut failures = 0;
     loop {

@@ -1,12 +1,13 @@
-//! What servers say of themselves on their responses: ORCA load reports, and Server Timing.
+//! Load reports in the responses of servers: ORCA, and Server Timing.
 //!
-//! Read, in this order of preference:
-//! - `endpoint-load-metrics: TEXT named_metrics.queue=4,named_metrics.service_ms=1.25` (ORCA, as xDS defines it;
-//!   after `JSON`, the same in an object, with `named_metrics` flat or nested);
+//! These forms are parsed, in this order of preference:
+//! - `endpoint-load-metrics: TEXT named_metrics.queue=4,named_metrics.service_ms=1.25` (ORCA, as
+//!   xDS defines it). With `JSON` instead of `TEXT`, the same values are in an object, with
+//!   `named_metrics` flat or nested;
 //! - `server-timing: service;dur=1.25, queue-length;desc="4"` (W3C).
 //!
-//! The headers come from outside, so what is not a number in range is passed over, and so is a header of more
-//! than [`MOST_BYTES`]. What a client believes of it is the kernel's business.
+//! The headers come from outside. Values that are not numbers in the valid range are ignored, and
+//! so are headers longer than [`MOST_BYTES`]. The kernel decides how far it trusts a report.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,24 +15,25 @@ use std::time::Duration;
 use curtail_http1::ResponseHead;
 use curtail_kernel::Feedback;
 
-/// The header of ORCA.
+/// The header that contains an ORCA load report.
 pub const ORCA: &str = "endpoint-load-metrics";
 
-/// The header of Server Timing.
+/// The Server-Timing header.
 pub const SERVER_TIMING: &str = "server-timing";
 
 const MOST_BYTES: usize = 4_096;
 
-/// What a server says of itself, as far as it does.
+/// The load report of a server. Each value is `None` if the server does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Requests that wait or run there, without the one that is answered.
+    /// The number of other requests that wait or run at the server.
     pub queue: Option<u32>,
-    /// How long it worked on the request, without its wait.
+    /// How long the server worked on the request, not counting the time in its queue.
     pub service: Option<Duration>,
-    /// On a probe: requests that are there.
+    /// For a response to a probe: the number of requests at the server.
     pub in_flight: Option<u32>,
-    /// On a probe: what requests of late took, when about as many were there.
+    /// For a response to a probe: the latency of recent requests that found about the same number
+    /// of requests at the server.
     pub latency: Option<Duration>,
 }
 
@@ -43,7 +45,7 @@ impl From<Feedback> for LoadReport {
 }
 
 impl LoadReport {
-    /// What the head of a response says.
+    /// Parses the report in the head of a response.
     #[must_use]
     pub fn of(head: &ResponseHead) -> Self {
         let mut report = Self::default();
@@ -56,21 +58,22 @@ impl LoadReport {
         report
     }
 
-    /// For the kernel, where the server says all of it.
+    /// Returns the feedback for the kernel, if the report has all of it.
     #[must_use]
     pub fn feedback(&self) -> Option<Feedback> {
         let service_ns = u64::try_from(self.service?.as_nanos()).unwrap_or(u64::MAX);
         Some(Feedback { queue: self.queue?, service_ns })
     }
 
-    /// The answer to a probe, where the server gives one: requests in flight, and their latency in ns.
+    /// Returns the result of a probe, if the report has it: requests in flight, and their latency
+    /// in ns.
     #[must_use]
     pub fn probed(&self) -> Option<(u32, u64)> {
         let latency_ns = u64::try_from(self.latency?.as_nanos()).unwrap_or(u64::MAX);
         Some((self.in_flight?, latency_ns))
     }
 
-    /// Reads an ORCA header.
+    /// Parses the value of an ORCA header.
     pub fn read_orca(&mut self, value: &[u8]) {
         let text = text(value).trim();
         if let Some(list) = text.strip_prefix("TEXT") {
@@ -87,7 +90,7 @@ impl LoadReport {
         }
     }
 
-    /// Reads a Server-Timing header.
+    /// Parses the value of a Server-Timing header.
     pub fn read_server_timing(&mut self, value: &[u8]) {
         for metric in text(value).split(',') {
             let mut parts = metric.split(';').map(str::trim);
@@ -114,7 +117,7 @@ impl LoadReport {
         }
     }
 
-    /// As the value of an ORCA header.
+    /// Formats the report as the value of an ORCA header.
     #[must_use]
     pub fn to_orca(&self) -> String {
         let mut text = String::from("TEXT");
@@ -130,7 +133,8 @@ impl LoadReport {
         text
     }
 
-    /// As the value of a Server-Timing header; it has no names for what a probe is answered.
+    /// Formats the report as the value of a Server-Timing header, which has no names for the
+    /// results of a probe.
     #[must_use]
     pub fn to_server_timing(&self) -> String {
         let service = self.service.map(|t| format!("service;dur={}", t.as_nanos() as f64 / 1e6));
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_passed_over() {
+    fn values_out_of_range_are_ignored() {
         for text in [
             "",
             "TEXT",
@@ -213,10 +217,10 @@ mod tests {
         let long = format!("TEXT {}queue=4", "a=1,".repeat(MOST_BYTES / 4));
         assert_eq!(orca(&long), LoadReport::default());
         let cut = format!("TEXT queue=4{}", "0".repeat(MOST_BYTES - 11));
-        assert_eq!(orca(&cut), LoadReport::default(), "no number of which the end is missing");
-        assert_eq!(orca("TEXT queue=4").feedback(), None, "half of it is none");
+        assert_eq!(orca(&cut), LoadReport::default(), "no truncated number");
+        assert_eq!(orca("TEXT queue=4").feedback(), None, "half of it is not a number");
     }
-    /// What headers are made of, and what they are not.
+    /// Fragments of valid headers, and others.
     const PIECES: [&str; 32] = [
         "TEXT ",
         "JSON ",
@@ -259,10 +263,10 @@ mod tests {
         for report in [one, other] {
             let counts = [report.queue, report.in_flight].into_iter().flatten();
             prop_assert!(counts.max().unwrap_or(0) <= 4_000_000_000);
-            let said = report.queue.is_some() && report.service.is_some();
-            prop_assert_eq!(report.feedback().is_some(), said);
-            let said = report.in_flight.is_some() && report.latency.is_some();
-            prop_assert_eq!(report.probed().is_some(), said);
+            let is_complete = report.queue.is_some() && report.service.is_some();
+            prop_assert_eq!(report.feedback().is_some(), is_complete);
+            let is_complete = report.in_flight.is_some() && report.latency.is_some();
+            prop_assert_eq!(report.probed().is_some(), is_complete);
         }
         prop_assert!(other.in_flight.is_none() && other.latency.is_none());
         Ok(())
@@ -270,20 +274,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_passed_over(value in any::<Vec<u8>>()) {
+        fn any_bytes_are_parsed_or_ignored(value in any::<Vec<u8>>()) {
             check(&value)?;
         }
 
         #[test]
-        fn any_text_is_read_or_passed_over(
+        fn any_text_is_parsed_or_ignored(
             pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..60),
         ) {
             check(pieces.concat().as_bytes())?;
         }
 
-        // Up to a day, to the nanosecond.
+        // Times are up to a day, exact to the nanosecond.
         #[test]
-        fn what_a_leaf_writes_reads_back(
+        fn a_written_report_parses_back(
             counts in any::<[Option<u32>; 2]>(),
             times in any::<[Option<u64>; 2]>(),
         ) {

@@ -1,5 +1,5 @@
-//! Requests as they go over the wire, and responses: a long one on its way from its server to a
-//! client that may be slow, or gone.
+//! Requests and responses. A long response is streamed from its server to a client that may be slow
+//! or gone.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -21,18 +21,18 @@ pub struct Request {
     pub(super) watch: Option<Arc<dyn Watch>>,
 }
 
-/// Watches the copies of a request.
+/// Observes the copies of a request.
 pub trait Watch: fmt::Debug + Send + Sync {
-    /// A copy goes to a server.
+    /// A copy is sent to a server.
     fn sent(&self, server: ServerId);
 
-    /// The head of its response has come, whether or not that is the response of the query.
+    /// The head of a copy's response has arrived, whether or not the copy wins.
     fn received(&self, server: ServerId, head: &ResponseHead);
 }
 
 impl Request {
-    /// Renders a request. `may_repeat`: may it be sent again when an old connection turns out to be
-    /// closed? True for idempotent requests.
+    /// Renders a request. `may_repeat` says whether it may be sent again if a reused connection
+    /// turns out to be closed. Set it for idempotent requests.
     pub fn new<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         method: &str,
         target: &str,
@@ -47,7 +47,7 @@ impl Request {
         Ok(Self { wire: wire.freeze(), is_head: method == "HEAD", may_repeat, watch: None })
     }
 
-    /// The same, whose copies are watched.
+    /// Returns the same request with an observer of its copies.
     #[must_use]
     pub fn watched(self, watch: Option<Arc<dyn Watch>>) -> Self {
         Self { watch, ..self }
@@ -62,23 +62,23 @@ impl Request {
 /// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// Status and fields.
+    /// Status and header fields.
     pub head: ResponseHead,
-    /// What follows.
+    /// The body.
     pub body: Body,
 }
 
 /// The body of a response.
 #[derive(Debug)]
 pub enum Body {
-    /// All of it.
+    /// The complete body.
     Whole(Bytes),
-    /// Piece by piece.
+    /// A body that arrives piece by piece.
     Stream(BodyReceiver),
 }
 
 impl Response {
-    /// Reads the body to its end, up to `limit` bytes.
+    /// Reads the whole body, up to `limit` bytes.
     pub async fn whole(self, limit: usize) -> Result<Bytes, Failure> {
         let mut receiver = match self.body {
             Body::Whole(body) if body.len() <= limit => return Ok(body),
@@ -101,7 +101,7 @@ impl Response {
 /// that its end is never taken for the end of the body.
 type BodyEnd = Arc<OnceLock<Result<(), Failure>>>;
 
-/// The body of a response, piece by piece, through a bounded channel.
+/// Receives the body of a response piece by piece, through a bounded channel.
 #[derive(Debug)]
 pub struct BodyReceiver {
     data: mpsc::Receiver<Bytes>,
@@ -123,7 +123,7 @@ pub(super) fn channel(room: usize) -> (BodySender, BodyReceiver) {
 }
 
 impl BodyReceiver {
-    /// The next piece; none after the last one of a whole body. Safe to cancel.
+    /// Returns the next piece, or `None` after the last piece of a complete body. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         match self.data.recv().await {
             Some(piece) => Ok(Some(piece)),

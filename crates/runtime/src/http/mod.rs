@@ -1,8 +1,8 @@
-//! Copies as HTTP/1.1 requests over pooled connections.
+//! Sends copies as HTTP/1.1 requests over pooled connections.
 //!
-//! A whole response of bounded length is read before it is reported, so that a server that stalls
-//! inside of a small response is one that has not answered, and another replica can. A longer response
-//! is passed on piece by piece through a bounded channel while its copy keeps its slot.
+//! A response of bounded length is read completely before it counts. If a server stalls in the
+//! middle of a small response, another replica can therefore still win. A longer response is
+//! relayed piece by piece through a bounded channel, and its copy keeps its slot meanwhile.
 
 mod health;
 mod load_report;
@@ -30,29 +30,30 @@ use crate::transport::{CopyHandle, Head, Tail, Transport};
 use pool::Stream;
 use relay::Relay;
 
-/// Bounds on the connections to servers.
+/// Limits of the connections to servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// On what a server sends.
+    /// Limits on the responses of a server.
     pub limits: Limits,
-    /// For opening a connection.
+    /// Timeout for opening a connection.
     pub connect_timeout: Duration,
-    /// For the next piece of a body: a server that pauses longer has broken off.
+    /// Timeout for the next piece of a body. A server that pauses longer has failed.
     pub read_timeout: Duration,
-    /// For the rest of a response that no client wants: then the connection is closed, as a server that
-    /// is sending notices.
+    /// Timeout for the rest of a response that no client is waiting for. The connection is then
+    /// closed. If the server is still sending, it notices the close.
     pub unwanted_timeout: Duration,
-    /// Idle connections kept per server; further ones are closed.
+    /// Maximum number of idle connections that are kept per server. Further ones are closed.
     pub idle: usize,
-    /// How long they are kept.
+    /// How long an idle connection is kept.
     pub idle_timeout: Duration,
-    /// Responses up to this many bytes are read whole.
+    /// Responses of up to this many bytes are read completely before they count.
     pub whole_bytes: u64,
-    /// Pieces of a longer response that may wait for a slow client.
+    /// Maximum number of pieces of a longer response that wait for a slow client.
     pub body_buffer: usize,
-    /// Read what servers say of themselves? For policies that listen.
+    /// Whether to parse load reports, for policies that use them.
     pub load_reports: bool,
-    /// Do duplicates say that they are ([`PRIORITY`])? For policies with priorities, and servers that run a stage.
+    /// Whether duplicates are marked with [`PRIORITY`], for policies with priorities and servers
+    /// that run a stage.
     pub priorities: bool,
 }
 
@@ -89,20 +90,21 @@ pub struct Http {
 }
 
 impl Http {
-    /// For the servers of a topology, in its order.
+    /// Creates a transport to the servers of a topology. The servers are in the order of the
+    /// topology.
     pub fn new(servers: impl IntoIterator<Item = SocketAddr>, settings: Settings) -> Self {
         let pools = servers.into_iter().map(|address| Pool::new(address, settings)).collect();
         Self { pools, settings, outcomes: OutcomeTable::default(), probe_path: None }
     }
 
-    /// The same, with a path where servers answer the probes of policies that send them.
+    /// Sets the path on which servers respond to load probes, for policies that send them.
     #[must_use]
     pub fn with_probes(mut self, path: Option<String>) -> Self {
         self.probe_path = path;
         self
     }
 
-    /// The same, with another table of what responses are worth.
+    /// Sets the table of the outcomes of responses.
     #[must_use]
     pub fn with_outcomes(mut self, outcomes: OutcomeTable) -> Self {
         self.outcomes = outcomes;
@@ -119,7 +121,7 @@ impl Http {
         self.outcomes.status(status)
     }
 
-    /// The connections to a server.
+    /// Returns the connections to a server.
     pub fn pool(&self, server: ServerId) -> &Pool {
         &self.pools[server.index()]
     }

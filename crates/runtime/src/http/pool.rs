@@ -1,6 +1,6 @@
-//! The connections to one server. The one used last is used first, so that those that a lull left
-//! over grow old; the old ones are closed. A connection that lay idle for long may be forgotten by
-//! whatever stands between, and what is sent on it then goes nowhere.
+//! The connections to one server. The most recently used connection is reused first, so surplus
+//! connections become old after a peak. Old ones are closed: a middlebox may drop a connection that
+//! was idle for a long time, and anything sent on it would be lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -68,7 +68,7 @@ impl Pool {
         Self { address, settings, idle: Arc::default() }
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

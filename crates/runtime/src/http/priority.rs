@@ -1,18 +1,20 @@
-//! The priority of a request, as RFC 9218 writes it: `priority: u=7` is for work that can wait.
+//! The priority of a request, as in RFC 9218: `priority: u=7` marks work that can wait.
 //!
-//! Document 003 §3.2 lets every layer see which jobs are duplicates. Over HTTP that is the lowest urgency, 7, which
-//! the RFC reserves for background work; the other seven are all served before it, and alike.
+//! Document 003 §3.2 makes duplicates visible to every layer. Over HTTP, they have the lowest
+//! urgency, 7, which the RFC reserves for background work. Requests with any of the seven other
+//! urgencies are served first, and all of these are treated alike.
 
 use bytes::Bytes;
 use curtail_kernel::stage::Priority;
 
-/// The field.
+/// The header with the priority.
 pub const PRIORITY: &str = "priority";
 
 /// What a duplicate says.
 const LOWEST: &[u8] = b"priority: u=7\r\n";
 
-/// The priority that the values of a request's fields say, of which the last counts. What cannot be read says nothing.
+/// Returns the priority given by the values of the header. The last valid one counts, and the
+/// default is high.
 pub fn priority<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Priority {
     let mut priority = Priority::High;
     let members = values.into_iter().flat_map(|value| value.split(|&byte| byte == b','));
@@ -28,7 +30,7 @@ pub fn priority<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Priority {
     priority
 }
 
-/// The type of service of what is sent at a priority: interactive, or bulk.
+/// Returns the IP type of service for a priority: interactive, or bulk.
 pub const fn type_of_service(priority: Priority) -> u8 {
     match priority {
         Priority::High => 0x10,
@@ -68,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_says_so_in_its_head() {
+    fn a_duplicate_is_marked_in_its_head() {
         let wire =
             Bytes::from_static(b"POST / HTTP/1.1\r\nhost: a\r\npriority: u=1\r\n\r\nb\r\n\r\nc");
         let low = lowest(&wire);

@@ -146,7 +146,7 @@ mod tests {
         let heard = Arc::new(Heard::default());
         let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
         let copy = CopyHandle { cell, copy: CopyId { serial: 0, slot: 0 }, role: Role::Primary };
-        // No client reads: the second piece finds no room.
+        // No client reads, so the channel has no room for the second piece.
         let (sender, mut body) = channel(1);
         let relay = Relay::new(stream, settings, copy);
         let passing = tokio::spawn(relay.run(sender, Pool::new(address, settings)));

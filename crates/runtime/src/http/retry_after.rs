@@ -1,7 +1,9 @@
-//! `Retry-After` of a response with which a server refuses work (RFC 9110 §10.2.3).
+//! Parses `Retry-After` in responses that refuse work (RFC 9110 §10.2.3).
 //!
-//! Only that of 503 is about the server. With 429 it is about the client that sent too much (RFC 6585 §4): to close the
-//! server for it would let one client close it for all others. The field goes to the client in both cases.
+//! The field counts only if the status is 503, because the field is then about the server. If the
+//! status is 429, the field is about the client, which sent too much (RFC 6585 §4). If a 429 also
+//! kept copies away from the server, one client could make the server unavailable to all others.
+//! The client gets the field in both cases.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A stage around a tower service.
+//! A tower layer that puts a stage in front of a service.
 
 use std::fmt;
 use std::future::Future;
@@ -13,11 +13,11 @@ use tower::{Layer, Service, ServiceExt as _};
 use super::{Overloaded, Stage};
 use crate::http::{LoadReport, ORCA, PRIORITY, SERVER_TIMING, priority};
 
-/// Puts a [`Stage`] around services; all of them share its slots. `attach` puts the load report on a response:
-/// [`orca`], [`server_timing`], or a function of one's own for another protocol.
+/// Puts a [`Stage`] in front of services, which share its slots. `attach` adds the load report to a
+/// response: [`orca`], [`server_timing`], or your own function for another protocol.
 ///
-/// Give the layer a place inside of those that reject requests, so that only real work takes a slot, and outside
-/// of those whose time is a part of it.
+/// Place the layer inside of layers that reject requests, so that only real work takes a slot, and
+/// outside of layers whose time is part of the service.
 #[derive(Clone, Debug)]
 pub struct StageLayer<F, P = Alike> {
     stage: Stage,
@@ -26,7 +26,7 @@ pub struct StageLayer<F, P = Alike> {
 }
 
 impl<F> StageLayer<F> {
-    /// Of this stage, and of this way to attach its reports.
+    /// Creates a layer from a stage and a function that attaches its reports.
     pub fn new<R>(stage: Stage, attach: F) -> Self
     where
         F: Fn(&mut R, &LoadReport) + Clone,
@@ -34,19 +34,20 @@ impl<F> StageLayer<F> {
         Self { stage, attach, priority: Alike }
     }
 
-    /// The same, where requests say their priority: [`urgency`], or a function of one's own.
+    /// Returns a layer that assigns priorities to requests. `priority` is [`urgency`] or your own
+    /// function.
     pub fn prioritized<R, P: Prioritize<R>>(self, priority: P) -> StageLayer<F, P> {
         StageLayer { stage: self.stage, attach: self.attach, priority }
     }
 }
 
-/// Which priority a request has.
+/// Determines the priority of requests.
 pub trait Prioritize<R>: Clone + Send + 'static {
-    /// That of a request.
+    /// Returns the priority of a request.
     fn priority(&self, request: &R) -> Priority;
 }
 
-/// All requests are alike.
+/// Gives all requests the same priority.
 #[derive(Clone, Copy, Debug)]
 pub struct Alike;
 
@@ -73,11 +74,11 @@ impl<S, F: Clone, P: Clone> Layer<S> for StageLayer<F, P> {
 
 /// A service behind a [`Stage`].
 ///
-/// Always ready: the queue is the back-pressure, and its bound sheds. A request takes its place when its future
-/// is first polled, and gives it up when that is dropped. It holds its slot until the service responds, and until
-/// then its time counts as service, the time until the service is ready included; a body that streams after
-/// that holds nothing. The report is made when the response leaves (document 002 §4.2.1), so that it is as
-/// young as it can be.
+/// It is always ready: the queue absorbs load, and rejects requests when it is full. A request
+/// joins the queue when its future is first polled, and leaves when the future is dropped. It holds
+/// its slot until the service responds. Its time in the slot counts as service time, including the
+/// time until the service is ready. A body that streams afterwards holds no slot. The report is
+/// made when the response leaves (document 002 §4.2.1), so that it is as recent as possible.
 #[derive(Clone, Debug)]
 pub struct Staged<S, F, P = Alike> {
     inner: S,
@@ -86,10 +87,10 @@ pub struct Staged<S, F, P = Alike> {
     priority: P,
 }
 
-/// Why a staged service has no response.
+/// The reason why a staged service has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageError<E> {
-    /// The queue is full: the service has not seen the request.
+    /// The queue is full. The service has not received the request.
     Overloaded(Overloaded),
     /// The service failed.
     Service(E),
@@ -147,12 +148,12 @@ where
     }
 }
 
-/// The priority that a request says ([`PRIORITY`]): low for duplicates.
+/// Returns the priority in the header [`PRIORITY`] of a request: low for duplicates.
 pub fn urgency<B>(request: &Request<B>) -> Priority {
     priority(request.headers().get_all(PRIORITY).iter().map(HeaderValue::as_bytes))
 }
 
-/// Puts a report on a response as ORCA, in `endpoint-load-metrics`; in place of one that is there.
+/// Adds a report to a response as ORCA, in `endpoint-load-metrics`. Replaces an existing report.
 pub fn orca<B>(response: &mut Response<B>, report: &LoadReport) {
     // What a report writes is printable.
     if let Ok(value) = HeaderValue::try_from(report.to_orca()) {
@@ -160,7 +161,7 @@ pub fn orca<B>(response: &mut Response<B>, report: &LoadReport) {
     }
 }
 
-/// Puts a report on a response as Server Timing, which browsers show, too; beside what is there.
+/// Adds a report to a response as Server Timing, which browsers display. Keeps existing values.
 pub fn server_timing<B>(response: &mut Response<B>, report: &LoadReport) {
     if let Ok(value) = HeaderValue::try_from(report.to_server_timing()) {
         response.headers_mut().append(HeaderName::from_static(SERVER_TIMING), value);

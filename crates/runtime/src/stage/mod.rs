@@ -1,8 +1,8 @@
-//! The server side: a bounded queue before a number of slots, which reports its load. It is the kernel's
-//! [`curtail_kernel::stage`] in real time.
+//! The server's side: a bounded queue in front of a number of slots, which reports its load. It
+//! runs the kernel's [`curtail_kernel::stage`] in real time.
 //!
-//! [`StageLayer`] puts one around any tower service, whose responses then carry a load report that proxies and
-//! other clients read:
+//! [`StageLayer`] puts a stage in front of any tower service. Its responses then contain a load
+//! report for proxies and other clients:
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -21,11 +21,13 @@
 //! # });
 //! ```
 //!
-//! A service without tower takes its slots by hand: [`Stage::enter`] before the work, [`Permit::finish`] after it.
+//! A service without tower uses the slots directly. It calls [`Stage::enter`] before the work and
+//! [`Permit::finish`] after it.
 //!
-//! Duplicates enter with [`Stage::enter_as`] at low priority and are served when no other request is there. One that
-//! has its slot gives it up where it can be interrupted: between two pieces of work ([`Permit::step_aside`]), or at
-//! any time while it only waits ([`Permit::spend`]), where the stage is [`Stage::preemptive`].
+//! Duplicates enter with [`Stage::enter_as`] at low priority, and are served when no other request
+//! waits. A running duplicate gives up its slot at points where it can be interrupted: between two
+//! pieces of work ([`Permit::step_aside`]), or, if the stage is [`Stage::preemptive`], at any time
+//! while it only waits ([`Permit::spend`]).
 
 mod layer;
 
@@ -42,8 +44,8 @@ use crate::http::LoadReport;
 
 pub use layer::{Alike, Prioritize, StageError, StageLayer, Staged, orca, server_timing, urgency};
 
-/// Slots, and a bounded queue of each priority before them: first come, first served, and no newcomer gets in
-/// between. Clones share them.
+/// Slots, with a bounded queue per priority in front of them. Requests are served first come, first
+/// served, and no new request overtakes. Clones share the slots.
 #[derive(Clone, Debug)]
 pub struct Stage(Arc<Shared>);
 
@@ -66,12 +68,12 @@ struct State {
     free: Vec<u32>,
 }
 
-/// As many requests wait as may. Over HTTP this is a 503; another server may be less busy.
+/// The queue is full. Over HTTP this is a 503; another server may be less busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many requests wait; try again later")]
+#[error("too many requests are waiting; try again later")]
 pub struct Overloaded;
 
-/// A slot, taken until it is dropped.
+/// A slot, taken until this is dropped.
 #[derive(Debug)]
 pub struct Permit {
     place: Place,
@@ -87,27 +89,31 @@ struct Place {
 }
 
 impl Stage {
-    /// With so many slots, at least one, and room for so many requests of each priority that wait.
+    /// Creates a stage with `slots` slots, at least one, and with room for `queue` waiting requests
+    /// of each priority.
     #[must_use]
     pub fn new(slots: u32, queue: u32) -> Self {
         Self::of(stage::Stage::new(slots, queue))
     }
 
-    /// The same, where a request of low priority gives its slot at once to one of high priority.
+    /// Creates a stage in which a request of low priority immediately gives its slot to one of high
+    /// priority.
     #[must_use]
     pub fn preemptive(slots: u32, queue: u32) -> Self {
         Self::of(stage::Stage::new(slots, queue).preemptive())
     }
 
-    /// Before a server that cannot be changed: a request of low priority that loses its slot is given up. Where the
-    /// server is found to work on such requests, none starts for a while.
+    /// Creates a stage in front of a server that cannot be changed. A request of low priority that
+    /// loses its slot is given up. If the server turns out to work on such requests, none starts
+    /// for a while.
     #[must_use]
     pub fn before(slots: u32, queue: u32) -> Self {
         Self::of(stage::Stage::new(slots, queue).gives_up())
     }
 
-    /// The same, with as many slots as the server needs to do as much as it can, one to `most`, which are found by
-    /// [`Throttler`] and follow what the server can do.
+    /// Creates a stage as [`Self::before`] does, except that [`Throttler`] finds the number of
+    /// slots: the smallest number, from one to `most`, that gives the server's full throughput. The
+    /// number follows changes of the server.
     #[must_use]
     pub fn throttled(most: u32, queue: u32) -> Self {
         let mut stage = stage::Stage::new(1, queue).gives_up();
@@ -125,18 +131,20 @@ impl Stage {
         Self(Arc::new(Shared { state: Mutex::new(state), since: Instant::now(), is_throttled }))
     }
 
-    /// Takes a slot, after those who came before. Dropping the future leaves the queue.
+    /// Waits for a slot, behind the requests that arrived earlier. Dropping the future takes the
+    /// request out of the queue.
     ///
     /// # Errors
-    /// The queue is full.
+    /// If the queue is full.
     pub async fn enter(&self) -> Result<Permit, Overloaded> {
         self.enter_as(Priority::High).await
     }
 
-    /// As [`Self::enter`], at a priority: behind all of a higher one, whenever they came.
+    /// Waits for a slot as [`Self::enter`] does, behind all requests of a higher priority,
+    /// including those that arrive later.
     ///
     /// # Errors
-    /// The queue of this priority is full.
+    /// If the queue of this priority is full.
     pub async fn enter_as(&self, priority: Priority) -> Result<Permit, Overloaded> {
         let (place, turns) = self.arrive(priority)?;
         let mut permit = Permit { place, turns };
@@ -167,8 +175,9 @@ impl Stage {
         Ok((Place { shared: Arc::clone(&self.0), job, has_left: false }, turns))
     }
 
-    /// So many bytes have left, of requests that run: what a throttled stage maximizes per time. Where nothing is said,
-    /// it maximizes requests.
+    /// Reports the number of bytes that running requests have sent. A throttled stage maximizes the
+    /// bytes sent per unit of time. If nothing is reported, it maximizes the requests per unit of
+    /// time.
     pub fn did(&self, bytes: u64) {
         if !self.0.is_throttled {
             return;
@@ -180,37 +189,40 @@ impl Stage {
         }
     }
 
-    /// How many requests may run at once.
+    /// Returns the number of requests that may run at once.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.0.lock().stage.slots()
     }
 
-    /// The slots that a throttled stage has found; none while it looks for them, and where they are given.
+    /// Returns the number of slots that a throttled stage has found. `None` while it searches, and
+    /// for other stages.
     #[must_use]
     pub fn knee(&self) -> Option<u32> {
         self.0.lock().throttler.as_ref()?.knee()
     }
 
-    /// Has the server been found to work on requests that are given up? Then those of low priority wait.
+    /// Returns whether the server was found to keep working on requests that have been given up.
+    /// Requests of low priority wait meanwhile.
     #[must_use]
     pub fn works_on(&self) -> bool {
         self.0.lock().stage.works_on(self.0.now())
     }
 
-    /// How many requests run.
+    /// Returns the number of requests that run.
     #[must_use]
     pub fn running(&self) -> u32 {
         self.0.lock().stage.running()
     }
 
-    /// How many requests wait.
+    /// Returns the number of requests that wait.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         self.0.lock().stage.waiting()
     }
 
-    /// The response to a probe: how many requests are there, and what they took of late when about as many were.
+    /// Returns the report for a probe: the number of requests at the stage, and the latency of
+    /// recent requests that found about the same number.
     #[must_use]
     pub fn probe(&self) -> LoadReport {
         let (in_flight, latency_ns) = self.0.lock().stage.probe();
@@ -297,8 +309,8 @@ impl Permit {
         }
     }
 
-    /// Between two pieces of work: a request of low priority gives its slot to one of high priority that waits,
-    /// and waits for its next turn.
+    /// Lets a low-priority request give its slot to a waiting high-priority request, and waits
+    /// until it has a slot again. Call this between two pieces of work.
     pub async fn step_aside(&mut self) {
         if self.turns.is_some() {
             self.place.shared.yields(self.place.job);
@@ -306,8 +318,8 @@ impl Permit {
         }
     }
 
-    /// Waits until the request has had its slot for so long in all; `sleep` sleeps until an instant. While the slot
-    /// is another request's, the time stands still.
+    /// Waits until the request has had its slot for `time` in total. The time does not advance
+    /// while another request has the slot. `sleep` sleeps until an instant.
     pub async fn spend<S: Future<Output = ()>>(
         &mut self,
         time: Duration,
@@ -328,7 +340,8 @@ impl Permit {
         }
     }
 
-    /// Waits until the request has lost its slot, for work that cannot be interrupted, but can be given up.
+    /// Waits until the request has lost its slot. This is for work that cannot be interrupted but
+    /// can be abandoned.
     pub async fn lost(&mut self) {
         self.turn(false).await;
     }
@@ -340,8 +353,9 @@ impl Permit {
         Duration::from_nanos(shared.lock().stage.served_ns(now, JobId(*job)))
     }
 
-    /// Gives the slot back, to the request that waits longest; what the response may say: how many are left
-    /// there, waiting or running, and how long this one had its slot.
+    /// Returns the slot to the stage, for the request that waits longest. Returns the report for
+    /// the response: the number of requests that still wait or run, and the time that this one had
+    /// its slot.
     #[must_use]
     pub fn finish(mut self) -> LoadReport {
         self.place.has_left = true;

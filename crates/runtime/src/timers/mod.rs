@@ -1,11 +1,12 @@
-//! Waking cells when something of theirs is due.
+//! Timers that call cells at their deadlines.
 //!
-//! Tokio's timer wheel turns in milliseconds; a hedge after 200 µs needs better. On Linux a timer of
-//! the system's wakes the runtime itself, without slack and without a thread in between; elsewhere,
-//! or outside of a runtime, it is a thread that waits on a condition variable, whose wake-ups cost
-//! the kernel's timer slack (50 µs on Linux) and two context switches more. Either serves every cell
-//! of a process; a cell asks again only when its next deadline comes earlier than the one it asked
-//! for, so a thousand queries with the same timeout cost one wake-up.
+//! Tokio's timer wheel ticks in milliseconds, but a hedge after 200 µs needs more precision. On
+//! Linux, the system's timer notifies the runtime directly, without slack and without another
+//! thread. Elsewhere, or outside a runtime, a thread waits on a condition variable. Each expiry
+//! then also costs the kernel's timer slack (50 µs on Linux) and two context switches. Each
+//! mechanism serves all cells of a process. A cell sets a timer only if its next deadline is
+//! earlier than the one that its timer is already set for, so a thousand queries with the same
+//! timeout cost one timer.
 
 #[cfg(target_os = "linux")]
 mod system;
@@ -32,7 +33,7 @@ fn wake(owner: &Weak<dyn OnTimeout>) {
     }
 }
 
-/// Wakes cells in time. Cheap to clone; the clones share one timer.
+/// Calls cells at their deadlines. Cheap to clone; clones share one timer.
 #[derive(Clone)]
 pub struct Timers(Kind);
 
@@ -61,11 +62,12 @@ impl OnTimeout for Sleeper {
 }
 
 impl Timers {
-    /// Exact to about 100 µs. Made inside of a tokio runtime on Linux, they end with that runtime;
-    /// otherwise a thread of their own ends with the last clone.
+    /// Creates timers that are accurate to about 100 µs. On Linux, timers that are created inside a
+    /// tokio runtime end with that runtime. Otherwise they use a thread, which ends with the last
+    /// clone.
     ///
     /// # Panics
-    /// When the system can start neither.
+    /// If the system can provide neither a timer nor a thread.
     pub fn precise() -> Self {
         #[cfg(target_os = "linux")]
         if let Some(timer) = system::Timer::start() {
@@ -79,19 +81,20 @@ impl Timers {
         Self(Kind::Thread(thread::Shared::start()))
     }
 
-    /// Tokio's own timers, exact to a millisecond. They follow tokio's clock, which tests pause.
+    /// Creates timers that are based on tokio's timers, so they are accurate to a millisecond. They
+    /// follow tokio's clock, which tests can pause.
     pub fn tokio() -> Self {
         Self(Kind::Tokio)
     }
 
-    /// They go off when the [`ManualTimers`] says so: for tests that move tokio's paused clock themselves,
-    /// to the nanosecond.
+    /// Creates timers that expire only through [`ManualTimers`]. They are for tests that pause
+    /// tokio's clock and advance it themselves with nanosecond precision.
     pub fn manual() -> (Self, ManualTimers) {
         let manual = ManualTimers::default();
         (Self(Kind::Manual(manual.clone())), manual)
     }
 
-    /// Waits until a time, as exactly as these timers are.
+    /// Sleeps until a time, with the precision of these timers.
     pub async fn sleep_until(&self, at: Instant) {
         if matches!(self.0, Kind::Tokio) {
             return tokio::time::sleep_until(at).await;
@@ -135,7 +138,7 @@ mod tests {
 
     async fn sleeps_are_never_short(timers: Timers) {
         let start = Instant::now();
-        // Each is earlier than the one before, so that the timer is set again and again.
+        // Each time is earlier than the one before, so the timer is set again and again.
         let sleeps = [900_u64, 700, 500, 300, 100, 0].map(|us| {
             let (timers, at) = (timers.clone(), start + Duration::from_micros(us));
             tokio::spawn(async move {
@@ -146,7 +149,7 @@ mod tests {
         for sleep in sleeps {
             sleep.await.expect("no sleep is short");
         }
-        // And once more, after it had nothing to do.
+        // The timer must also work after it had no entries.
         let at = Instant::now() + Duration::from_micros(200);
         timers.sleep_until(at).await;
         assert!(Instant::now() >= at);
@@ -197,7 +200,7 @@ mod tests {
         assert_eq!(manual.first(), Some(ns(5)));
         assert!(!manual.wake_first(), "its time has not come");
         tokio::time::advance(Duration::from_nanos(7)).await;
-        assert!(!is_over(&mut sooner).await, "it was not asked for");
+        assert!(!is_over(&mut sooner).await, "it was not requested");
         assert!(manual.wake_first() && is_over(&mut sooner).await && !is_over(&mut later).await);
         assert!(manual.wake_first() && is_over(&mut later).await && !manual.wake_first());
     }

@@ -75,7 +75,7 @@ impl Shared {
         };
         // It fails for bad descriptors and bad times only.
         timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &once)
-            .expect("a timer of ours and a time in range");
+            .expect("a valid timer and a time in range");
     }
 
     /// Wakes the owners of all expired timers, and sets the timer for the next.
@@ -100,7 +100,7 @@ async fn run(shared: Arc<Shared>) {
             Ok(_) => shared.wake(),
             // It was read already, or set anew: then it goes off again.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => panic!("a timer of ours cannot be read: {error}"),
+            Err(error) => panic!("a timer cannot be read: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Timers and their owners, the earliest first.
+//! Timers and their owners, sorted by time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -36,9 +36,9 @@ impl TimerTable {
     }
 }
 
-/// Makes timers of [`Timers::manual`](super::Timers::manual) go off, on demand: for tests that move
-/// tokio's paused clock by hand, and want what expires to happen then, to the nanosecond and one
-/// thing after the other. Clones share them.
+/// Expires the timers of [`Timers::manual`](super::Timers::manual) on demand, for tests that
+/// advance tokio's paused clock themselves. Timers then expire one after the other, exact to the
+/// nanosecond. Clones share the timers.
 #[derive(Clone, Default)]
 pub struct ManualTimers(Arc<Mutex<TimerTable>>);
 
@@ -47,12 +47,13 @@ impl ManualTimers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the first of the timers expires.
+    /// Returns the time of the first timer.
     pub fn first(&self) -> Option<Instant> {
         self.lock().first()
     }
 
-    /// Wakes the first, if its time has come by tokio's clock; false if it has not.
+    /// Wakes the owner of the first timer if that timer has expired according to tokio's clock.
+    /// Returns whether it has expired.
     pub fn wake_first(&self) -> bool {
         // The owner may add another timer.
         let expired = self.lock().take_expired(Instant::now());

@@ -1,4 +1,4 @@
-//! Plays a script in both worlds and compares what the cell heard and decided, entry by entry.
+//! Plays a script in both worlds, and compares the events and decisions of the cell entry by entry.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use curtail_sim::script::{self, Entry, Note, Script};
 
 use crate::conductor::{self, Stuck};
 
-/// Entries shown before the first that differs, and of each side from there.
+/// Number of entries to show before the first difference, and from each log after it.
 const CONTEXT: usize = 8;
 
-/// What was compared, and agrees.
+/// How many scenarios, decisions and events were compared and found to be equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreed {
     pub scenarios: u64,
@@ -19,7 +19,7 @@ pub struct Agreed {
 
 impl Agreed {
     pub fn of(log: &[Entry]) -> Self {
-        let is_decision = |entry: &&Entry| matches!(entry.what, Note::Decided(_));
+        let is_decision = |entry: &&Entry| matches!(entry.what, Note::Action(_));
         let decisions = log.iter().filter(is_decision).count() as u64;
         Self { scenarios: 1, decisions, events: log.len() as u64 - decisions }
     }
@@ -31,7 +31,8 @@ impl Agreed {
     }
 }
 
-/// The log of both worlds, if they agree to the nanosecond; else what differs, and how to see it again.
+/// Returns the log of both worlds if they agree to the nanosecond. Otherwise returns the difference
+/// and the command that replays it.
 pub fn both(script: &Script, replay: &str) -> Result<Vec<Entry>, String> {
     let simulated = script::play(script).map_err(|error| error.to_string())?;
     let over_sockets = conductor::play(script)
@@ -39,7 +40,7 @@ pub fn both(script: &Script, replay: &str) -> Result<Vec<Entry>, String> {
     agree(replay, &simulated, &over_sockets).map(|()| simulated)
 }
 
-/// Are both the same?
+/// Checks that both logs are the same.
 pub fn agree(replay: &str, simulated: &[Entry], over_sockets: &[Entry]) -> Result<(), String> {
     let longer = simulated.len().max(over_sockets.len());
     let differs = |at: &usize| simulated.get(*at) != over_sockets.get(*at);

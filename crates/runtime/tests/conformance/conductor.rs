@@ -1,12 +1,13 @@
-//! Plays a script over real sockets: the driver and the HTTP transport of the runtime, and servers on
-//! loopback, all on one thread under tokio's paused clock.
+//! Plays a script over real sockets: the cell and the HTTP transport of the runtime, with servers
+//! on loopback, all on one thread under tokio's paused clock.
 //!
-//! Bytes on sockets take their real time, so the clock may not move while any are under way. It is
-//! moved here and nowhere else, when nothing is under way: that is known by counting, from the log
-//! of what the cell heard and decided. Every copy that it started must have reached its server,
-//! every response that a server wrote must have been heard, every copy that was cancelled must have
-//! been heard to have stopped and seen to be gone by its server. The one task that waits for this
-//! never sleeps, and tokio moves a paused clock only when all do.
+//! Bytes on sockets take real time, so the clock must not advance while any are under way. Only
+//! this module advances it, and only when nothing is under way. To find this out, the module counts
+//! entries in the log of the cell's events and decisions. Every copy that was started must have
+//! reached its server. The cell must have an event for every response that a server wrote. For
+//! every cancelled copy, the cell must have an event for its stop, and the copy's server must have
+//! seen the connection end. The one task that waits for all this never sleeps, and tokio advances a
+//! paused clock only when all tasks sleep.
 
 use std::time::Duration;
 
@@ -20,28 +21,29 @@ use crate::leaf::{Call, Door};
 use crate::replies;
 use crate::schedule::Schedule;
 
-/// Real time without any progress after which a run is given up. Nothing here waits for it to pass.
+/// How long a run may make no progress, in real time, before it is abandoned. A run that succeeds
+/// never waits this long.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A copy that was started.
 struct Copy {
     call: Call,
-    stage: Stage,
+    phase: Phase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Its server has it.
+enum Phase {
+    /// The server has received the copy.
     There,
-    /// Its server has written the response.
+    /// The server has written the response.
     Answered,
     /// It was cancelled.
     Stopping,
-    /// The cell has heard of its end, or has given it up.
+    /// The cell has an event for the end of the copy, or has given up the copy.
     Over,
 }
 
-/// How long the copies of a query take, in the order of their starts.
+/// The times that the copies of a query take, in the order in which the copies start.
 struct Works {
     service_ns: u64,
     jitter_ns: std::array::IntoIter<u64, 2>,
@@ -53,7 +55,7 @@ impl Works {
         Some(Self { service_ns, jitter_ns: jitter_ns.into_iter() })
     }
 
-    /// Beyond the second, copies have no jitter.
+    /// Returns the time of the next copy. Only the first two copies have jitter.
     fn next(&mut self) -> u64 {
         self.service_ns + self.jitter_ns.next().unwrap_or(0)
     }
@@ -64,31 +66,31 @@ pub struct Conductor<'a> {
     cell: Cell<Http>,
     hand: ManualTimers,
     log: Log,
-    /// Entries that have been followed.
+    /// Number of entries that have been followed.
     followed: usize,
     entries: Vec<Entry>,
     door: Door,
     schedule: Schedule,
     /// By serial number.
     copies: Vec<Copy>,
-    /// Copies whose end the cell has yet to hear of.
+    /// Copies whose end the cell has not processed yet.
     result: Vec<u64>,
-    /// By query: what its next copies take.
+    /// For each query: the times of its next copies.
     works: Vec<Works>,
-    /// By query; none where the client has left.
+    /// By query. `None` if the client has left.
     replies: Vec<Option<Reply<Http>>>,
     epoch: Instant,
     now: u64,
 }
 
-/// Why a script could not be played to its end, and how far it came.
+/// Why a script could not be completed, and the time of the last step.
 #[derive(Debug)]
 pub struct Stuck {
     pub at_ns: u64,
     pub why: String,
 }
 
-/// Plays a script; the log of what the cell heard and decided.
+/// Plays a script. Returns the log of the cell's events and decisions.
 pub fn play(script: &Script) -> Result<Vec<Entry>, Stuck> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -139,7 +141,7 @@ impl<'a> Conductor<'a> {
             let entry =
                 self.hand.first().map_or(u64::MAX, |at| (at - self.epoch).as_nanos() as u64);
             let comes = steps.peek().map_or(u64::MAX, |step| step.at_ns);
-            // The order of things at one time, as `curtail_sim::script` has it.
+            // The order of simultaneous events is that of `curtail_sim::script`.
             if let Some((at, copy)) = end.filter(|_| ends <= entry.min(comes)) {
                 self.move_clock(at).await;
                 self.complete(copy);
@@ -157,7 +159,7 @@ impl<'a> Conductor<'a> {
     }
 
     async fn move_clock(&mut self, to: u64) {
-        // A cell that sets a timer for now may have done so a moment ago.
+        // If the cell set a timer for the current time, `to` may already be slightly in the past.
         tokio::time::advance(Duration::from_nanos(to.saturating_sub(self.now))).await;
         self.now = self.now.max(to);
     }
@@ -181,14 +183,14 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// The time of a copy is over: its server responds.
+    /// Completes a copy: its server responds.
     fn complete(&mut self, copy: u64) {
         let (service_ns, queue) = self.schedule.end(self.now, copy);
         let service = Some(Duration::from_nanos(service_ns));
         let report = LoadReport { queue: Some(queue), service, ..LoadReport::default() };
         let state = &mut self.copies[copy as usize];
         state.call.response(report);
-        state.stage = Stage::Answered;
+        state.phase = Phase::Answered;
         self.result.push(copy);
     }
 
@@ -201,12 +203,12 @@ impl<'a> Conductor<'a> {
             if self.followed > before {
                 since = std::time::Instant::now();
             } else if since.elapsed() > TEST_TIMEOUT {
-                return Err(format!("waited in vain {awaited}"));
+                return Err(format!("timed out waiting {awaited}"));
             }
             tokio::task::yield_now().await;
         }
         if let Some((server, query)) = self.door.left_over() {
-            return Err(format!("s{server} was asked q{query}, which nobody decided"));
+            return Err(format!("s{server} got q{query} without a decision of the cell"));
         }
         let clock = self.epoch.elapsed().as_nanos() as u64;
         if clock != self.now {
@@ -215,12 +217,12 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Follows the log; what is awaited before one can go on, if anything is.
+    /// Follows the log. Returns what must still happen before the clock may advance, if anything.
     fn follow(&mut self) -> Result<Option<String>, String> {
         while let Some(entry) = self.log.get(self.followed) {
             let awaited = match entry.what {
-                Note::Heard(event) => self.heard(&event)?,
-                Note::Decided(action) => self.decided(&action)?,
+                Note::Event(event) => self.observe(&event)?,
+                Note::Action(action) => self.decided(&action)?,
             };
             if awaited.is_some() {
                 return Ok(awaited);
@@ -229,23 +231,23 @@ impl<'a> Conductor<'a> {
             self.followed += 1;
         }
         let result = self.result.first();
-        Ok(result.map(|copy| format!("for the cell to hear of the end of c{copy}")))
+        Ok(result.map(|copy| format!("for the end of c{copy} to reach the cell")))
     }
 
-    fn heard(&mut self, event: &Event) -> Result<Option<String>, String> {
+    fn observe(&mut self, event: &Event) -> Result<Option<String>, String> {
         let (copy, expected) = match *event {
-            Event::Finished { copy, outcome: Outcome::Good } => (copy, Stage::Answered),
-            Event::Stopped { copy } => (copy, Stage::Stopping),
+            Event::Finished { copy, outcome: Outcome::Good } => (copy, Phase::Answered),
+            Event::Stopped { copy } => (copy, Phase::Stopping),
             Event::Finished { copy, outcome } => {
                 return Err(format!("c{} failed by itself: {outcome:?}", copy.serial));
             }
             _ => return Ok(None),
         };
-        let stage = &mut self.copies[copy.serial as usize].stage;
-        if *stage != expected {
-            return Err(format!("the cell heard {event:?} of a copy that is {stage:?}"));
+        let phase = &mut self.copies[copy.serial as usize].phase;
+        if *phase != expected {
+            return Err(format!("the cell got {event:?} of a copy that is {phase:?}"));
         }
-        *stage = Stage::Over;
+        *phase = Phase::Over;
         self.result.retain(|&result| result != copy.serial);
         Ok(None)
     }
@@ -255,9 +257,9 @@ impl<'a> Conductor<'a> {
             Action::Start { copy, query, server, .. } => Ok(self.started(copy, query, server)),
             Action::Stop { copy, why } => self.stopping(copy, why),
             Action::Lose { copy } => {
-                // Its server has failed, and forgotten it.
+                // The failed server has lost the copy.
                 let state = &mut self.copies[copy.serial as usize];
-                state.stage = Stage::Over;
+                state.phase = Phase::Over;
                 let gone = state.call.has_gone();
                 Ok((!gone).then(|| format!("for the connection of lost c{} to end", copy.serial)))
             }
@@ -275,7 +277,7 @@ impl<'a> Conductor<'a> {
             return Some(format!("for c{} to reach s{}", copy.serial, server.0));
         };
         assert_eq!(copy.serial, self.copies.len() as u64, "serial numbers count the copies");
-        self.copies.push(Copy { call, stage: Stage::There });
+        self.copies.push(Copy { call, phase: Phase::There });
         let work_ns = self.works[query.index()].next();
         self.schedule.admit(self.now, server.0, copy.serial, work_ns);
         None
@@ -283,14 +285,16 @@ impl<'a> Conductor<'a> {
 
     fn stopping(&mut self, copy: CopyId, why: StopReason) -> Result<Option<String>, String> {
         let state = &mut self.copies[copy.serial as usize];
-        if state.stage == Stage::There {
-            state.stage = Stage::Stopping;
+        if state.phase == Phase::There {
+            state.phase = Phase::Stopping;
             self.result.push(copy.serial);
             self.schedule.remove(self.now, copy.serial);
-        } else if state.stage != Stage::Stopping {
-            return Err(format!("c{} is {:?} and is cancelled: {why:?}", copy.serial, state.stage));
+        } else if state.phase != Phase::Stopping {
+            return Err(format!("c{} is {:?} and is cancelled: {why:?}", copy.serial, state.phase));
         }
         let gone = self.copies[copy.serial as usize].call.has_gone();
-        Ok((!gone).then(|| format!("for the server of c{}, cancelled, to see it go", copy.serial)))
+        Ok((!gone).then(|| {
+            format!("for the server of the cancelled c{} to see its connection close", copy.serial)
+        }))
     }
 }

@@ -7,10 +7,10 @@ use rand_core::Rng as _;
 
 use crate::scenario;
 
-/// Queries of a scenario.
+/// Number of queries in a scenario.
 const QUERIES: u32 = 300;
 
-/// Times that everything is a multiple of: the coarser, the more of it comes at once.
+/// Grids for all times. A coarser grid makes more events simultaneous.
 const GRIDS_NS: [u64; 3] = [1, 250_000, 1_000_000];
 
 /// The mean service time, in ns.
@@ -28,7 +28,7 @@ fn one_in(rng: &mut Rng, n: u64) -> bool {
     below(rng, n) == 0
 }
 
-/// The scenario of a seed. Seeds in a row have the policies in turn.
+/// Returns the scenario for a seed. Successive seeds use the policies in turn.
 pub fn scenario(seed: u64) -> Script {
     let forms = scenario::forms();
     let form = &forms[(seed % forms.len() as u64) as usize];
@@ -45,17 +45,18 @@ pub fn scenario(seed: u64) -> Script {
     Script { policy, servers, slots, limits, seed, learned, steps }
 }
 
-/// The policy, half of the time with another pick than that of its bare name, if it takes one.
+/// Returns the policy. Half of the time, a random pick replaces the policy's default pick, provided
+/// that the policy accepts the random one.
 fn composed(rng: &mut Rng, policy: Policy) -> Policy {
     let text = format!("{policy}+{}", pick(rng, PickSpec::NAMES));
     let policy =
         if one_in(rng, 2) { None } else { Policy::parse(&text, None).ok() }.unwrap_or(policy);
-    // Now and then with rates.
+    // If the policy supports rates, it gets them with a probability of 1/8.
     let paced = Policy::parse(&format!("{policy}+cubic"), None);
     if one_in(rng, 8) { paced.unwrap_or(policy) } else { policy }
 }
 
-/// What a service may have learned, with a policy that learns.
+/// Returns a snapshot such as a service could have learned, if the policy learns.
 fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     if policy.learner(&Limits::default()).is_none() {
         return Snapshot::NOTHING;
@@ -83,7 +84,7 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     Snapshot { replaces, round_trip_ns, prefetch, give_up_ns, slots, ..learned }
 }
 
-/// From nothing to twice a mean, on the grid.
+/// Draws a time from zero to twice a mean, on the grid.
 fn near(rng: &mut Rng, mean_ns: u64, grid: u64) -> u64 {
     below(rng, 2 * mean_ns + 1) / grid * grid
 }
@@ -113,7 +114,7 @@ fn limits(rng: &mut Rng, policy: &Policy, slots: u32, grid: u64) -> Limits {
 }
 
 fn steps(rng: &mut Rng, servers: u32, slots: u32, grid: u64) -> Vec<Step> {
-    // From half empty to twice of what the servers can do, and sometimes nothing for a while.
+    // The load is between half and twice the servers' capacity, with occasional pauses.
     let load = pick(rng, &[5, 8, 12, 20]);
     let gap_ns = SERVICE_NS * 10 / load / u64::from(servers * slots);
     let faults = pick(rng, &[0, 10, 40]);
@@ -133,7 +134,7 @@ fn steps(rng: &mut Rng, servers: u32, slots: u32, grid: u64) -> Vec<Step> {
             ];
             pick(rng, &faults)
         } else if one_in(rng, 20) {
-            // Whatever took it out, somebody finds that it works.
+            // If the server is out, it is restored.
             What::Up(server)
         } else if faults > 0 && arrived > 0 && one_in(rng, 20) {
             What::Leave(arrived - 1 - below(rng, u64::from(arrived.min(5))) as u32)
@@ -146,7 +147,7 @@ fn steps(rng: &mut Rng, servers: u32, slots: u32, grid: u64) -> Vec<Step> {
     steps
 }
 
-/// Each copy of it may have a hiccup of its own.
+/// Draws a query. Each copy may have its own hiccup.
 fn query(rng: &mut Rng, grid: u64) -> What {
     let mut hiccup = || if one_in(rng, 5) { 10 * SERVICE_NS / grid * grid } else { 0 };
     let jitter_ns = [hiccup(), hiccup()];

@@ -1,4 +1,4 @@
-//! Servers on loopback that speak HTTP, and respond to each request on demand.
+//! HTTP servers on loopback that respond to each request on demand.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,52 +11,52 @@ use curtail_runtime::http::{LoadReport, ORCA};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-/// Longer than every scenario: that idle connections end is not what is looked at here.
+/// Longer than every scenario, because timeouts of idle connections are not tested here.
 const LONG: Duration = Duration::from_secs(365 * 86_400);
 
 /// A request that has reached a server.
 pub struct Call {
-    /// Of the server.
+    /// The number of the server.
     pub server: u32,
-    /// What was asked for.
+    /// The number of the query.
     pub query: u32,
     response: Option<oneshot::Sender<LoadReport>>,
     gone: Arc<AtomicBool>,
 }
 
 impl Call {
-    /// The server writes the response, and says how it is.
+    /// Makes the server write the response, with this load report.
     pub fn response(&mut self, report: LoadReport) {
         if let Some(response) = self.response.take() {
-            // Who has gone in the meantime is recognized by its connection.
+            // The error is ignored: if the client has left, its connection shows that.
             let _ = response.send(report);
         }
     }
 
-    /// The server has seen that its client closed or reset the connection.
+    /// Returns whether the server has seen that its client closed or reset the connection.
     pub fn has_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 }
 
-/// Requests that have reached servers, in the order in which they did.
+/// Requests that have reached servers, in order of arrival.
 #[derive(Clone, Default)]
 pub struct Door(Arc<Mutex<Vec<Call>>>);
 
 impl Door {
-    /// Takes the first request for a query that has reached a server.
+    /// Takes the first request for this query that has reached this server.
     pub fn take(&self, server: u32, query: u32) -> Option<Call> {
         let mut calls = self.0.lock().unwrap();
         let at = calls.iter().position(|call| (call.server, call.query) == (server, query))?;
         Some(calls.remove(at))
     }
 
-    /// A request that nobody took.
+    /// Returns the first request that has not been taken, if there is one.
     pub fn left_over(&self) -> Option<(u32, u32)> {
         self.0.lock().unwrap().first().map(|call| (call.server, call.query))
     }
 
-    /// Opens a server, which lives as long as its runtime.
+    /// Starts a server that runs until its runtime ends.
     pub async fn open(&self, server: u32) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port on loopback");
         let address = listener.local_addr().expect("it is bound");

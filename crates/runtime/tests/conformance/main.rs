@@ -1,8 +1,9 @@
-//! Conformance: the simulator and the runtime, with its HTTP transport and real sockets, make the same
-//! decisions in the same order at the same times. This is the claim that simulations rest on.
+//! Conformance: the simulator, and the runtime with its HTTP transport and real sockets, make the
+//! same decisions in the same order at the same times. Simulations rely on this.
 //!
-//! Scenarios are data: files in `scenarios/`, each of which opens with what it shows, and random ones
-//! from seeds. `CURTAIL_SEED` replays one of those; `CURTAIL_SCENARIOS` sets how many there are.
+//! Scenarios are data. Some are files in `scenarios/`. Each file begins with a comment that
+//! explains the scenario. Others are random, generated from seeds. `CURTAIL_SEED` replays one of
+//! those, and `CURTAIL_SCENARIOS` sets their number.
 #![allow(unreachable_pub)]
 
 mod compare;
@@ -20,10 +21,10 @@ use std::sync::Mutex;
 use compare::{Agreed, both};
 use scenario::Scenario;
 
-/// Random scenarios, by default: several of each policy.
+/// Default number of random scenarios: several for each policy.
 const SCENARIOS: u64 = 160;
 
-/// The files, in order of their names, and what they say.
+/// Returns the scenarios in the folder with their names, sorted by name.
 fn written() -> Vec<(String, Scenario)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/scenarios");
     let files = std::fs::read_dir(&folder).expect("the folder of scenarios");
@@ -32,7 +33,7 @@ fn written() -> Vec<(String, Scenario)> {
     let read = |path: PathBuf| {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).expect("readable");
-        assert!(text.starts_with("# "), "{name} must open with what it shows");
+        assert!(text.starts_with("# "), "{name} must begin with a comment on its purpose");
         let scenario = scenario::read(&text).unwrap_or_else(|why| panic!("{name}: {why}"));
         (name, scenario)
     };
@@ -58,7 +59,7 @@ fn written_scenarios_are_decided_the_same() {
             let stands = rest.any(|line| line.contains(decided.as_str()));
             assert!(stands, "{name}: {decided:?} does not follow in\n{}", lines.join("\n"));
         }
-        assert!(!decides.is_empty(), "{name}: what of this does it show?\n{}", lines.join("\n"));
+        assert!(!decides.is_empty(), "{name}: expects no line of the log:\n{}", lines.join("\n"));
     }
     print("written", agreed);
 }
@@ -70,7 +71,7 @@ fn every_deployable_policy_is_in_a_written_scenario() {
         let shown = |(_, scenario): &(String, Scenario)| {
             scenario::is_of(&scenario.script.policy.to_string(), &form)
         };
-        assert!(written.iter().any(shown), "no scenario is about {form}; add one");
+        assert!(written.iter().any(shown), "no scenario covers {form}; add one");
     }
 }
 
@@ -82,7 +83,7 @@ fn random_scenarios_are_decided_the_same() {
         None => 0..number("CURTAIL_SCENARIOS").unwrap_or(SCENARIOS),
     };
     let agreed = Mutex::new(Agreed::default());
-    // Two threads, as many as the smallest machine that this runs on has cores.
+    // Two threads, because the smallest machine that runs this has two cores.
     std::thread::scope(|scope| {
         for half in 0..2 {
             let (agreed, seeds) = (&agreed, seeds.clone());
@@ -100,7 +101,7 @@ fn random_scenarios_are_decided_the_same() {
     print("random", agreed.into_inner().unwrap());
 }
 
-/// Everything that both worlds can meet, without its numbers.
+/// All entries that both worlds can log, without their numbers.
 const MET: &str = "
     q arrives | -> probe s | c's server:  left,  ns of service | q is abandoned | tick | s is up | s is unhealthy | s is draining | s is down
     c finished: Good | c stopped
@@ -128,7 +129,7 @@ fn random_scenarios_meet_everything() {
     assert_eq!(met, all);
 }
 
-/// Worlds that differ in the least are found different, and the report shows how.
+/// Even the smallest difference between the worlds is found, and the report shows it.
 #[test]
 fn a_difference_is_found_and_shown() {
     let text = include_str!("scenarios/random_ties.toml");

@@ -1,4 +1,4 @@
-//! Scenarios as people write them: TOML, times with units, steps in order of time.
+//! Scenarios as people write them: TOML, times with units, steps in chronological order.
 
 use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{Limits, NEVER_NS, Policy, Tuning, duration};
@@ -8,7 +8,8 @@ use serde::Deserialize;
 /// A scenario from a file.
 pub struct Scenario {
     pub script: Script,
-    /// What must stand in the log, in this order: so that a scenario goes on showing what it is for.
+    /// Texts that the log must contain, in this order. They ensure that a scenario still shows what
+    /// it was written for.
     pub decides: Vec<String>,
 }
 
@@ -36,7 +37,7 @@ enum Cancel {
     Reset,
 }
 
-/// Those that are left out are the defaults of the kernel.
+/// Limits that are left out default to those of the kernel.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct WrittenLimits {
@@ -48,12 +49,12 @@ struct WrittenLimits {
     eject_after: Option<u32>,
     ejection: Option<String>,
     hedge_budget: Option<f64>,
-    /// Of policies with rates, per interval of 20 ms.
+    /// For policies with rates: copies per interval of 20 ms.
     initial_rate: Option<f64>,
     burst: Option<f64>,
 }
 
-/// Which copy gives way to a third one, where both are probably stuck.
+/// The copy that is replaced by a third one if both are probably stuck.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum WrittenReplaced {
@@ -61,7 +62,7 @@ enum WrittenReplaced {
     Second,
 }
 
-/// What the service has learned, with a policy that learns; nothing, where it is left out.
+/// The service's snapshot, for a policy that learns. It is empty if left out.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct WrittenLearned {
@@ -95,7 +96,7 @@ struct WrittenStep {
     down: Option<u32>,
 }
 
-/// Reads a scenario.
+/// Parses a scenario.
 pub fn read(text: &str) -> Result<Scenario, String> {
     let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
     let policy = Policy::parse(&written.policy, None).map_err(|error| error.to_string())?;
@@ -191,7 +192,7 @@ impl WrittenStep {
     }
 }
 
-/// Every form of a deployable policy, with and without what may be left out: `delayed:D`,
+/// Returns every form of a deployable policy, with and without its optional parts: `delayed:D`,
 /// `delayed:D:cc`, …
 pub fn forms() -> Vec<String> {
     let mut forms = Vec::new();
@@ -207,7 +208,8 @@ pub fn forms() -> Vec<String> {
     forms
 }
 
-/// A policy of a form: with a bound for N, a delay for D, a probability for Q and a pick for PICK.
+/// Returns a policy of the given form, with a bound in place of N, a delay in place of D, a
+/// probability in place of Q, and a pick in place of PICK.
 pub fn fill(form: &str, bound: u32, delay: &str, probability: &str) -> Policy {
     let part = |part: &str| match part {
         "N" => bound.to_string(),
@@ -217,10 +219,10 @@ pub fn fill(form: &str, bound: u32, delay: &str, probability: &str) -> Policy {
         word => word.replace("PICK", "two-choices"),
     };
     let text: Vec<String> = form.split(':').map(part).collect();
-    Policy::parse(&text.join(":"), None).expect("a form has N, D and Q for numbers, no others")
+    Policy::parse(&text.join(":"), None).expect("the only placeholders in a form are N, D and Q")
 }
 
-/// Is a policy of this form?
+/// Returns whether a policy has this form.
 pub fn is_of(policy: &str, form: &str) -> bool {
     let (policy, form): (Vec<_>, Vec<_>) = (policy.split(':').collect(), form.split(':').collect());
     policy.len() == form.len()

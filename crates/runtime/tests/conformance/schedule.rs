@@ -1,18 +1,19 @@
-//! Which copy a server executes in which slot, and until when.
+//! Which copy a server executes in each slot, and when that copy ends.
 //!
-//! This is the world's side of a scenario, by the rules of `curtail_sim::script`; written anew and in
-//! the simplest way, so that the simulator is not compared with itself.
+//! This module plays the servers of a scenario, according to the rules of `curtail_sim::script`. It
+//! is a separate implementation, as simple as possible, so that the simulator is not compared with
+//! itself.
 
 use std::collections::VecDeque;
 
-/// A copy, by its serial number.
+/// The serial number of a copy.
 pub type Serial = u64;
 
 #[derive(Clone)]
 struct Server {
-    /// By slot: what it executes, since when and until when.
+    /// For each slot: the running copy, its start and its end.
     slots: Vec<Option<(Serial, u64, u64)>>,
-    /// What waits for a slot, and for how long it will take.
+    /// Copies that wait for a slot, with the time that each takes.
     queue: VecDeque<(Serial, u64)>,
 }
 
@@ -24,14 +25,15 @@ impl Schedule {
         Self(vec![server; servers as usize])
     }
 
-    /// A copy that takes so long has reached a server.
+    /// Admits a copy that takes `work_ns`.
     pub fn admit(&mut self, now: u64, server: u32, copy: Serial, work_ns: u64) {
         let server = &mut self.0[server as usize];
         server.queue.push_back((copy, work_ns));
         server.fill(now);
     }
 
-    /// A copy ends: how long the server executed it, and how many are left there.
+    /// Ends a copy. Returns the time for which the server executed it, and the number of copies
+    /// left at the server.
     pub fn end(&mut self, now: u64, copy: Serial) -> (u64, u32) {
         let runs = |slot: &Option<(Serial, u64, u64)>| slot.is_some_and(|of| of.0 == copy);
         let on = self.0.iter().position(|server| server.slots.iter().any(runs)).expect("it runs");
@@ -43,7 +45,7 @@ impl Schedule {
         (now - since, left as u32)
     }
 
-    /// A copy has ended, or was cancelled.
+    /// Removes a copy that has ended or was cancelled.
     pub fn remove(&mut self, now: u64, copy: Serial) {
         for server in &mut self.0 {
             server.queue.retain(|&(waiting, _)| waiting != copy);
@@ -56,17 +58,18 @@ impl Schedule {
         }
     }
 
-    /// A server has failed.
+    /// Removes all copies of a server that has failed.
     pub fn clear(&mut self, server: u32) {
         let server = &mut self.0[server as usize];
         server.queue.clear();
         server.slots.fill(None);
     }
 
-    /// What ends next and when: of several at one time that on the first server, in its first slot.
+    /// Returns the copy that ends next, and when it ends. If several end at the same time, returns
+    /// the one on the first server, in its first slot.
     pub fn next_end(&self) -> Option<(u64, Serial)> {
         let running = self.0.iter().flat_map(|server| server.slots.iter().flatten());
-        // Of equals it takes the first.
+        // If several are equal, `min_by_key` returns the first.
         running.map(|&(copy, _, ends)| (ends, copy)).min_by_key(|&(ends, _)| ends)
     }
 }

@@ -1,4 +1,4 @@
-//! The driver against scripted servers, on paused time.
+//! Tests the cell against scripted servers, with the clock paused.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -16,11 +16,11 @@ use tower::Service as _;
 
 const MS: u64 = 1_000_000;
 
-/// What a server does with the next query.
+/// The response of a server to the next query.
 #[derive(Clone, Copy)]
 enum Act {
     Respond(u64),
-    /// The head now, the rest later.
+    /// The head immediately, and the rest after this time in ms.
     Stream(u64),
     Fail(Failure),
     Hang,
@@ -31,7 +31,7 @@ enum Act {
 struct Scripted {
     scripts: Arc<Vec<Mutex<VecDeque<Act>>>>,
     sent: Arc<Mutex<Vec<u32>>>,
-    /// Copies whose future was dropped before it was done.
+    /// Servers of copies whose future was dropped before it completed.
     dropped: Arc<Mutex<Vec<u32>>>,
 }
 
@@ -78,7 +78,7 @@ impl Transport for Scripted {
         let act = self.scripts[server.index()].lock().unwrap().pop_front().unwrap_or(Act::Hang);
         self.sent.lock().unwrap().push(server.0);
         let mut on_drop = OnDrop(Some(server.0), Arc::clone(&self.dropped));
-        let response = format!("{} said {request}", server.0);
+        let response = format!("{} got {request}", server.0);
         let head = match act {
             Act::Respond(after) => {
                 ms(after).await;
@@ -117,7 +117,7 @@ async fn the_first_of_two_copies_wins_and_the_loser_runs_on() {
     let start = Instant::now();
     let response = cell.query(Query::new("hello")).await.unwrap();
     assert_eq!(start.elapsed(), Duration::from_millis(5));
-    assert_eq!((response.response.as_str(), response.copies), ("1 said hello", 2));
+    assert_eq!((response.response.as_str(), response.copies), ("1 got hello", 2));
     assert_eq!(servers.sent(), [0, 1]);
     assert_eq!(busy(&cell), 1, "the loser keeps its slot");
     ms(46).await;
@@ -130,8 +130,8 @@ async fn failures_are_retried_elsewhere_within_the_rules() {
     for failure in [Failure::Reset, Failure::Panicked, Failure::GivenUp] {
         let failing: &[Act] = &[Act::Fail(failure)];
         let fine: &[Act] = &[Act::Respond(1), Act::Respond(1)];
-        // Which of two idle servers is first is up to chance: either the failing one is avoided
-        // at once or the retry avoids it.
+        // Ties are broken at random, so either idle server may be first. If it is the failing one,
+        // the retry must avoid it.
         let servers = Scripted::new(&[failing, fine]);
         let cell_one = cell("psq", &servers, Limits::default());
         let response = cell_one.query(Query::new("x")).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_cost_hint_reaches_the_kernel() {
     cell.query(query).await.unwrap();
     cell.query(Query::new("unknown")).await.unwrap();
     let hints = log.take().into_iter().filter_map(|entry| match entry.what {
-        Note::Heard(Event::Arrive(arrive)) => Some(arrive.cost_hint.map(NonZeroU64::get)),
+        Note::Event(Event::Arrive(arrive)) => Some(arrive.cost_hint.map(NonZeroU64::get)),
         _ => None,
     });
     assert_eq!(hints.collect::<Vec<_>>(), [Some(7), None]);
@@ -174,15 +174,15 @@ async fn a_black_hole_costs_one_attempt() {
         Limits { attempt_timeout_ns: 100 * MS, cancel_timeout_ns: 1_000 * MS, ..Limits::default() };
     let cell = cell("psq", &servers, limits);
     let start = Instant::now();
-    // Two at once: one of them meets the hole.
+    // With two queries at once, one of them reaches the silent server.
     let (a, b) = tokio::join!(cell.query(Query::new("a")), cell.query(Query::new("b")));
     assert!(a.is_ok() && b.is_ok());
     assert!(start.elapsed() < Duration::from_millis(110));
-    assert_eq!(busy(&cell), 1, "a machine that went on working is not free");
+    assert_eq!(busy(&cell), 1, "a server that continues to work is not free");
     ms(1_000).await;
-    assert_eq!(servers.dropped(), [0], "past the cancel timeout its connection is closed");
+    assert_eq!(servers.dropped(), [0], "after the cancel timeout its connection is closed");
     assert_eq!(busy(&cell), 0);
-    assert!(cell.look(|core| core.server(ServerId(0)).up), "one silent copy ejects nobody");
+    assert!(cell.look(|core| core.server(ServerId(0)).up), "one silent copy ejects no server");
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +198,7 @@ async fn a_slot_is_taken_until_the_tail_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_says_where_its_time_went() {
+async fn a_response_has_its_queue_run_and_total_time() {
     let servers = Scripted::new(&[&[Act::Respond(20), Act::Respond(7)]]);
     let cell = cell("psq", &servers, Limits::default());
     let first = cell.query(Query::new("first"));
@@ -221,5 +221,5 @@ async fn it_is_a_tower_service() {
     let servers = Scripted::new(&[&[Act::Respond(1)]]);
     let mut service = ReplicaGroup(cell("psq", &servers, Limits::default()));
     let response = service.call(Query::new("x")).await.unwrap();
-    assert_eq!((response.role, response.response.as_str()), (Role::Primary, "0 said x"));
+    assert_eq!((response.role, response.response.as_str()), (Role::Primary, "0 got x"));
 }

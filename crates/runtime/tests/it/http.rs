@@ -1,4 +1,5 @@
-//! The HTTP transport against raw sockets: servers that respond well, badly, half, twice or never.
+//! Tests the HTTP transport against raw sockets: servers that respond correctly, wrongly, partly,
+//! twice or never.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,7 +37,7 @@ async fn a_connection_that_lay_idle_for_long_is_not_trusted() {
 
 #[tokio::test]
 async fn an_old_connection_that_was_closed_is_replaced() {
-    // Every connection serves one request and is then closed, without saying so.
+    // Every connection serves one request and is then closed without notice.
     let (address, mut requests) = server(|stream, _| async {
         say(stream, HELLO).await;
         None
@@ -49,7 +50,7 @@ async fn an_old_connection_that_was_closed_is_replaced() {
     }
 }
 
-/// What is no whole response.
+/// Responses that are broken or incomplete.
 fn broken() -> Vec<String> {
     let ok = "HTTP/1.1 200 OK\r\n";
     vec![
@@ -137,11 +138,11 @@ async fn long_responses_stream_and_hold_the_slot() {
     idle(&cell).await;
 }
 
-/// The first half of a response, and silence.
+/// Sends the first half of a response, and nothing more.
 async fn half(stream: TcpStream) -> Option<TcpStream> {
     let mut stream =
         say(stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n").await?;
-    // Until the connection is closed.
+    // Waits until the connection is closed.
     let _ = stream.read_u8().await;
     None
 }
@@ -159,7 +160,7 @@ async fn half_a_response_is_not_taken_for_the_whole_when_its_server_goes_down() 
 }
 
 #[tokio::test]
-async fn a_silent_server_is_told_as_soon_as_no_client_reads_its_response() {
+async fn a_silent_server_is_reset_as_soon_as_no_client_reads_its_response() {
     let (address, _requests) = server(|stream, _| half(stream)).await;
     let cell = cell(address, Limits { cancel: true, ..Limits::default() });
     let response = cell.query(get()).await.unwrap();
@@ -168,7 +169,7 @@ async fn a_silent_server_is_told_as_soon_as_no_client_reads_its_response() {
     idle(&cell).await;
 }
 
-/// A response without an end.
+/// Sends a response that never ends.
 async fn endless(stream: TcpStream) -> Option<TcpStream> {
     let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut stream = say(stream, head).await?;
@@ -216,10 +217,10 @@ async fn a_server_that_stops_listening_finishes_what_it_has() {
     watching.abort();
 }
 
-/// What a server sees of its client after it has said something.
+/// The result of a read from the client, after the response was sent.
 type Seen = mpsc::Receiver<Result<u8, std::io::ErrorKind>>;
 
-/// A server that says something and then looks whether its client is still there.
+/// Starts a server that sends a text and then reads from its client.
 async fn watchful(says: &'static str) -> (SocketAddr, mpsc::Receiver<usize>, Seen) {
     let (saw, seen) = mpsc::channel(1);
     let (address, requests) = server(move |stream, _| {
@@ -234,8 +235,8 @@ async fn watchful(says: &'static str) -> (SocketAddr, mpsc::Receiver<usize>, See
     (address, requests, seen)
 }
 
-/// A server that goes on after a mere close would work for nobody, in a slot that somebody else was
-/// given.
+/// If the connection were closed without a reset, the server could continue to work on the copy,
+/// although another copy already has its slot.
 #[tokio::test]
 async fn a_copy_that_is_cancelled_resets_its_connection() {
     for answered in ["", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe"] {

@@ -1,4 +1,4 @@
-//! What cells learn from each other in real time, which is paused here.
+//! Learning between cells, with the clock paused.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use curtail_runtime::{Cell, CopyEnd, CopyInfo, Learning, Observer, Query, Servic
 
 const MS: u64 = 1_000_000;
 
-/// Counts rescues: those that started, ended, won and were given up.
+/// Counts rescues: how many started, how many ended, how many won, and how many were given up.
 #[derive(Clone, Default)]
 struct Tally(Arc<Mutex<[u64; 4]>>);
 
@@ -31,7 +31,8 @@ impl Observer for Tally {
     }
 }
 
-/// Two shards with two replicas each. A query takes 4 to 11 ms, and one copy in 200 takes 300 ms more.
+/// Returns two shards with two replicas each. A query takes 4 to 11 ms, and one copy in 200 takes
+/// 300 ms more.
 fn cells(
     policy: Policy,
     limits: Limits,
@@ -64,8 +65,8 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     let tally = Tally::default();
     let cells = cells(policy, limits, &tally);
     let learning = Arc::new(Learning::new(policy.learner(&limits).expect("it learns")));
-    let pupils = (Arc::clone(&learning), cells.clone());
-    let school = tokio::spawn(async move { pupils.0.run(&pupils.1).await });
+    let task_state = (Arc::clone(&learning), cells.clone());
+    let learner_task = tokio::spawn(async move { task_state.0.run(&task_state.1).await });
 
     let mut slowest = 0;
     for query in 0..8_000_u64 {
@@ -73,8 +74,8 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
         let response = cell.query(Query::new(4 + query * 5 % 8)).await.expect("it responds");
         slowest = response.took_ns.max(slowest);
     }
-    // The first one that is stuck, after 200 copies, is rescued, too.
-    assert!(slowest < 40 * MS, "all that are stuck are rescued: {slowest}");
+    // Even the first stuck copy, after 200 copies, is rescued.
+    assert!(slowest < 40 * MS, "all stuck queries are rescued: {slowest}");
     let (suspect_ns, won) = learning.look(|learner| {
         let rescue = learner.rescue().expect("it learns for rescue");
         (rescue.snapshot().suspect_ns, rescue.status().won)
@@ -83,15 +84,15 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     assert!(won >= 20, "{won} rescues won");
 
     let [started, ended, watched, given_up] = *tally.0.lock().unwrap();
-    assert_eq!((started, given_up), (ended, 0), "no query is long, and nothing runs on");
+    assert_eq!((started, given_up), (ended, 0), "no query is long, and no copy continues to run");
     assert!(watched >= won && watched <= started, "{won} of {watched} of {started} rescues won");
 
-    // Where no server is left to rescue them, suspects wait.
+    // Suspects wait if no server is left that can rescue them.
     assert_eq!(cells[0].suspects(), 0);
     let long = [0; 2].map(|_| cells[0].query(Query::new(1_000)));
     tokio::time::sleep(Duration::from_nanos(4 * suspect_ns)).await; // tidy: real time (it is paused)
     assert_eq!((cells[0].suspects(), cells[1].suspects()), (2, 0));
     drop(long);
     assert_eq!(cells[0].suspects(), 0);
-    school.abort();
+    learner_task.abort();
 }

@@ -1,4 +1,4 @@
-//! Probes take servers out and bring them back.
+//! Probes eject servers and restore them.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -54,7 +54,7 @@ async fn probes_bring_a_server_back_and_take_it_down() {
     watching.abort();
 }
 
-/// Writes down who was ejected and who returned.
+/// Records the servers that were ejected and restored.
 struct Book(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Book {
@@ -76,7 +76,7 @@ fn watched(address: SocketAddr) -> (Cell<Http>, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn an_observer_hears_why_a_server_was_ejected() {
+async fn an_observer_gets_the_reason_of_an_ejection() {
     let ill = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let state = ill.clone();
     let (address, _requests) = server(move |stream, _| {
@@ -107,7 +107,7 @@ async fn an_observer_hears_why_a_server_was_ejected() {
 
 #[tokio::test]
 async fn a_server_that_failed_meanwhile_is_not_taken_out_twice() {
-    // It reads probes and says nothing.
+    // The server reads probes and sends nothing.
     let (address, mut probed) = server(|stream, _| async move {
         std::future::pending::<()>().await;
         Some(stream)
@@ -119,7 +119,7 @@ async fn a_server_that_failed_meanwhile_is_not_taken_out_twice() {
     let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
     probed.recv().await.unwrap();
     probed.recv().await.unwrap();
-    // While the second probe is under way.
+    // The second probe is under way.
     cell.server_draining(ServerId(0));
     probed.recv().await.unwrap();
     watching.abort();

@@ -1,4 +1,4 @@
-//! Ends that race: a copy that is cancelled while it responds, a runtime that shuts down.
+//! Races: a copy that is cancelled while it responds, and a runtime that shuts down.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -7,13 +7,13 @@ use curtail_kernel::{Limits, ServerId};
 use curtail_runtime::{Cell, CopyHandle, Failure, Head, Query, Reply, Timers, Transport};
 use tokio::sync::Notify;
 
-/// Two servers. The copy that is sent second has the head of a long response just when another query
-/// displaces it.
+/// Two servers. The second copy gets the head of a long response at the very moment when it is
+/// displaced by another query.
 #[derive(Clone, Default)]
-struct Displaced(Arc<World>);
+struct Displaced(Arc<Shared>);
 
 #[derive(Default)]
-struct World {
+struct Shared {
     cell: OnceLock<Cell<Displaced>>,
     displacing: Mutex<Option<Reply<Displaced>>>,
     sent: Mutex<Vec<&'static str>>,
@@ -84,7 +84,7 @@ impl Transport for Hangs {
     }
 }
 
-/// Tokio's timers are tasks, too.
+/// Tokio's timers are tasks, so they need a runtime.
 #[test]
 fn a_reply_may_be_dropped_outside_of_the_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -110,10 +110,10 @@ fn a_runtime_that_shuts_down_ends_however_many_wait() {
         let replies = (0..=waiting).map(|_| cell.query(Query::new(()))).collect();
         tokio::task::yield_now().await;
         assert_eq!(cell.live_queries(), waiting as usize + 1);
-        // The replies keep the queries, and the copy that runs keeps the cell.
+        // The replies keep the queries alive, and the running copy keeps the cell alive.
         replies
     });
-    // The copy ends here, and those that wait are not started one inside of the other.
+    // The copy ends here. Waiting queries must not be started recursively, one inside the other.
     drop(runtime);
     drop(replies);
 }

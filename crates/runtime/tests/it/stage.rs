@@ -1,4 +1,4 @@
-//! The server side: slots, the queue before them, and what responses say of both.
+//! The server's side: slots, the queue in front of them, and the reports about both.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,17 +22,18 @@ use tower::{Layer as _, Service, ServiceExt as _};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A request that takes so long, and the number of which the service writes down.
+/// A request: its number, which the service records, and the time that it takes.
 type Job = (u32, Duration);
 
-/// What it is answered: when, and what was said of the load.
+/// A response: its time, and the load report.
 type Done = (Instant, LoadReport);
 
 fn attach(done: &mut Done, report: &LoadReport) {
     done.1 = *report;
 }
 
-/// A service that takes what its requests say, and fails where that is nothing, behind a stage.
+/// Returns a service behind a stage. Each request states how long it takes, and fails if that time
+/// is zero.
 fn staged(
     stage: &Stage,
     begun: &Arc<Mutex<Vec<u32>>>,
@@ -65,7 +66,7 @@ fn load(stage: &Stage) -> (u32, u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_go_to_those_who_wait_longest_and_responses_say_what_is_left() {
+async fn slots_go_to_the_oldest_request_and_reports_count_the_rest() {
     let (stage, begun) = (Stage::new(2, 3), Arc::default());
     let service = staged(&stage, &begun);
     let start = Instant::now();
@@ -81,20 +82,21 @@ async fn slots_go_to_those_who_wait_longest_and_responses_say_what_is_left() {
         let Feedback { queue, service_ns } = report.feedback().expect("a whole report");
         responses.push((at.duration_since(start).as_millis(), queue, service_ns / 1_000_000));
     }
-    // The wait is no service, and a response counts those that its slot's next owner leaves behind.
+    // The wait does not count as service. A report counts the requests left after the next one has
+    // taken the slot.
     assert_eq!(responses, [(10, 4, 10), (10, 3, 10), (20, 2, 10), (20, 1, 10), (30, 0, 10)]);
     assert_eq!(*begun.lock().unwrap(), [0, 1, 2, 3, 4]);
     assert_eq!(load(&stage), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_queue_the_service_sees_nothing() {
+async fn a_full_queue_rejects_before_the_service() {
     let (stage, begun) = (Stage::new(1, 1), Arc::default());
     let mut service = staged(&stage, &begun);
     let mut first = Box::pin(service.clone().oneshot((0, 10 * MS)));
     let mut second = Box::pin(service.clone().oneshot((1, 10 * MS)));
     assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
-    // Full, and ready all the same: a permit belongs to a request.
+    // The service is ready although the queue is full, because readiness reserves no place.
     let mut third = Box::pin(service.ready().await.unwrap().call((2, 10 * MS)));
     assert_eq!(ready(&mut third).unwrap_err(), StageError::Overloaded(Overloaded));
     assert_eq!(load(&stage), (1, 1));
@@ -117,7 +119,7 @@ async fn readiness_and_futures_that_are_never_polled_take_no_slot() {
     assert_eq!(*begun.lock().unwrap(), [1]);
 }
 
-/// A service that is ready from some time on.
+/// A service that becomes ready after a delay.
 #[derive(Clone)]
 struct Warming(Arc<Mutex<Pin<Box<Sleep>>>>);
 
@@ -138,14 +140,14 @@ impl Service<()> for Warming {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_not_ready_is_waited_for_in_its_slot() {
     let warming = Warming(Arc::new(Mutex::new(Box::pin(sleep(5 * MS)))));
-    let say = |said: &mut LoadReport, report: &LoadReport| *said = *report;
+    let say = |response: &mut LoadReport, report: &LoadReport| *response = *report;
     let mut service = StageLayer::new(Stage::new(1, 0), say).layer(warming);
     assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
     assert_eq!(service.oneshot(()).await.unwrap().service, Some(5 * MS));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_frees_what_it_held() {
+async fn a_dropped_request_frees_its_slot_or_its_place() {
     let (stage, begun) = (Stage::new(1, 3), Arc::default());
     let service = staged(&stage, &begun);
     let mut calls: Vec<_> =
@@ -155,7 +157,7 @@ async fn what_leaves_frees_what_it_held() {
     assert_eq!(load(&stage), (1, 2), "it waited");
     drop(calls.remove(0));
     assert_eq!(load(&stage), (1, 1), "it ran, and the next one does");
-    // It has its slot, and leaves before it begins.
+    // The request has a slot, and leaves before it begins.
     drop(calls.remove(0));
     assert_eq!(load(&stage), (1, 0));
     let (_, report) = calls.remove(0).await.unwrap();
@@ -184,7 +186,7 @@ async fn permits_taken_by_hand_report_and_probes_are_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_attaches_the_proxy_reads() {
+async fn the_proxy_parses_attached_reports() {
     let handler = tower::service_fn(|takes: Duration| async move {
         sleep(takes).await;
         let response = Response::builder().header("server-timing", "db;dur=0.5");
@@ -230,7 +232,7 @@ async fn duplicates_are_served_when_no_other_request_is_there() {
     let later = ready(&mut high).expect("it overtakes");
     assert!(poll(&mut low).is_pending());
     let report = later.finish();
-    assert_eq!(report.feedback().expect("whole").queue, 0, "it does not count duplicates");
+    assert_eq!(report.feedback().expect("whole").queue, 0, "it ignores duplicates");
     let low = ready(&mut low).expect("its turn");
     assert_eq!(load(&stage), (1, 0));
     drop(low);
@@ -255,7 +257,7 @@ async fn a_duplicate_gives_its_slot_at_once_and_spends_what_is_left_when_it_is_b
     let (ended, report) = low.await.expect("it ends");
     assert_eq!(ended - start, 30 * MS, "6 of 10 were left");
     let took = Duration::from_nanos(report.feedback().expect("whole").service_ns);
-    assert_eq!(took, 10 * MS, "without the time in which it stood aside");
+    assert_eq!(took, 10 * MS, "without the time in which it was paused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,16 +266,16 @@ async fn between_two_pieces_a_duplicate_steps_aside_for_one_that_waits() {
     let mut low = stage.enter_as(Priority::Low).await.expect("a slot is free");
     low.step_aside().await;
     let mut high = Box::pin(stage.enter());
-    assert!(poll(&mut high).is_pending(), "not in the middle of a piece");
+    assert!(poll(&mut high).is_pending(), "not in the middle of a chunk");
     let aside = tokio::spawn(async move {
         low.step_aside().await;
         low.finish()
     });
-    let mut high = high.await.expect("the piece has ended");
+    let mut high = high.await.expect("the chunk has ended");
     high.step_aside().await;
-    assert_eq!(load(&stage), (1, 1), "a primary does not step aside");
+    assert_eq!(load(&stage), (1, 1), "a primary does not pause");
     drop(high);
-    aside.await.expect("its next turn");
+    aside.await.expect("its next chunk");
     assert_eq!(load(&stage), (0, 0));
 }
 
@@ -320,7 +322,8 @@ async fn a_layer_reads_the_priority_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn a_throttled_stage_finds_how_many_a_server_can_serve_at_once() {
-    // Three at a time take 4 ms each; more share what there is.
+    // If there are at most three requests at once, each takes 4 ms. If there are more, they share
+    // the capacity.
     let (stage, there) = (Stage::throttled(64, 1_000), Arc::new(Mutex::new(0_u32)));
     let mut clients = JoinSet::new();
     for _ in 0..40 {

@@ -1,4 +1,4 @@
-//! The advice as a configuration of `curtail proxy`.
+//! Turns advice into a configuration of `curtail proxy`.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -7,14 +7,15 @@ use curtail_kernel::Limits;
 
 use super::Question;
 
-/// The attempt timer, in 99.9th percentiles of per-shard queuing.
+/// The attempt timer, as a multiple of the 99.9th percentile under per-shard queuing.
 const ATTEMPT_P999: f64 = 4.0;
 
-/// The proxy's default attempt timer, in ms: for services that respond in some milliseconds.
+/// The proxy's default attempt timer, in ms, for services that respond within a few milliseconds.
 const ATTEMPT_MS: f64 = 500.0;
 
-/// A whole configuration where the addresses of the replicas are known, else a part of one.
-/// `second_copies`: how many a query had in the simulation. `p999_ms`: of per-shard queuing.
+/// Returns a complete configuration if the addresses of the replicas are known, otherwise part of
+/// one. `second_copies` is the number of second copies per query in the simulation. `p999_ms` is
+/// the p99.9 under per-shard queuing.
 pub(super) fn config(
     question: &Question<'_>,
     policy: &str,
@@ -31,7 +32,8 @@ pub(super) fn config(
         text,
         "[[service]]\nname = \"service\"\npolicy = \"{policy}\"\nslots = {slots}\ncancel = \"{cancel}\"\n"
     );
-    // The simulation had no hedge budget. The default one changes nothing where it is not needed.
+    // The simulation had no hedge budget. The default budget changes nothing if few copies are
+    // sent.
     if second_copies > 0.5 * Limits::default().hedge_budget {
         text += "hedge_budget = 1.0\n";
     }

@@ -1,4 +1,5 @@
-//! p99 of per-shard queuing and of the best policy over the load, and where they cross.
+//! p99 of per-shard queuing and of the best policy as a function of load, and the load at which the
+//! two curves cross.
 
 use curtail_kernel::hedge::Cancellation;
 use curtail_kernel::{HedgeSpec, Policy};
@@ -12,33 +13,34 @@ use crate::experiment::Experiment;
 use crate::outcome::{Outcome, Versus};
 use crate::parallel::Plan;
 
-/// Loads that are looked at in any case; the load at hand as well, where it is higher.
+/// Loads of the curve. The given load is added if it is higher than all of them.
 const LOADS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
-/// The highest of them.
+/// The highest of these loads.
 const HIGHEST: f64 = LOADS[LOADS.len() - 1];
 
-/// Halvings of the interval in which the curves cross.
+/// Number of bisection steps used to find the load at which the curves cross.
 const HALVINGS: u32 = 3;
 
-/// Points of each curve, at most.
+/// Maximum number of points of each curve.
 const POINTS: f64 = (LOADS.len() + 1) as f64 + HALVINGS as f64;
 
-/// Simulated queries in all, in those of per-shard queuing, and replications at each load.
+/// Total simulation budget, as an equivalent number of queries under per-shard queuing, and number
+/// of replications at each load.
 const QUERIES: f64 = 60e6;
 const REPLICATIONS: u32 = 4;
 
-/// p99 at a load, in the unit of the experiment; none where a policy is unstable.
+/// p99 at a load, in the unit of the experiment. `None` if a policy is unstable.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The load.
+    /// The load, as a utilization.
     pub utilization: f64,
-    /// Of per-shard queuing.
+    /// p99 of per-shard queuing.
     pub psq: Option<f64>,
-    /// Of the policy that hedges.
+    /// p99 of the policy that hedges.
     pub hedging: Option<f64>,
-    /// Is hedging faster, beyond chance? That is where the 95 % confidence interval of the paired
-    /// difference says so, or where hedging alone has a steady state.
+    /// Whether hedging is significantly faster: the 95 % confidence interval of the paired
+    /// difference is below 0, or only hedging has a steady state.
     pub faster: bool,
 }
 
@@ -49,7 +51,7 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// The highest load that was looked at.
+    /// Returns the highest load of the curve.
     pub(super) fn highest(&self) -> f64 {
         self.points.last().map_or(HIGHEST, |point| point.utilization)
     }
@@ -70,7 +72,7 @@ impl Point {
         Self { utilization, psq, hedging, faster }
     }
 
-    /// Is the figure of hedging lower, by chance or not?
+    /// Whether hedging has the lower p99, even if only by chance.
     fn is_lower(&self) -> bool {
         match (self.psq, self.hedging) {
             (Some(psq), Some(hedging)) => hedging < psq,
@@ -79,9 +81,10 @@ impl Point {
     }
 }
 
-/// Where hedging ceases to be faster: it is up to the first load, and it is no more at the second,
-/// or no load beyond was looked at. None where it never is. `pays_here` is what is known of the load at
-/// hand, with more requests than there are at any of the points.
+/// Returns the two loads between which hedging ceases to be faster. Hedging is still faster at the
+/// first load, but not at the second. The second load is `None` if there is no higher load. Returns
+/// `None` if hedging is never faster. `pays_here` is the verdict at the given load, which is based
+/// on more requests than the points of the curve.
 fn end(points: &[Point], here: f64, pays_here: bool) -> Option<(f64, Option<f64>)> {
     let first = if pays_here {
         points.partition_point(|point| point.utilization <= here)
@@ -94,7 +97,7 @@ fn end(points: &[Point], here: f64, pays_here: bool) -> Option<(f64, Option<f64>
     Some((from, slow.map(|at| points[at].utilization)))
 }
 
-/// Follows a policy over the load; none where it was stopped.
+/// Simulates a policy over a range of loads. Returns `None` if it was stopped.
 pub(super) fn curve(
     question: &Question<'_>,
     hedger: Candidate,
@@ -115,7 +118,8 @@ pub(super) fn curve(
     let Some(mut to) = to else {
         return Ok(Some(Curve { points, stop_above: Some(from) }));
     };
-    // In between, the likeliest crossing: what is sure begins to end earlier.
+    // Bisect by the sign of the difference, to find the most likely crossing. A test of
+    // significance would stop at a lower load.
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(from, to);
         let Some(point) = point(question, hedger, middle, plan)? else { return Ok(None) };
@@ -142,21 +146,21 @@ fn point(
     Ok(outcomes.map(|outcomes| Point::new(utilization, &outcomes)))
 }
 
-/// The experiment at a load. As large whatever the policy: the best one is not known
-/// when the work is laid out.
+/// Returns the experiment at a load. Its size is the same for all policies, because the best one is
+/// still unknown when the work is planned.
 fn at(question: &Question<'_>, utilization: f64) -> Experiment {
     let experiment = Experiment { utilization, ..question.experiment.clone() };
     let queries = QUERIES * question.effort / POINTS;
     sized(&experiment, &PAIR, REPLICATIONS, queries)
 }
 
-/// Per-shard queuing, and a policy in place of the one that is followed.
+/// Per-shard queuing, and a stand-in for the policy that is simulated.
 const PAIR: [Candidate; 2] = [
     Candidate::Policy(Policy::PSQ),
     Candidate::Policy(Policy::hedged(HedgeSpec::Laedge(Cancellation::Plain))),
 ];
 
-/// How many requests the curves take at most.
+/// Returns the maximum number of requests that the curves simulate.
 pub(super) fn total(question: &Question<'_>) -> u64 {
     crate::compare::total(&at(question, question.experiment.utilization), &PAIR) * POINTS as u64
 }
@@ -173,10 +177,11 @@ mod tests {
         (0..).zip(faster).map(point).collect()
     }
 
-    /// Where hedging ends, and the load of the next point.
+    /// The last load at which hedging is faster, and the load of the next point.
     type End = Option<(f64, Option<f64>)>;
 
-    /// Checks where hedging ends on some curves; at a load of 0.25 it pays, or not.
+    /// Checks the load at which hedging ceases to be faster, for several curves. `pays` is the
+    /// verdict at the load 0.25.
     #[track_caller]
     fn ends(pays: bool, curves: &[(&[bool], End)]) {
         for &(faster, expected) in curves {
@@ -189,7 +194,7 @@ mod tests {
         let [yes, no] = [true, false];
         let curves = [
             (&[yes, yes, no, no][..], Some((0.2, Some(0.3)))),
-            // Chance has it that it seems faster once more.
+            // By chance, hedging seems faster again at a higher load.
             (&[yes, yes, no, yes], Some((0.2, Some(0.3)))),
             (&[no, yes, yes, yes], Some((0.4, None))),
             (&[no, no, no], None),
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_pays_here_it_ends_beyond() {
+    fn if_hedging_pays_here_it_ends_at_a_higher_load() {
         let [yes, no] = [true, false];
         let curves = [
             (&[yes, no, yes, no][..], Some((0.3, Some(0.4)))),

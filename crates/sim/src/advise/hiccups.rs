@@ -1,4 +1,4 @@
-//! The hiccups in a jitter: how often, and how long.
+//! Probability and length of the hiccups in a jitter distribution.
 
 use curtail_dist::seed;
 use serde::Serialize;
@@ -6,27 +6,28 @@ use serde::Serialize;
 use crate::experiment::UNIT_NS;
 use crate::experiment::{Experiment, JitterOf};
 
-/// Draws from the jitter: so many that a probability of 0.3 % is reported as 0.30 %. A hiccup that these
-/// miss hits fewer than one query in 1,000,000.
+/// Number of draws from the jitter distribution. It is large enough to report a probability of 0.3
+/// % as 0.30 %. If these draws miss a kind of hiccup, it affects fewer than one query in 1,000,000.
 const DRAWS: u32 = 10_000_000;
 
-/// Jitter longer than a mean service time is a hiccup.
+/// The hiccups in a jitter distribution. A jitter longer than the mean service time counts as a
+/// hiccup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Hiccups {
-    /// Of a copy.
+    /// Probability that a copy has a hiccup.
     pub probability: f64,
-    /// Their mean length, in the unit of the experiment; zero where there are none.
+    /// Mean length, in the unit of the experiment. Zero without hiccups.
     pub duration: f64,
-    /// The share of requests that one hits in some shard, where no query has a second copy.
+    /// Share of requests with a hiccup in at least one shard, if no query has a second copy.
     pub requests: f64,
-    /// How long the lesser of the jitters of two copies is, as a share of the mean jitter: near 1
-    /// where they are much alike, so that a second copy saves none of it. None without jitter; 1 where
-    /// no draw is above zero.
+    /// Mean of the smaller of two copies' jitters, divided by the mean jitter. It is near 1 if the
+    /// two jitters are similar, in which case a second copy saves nothing. `None` if there is no
+    /// jitter. 1 if no draw is above zero.
     pub lesser_of_two: Option<f64>,
 }
 
 impl Hiccups {
-    /// Those of an experiment.
+    /// Finds the hiccups of an experiment.
     pub(super) fn of(experiment: &Experiment) -> Self {
         let Some(jitter) = &experiment.jitter else { return Self::default() };
         let mut rng = seed::rng(seed::stream(experiment.seed, &[b"hiccups"]));
@@ -75,12 +76,12 @@ mod tests {
         let shared = Parameters { jitter, jitter_of: JitterOf::Query, ..Parameters::default() };
         let hiccups = Hiccups::of(&shared.experiment().expect("an experiment"));
         assert_eq!(hiccups.lesser_of_two, Some(1.0));
-        // Too rare to be met is not the same as none.
+        // Jitter whose hiccups are too rare to be drawn is still not the same as no jitter.
         assert_eq!((of(Some("bimodal:1e-12:15")), of(None)), (Some(1.0), None));
     }
 
     #[test]
-    fn a_rare_hiccup_is_told_as_written() {
+    fn a_rare_hiccup_is_reported_as_written() {
         let jitter = Some("bimodal:0.003:75ms".to_owned());
         let parameters = Parameters {
             service: "exp:5ms".to_owned(),

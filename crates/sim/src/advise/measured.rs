@@ -1,4 +1,4 @@
-//! An experiment of measured service times, in which the hiccups are found.
+//! An experiment with measured service times, from which hiccups are extracted.
 
 use curtail_dist::{Distribution, Spec};
 use serde::Serialize;
@@ -11,44 +11,44 @@ use crate::experiment::Experiment;
 use crate::experiment::UNIT_NS;
 use crate::parameters::Parameters;
 
-/// The fewest samples that say something about rare hiccups.
+/// Minimum number of samples. Fewer samples would not show rare hiccups.
 const FEWEST: usize = 100;
 
 /// Service times without queueing.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Where they are from, for messages.
+    /// Their source, for messages.
     pub name: String,
-    /// In ns.
+    /// The times in ns.
     pub ns: Vec<f64>,
-    /// Were they written with units?
+    /// Whether they were written with units.
     pub have_units: bool,
 }
 
-/// What samples hold.
+/// A summary of samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampleSummary {
-    /// How many.
+    /// Number of samples.
     pub count: usize,
-    /// Those with a hiccup.
+    /// Number of samples with a hiccup.
     pub with_hiccup: usize,
-    /// Their share.
+    /// Share of samples with a hiccup.
     pub probability: f64,
-    /// The 95 % confidence interval of that (Wilson's).
+    /// 95 % confidence interval of that share (Wilson's).
     pub probability_ci95: [f64; 2],
-    /// How long a hiccup is, in the unit of the answer; zero where there is none.
+    /// Mean length of a hiccup, in the unit of the answer. Zero without hiccups.
     pub duration: f64,
-    /// The 95 % confidence interval of that; none where it is not known.
+    /// 95 % confidence interval of that length. `None` if it is unknown.
     pub duration_ci95: Option<[f64; 2]>,
-    /// Were hiccups found by `curtail jitter`, in queries that it repeated?
+    /// Whether `curtail jitter` found the hiccups, by repeating queries.
     #[serde(skip)]
     pub of_jitter: bool,
-    /// What the answer takes for granted, because no sample shows whether another replica would have
-    /// been as slow with the same query.
+    /// The assumption behind the answer. Samples do not show whether another replica would have
+    /// been just as slow with the same query.
     pub assumes: &'static str,
 }
 
-/// The experiment of these times, which are of so many executions.
+/// Returns the experiment with these times, which were measured in `count` executions.
 pub(super) fn with_times(
     parameters: &Parameters,
     name: &str,
@@ -67,11 +67,11 @@ pub(super) fn with_times(
     Ok(experiment)
 }
 
-/// An experiment that samples are yet to be put into.
+/// Returns an experiment without its samples.
 fn without_times(parameters: &Parameters, have_units: bool) -> Result<Experiment, Error> {
     let mut parameters = parameters.clone();
     if have_units {
-        // It stands for the samples, whose units those of the arrivals must go with.
+        // A placeholder for the samples. Its unit must match the units of the arrivals.
         parameters.service = "exp:1ms".to_owned();
     }
     parameters.unbounded()
@@ -81,18 +81,19 @@ fn enough(name: &str, count: usize) -> Result<(), Error> {
     if count >= FEWEST {
         return Ok(());
     }
-    let say = if count == 1 { " says" } else { "s say" };
-    let why = format!("{count} sample{say} too little about rare hiccups; give {FEWEST} or more");
+    let say = if count == 1 { " is" } else { "s are" };
+    let why = format!("{count} sample{say} too few for rare hiccups; use {FEWEST} or more");
     Err(Error::Samples { name: name.to_owned(), why })
 }
 
 fn all_zero(name: &str) -> Error {
-    let why = "all samples are zero; give service times".to_owned();
+    let why = "all samples are zero; use service times".to_owned();
     Error::Samples { name: name.to_owned(), why }
 }
 
 impl Measured {
-    /// The experiment with these in place of service and jitter, and what they hold.
+    /// Returns the experiment whose service times and jitter come from these samples, and a summary
+    /// of the samples.
     pub fn experiment(self, parameters: &Parameters) -> Result<(Experiment, SampleSummary), Error> {
         let Self { name, ns, have_units } = self;
         let count = ns.len();
@@ -110,8 +111,9 @@ impl Measured {
         Ok((experiment, summary))
     }
 
-    /// The experiments of as many samples that are drawn from these, with replacement, at the arrival
-    /// rate of `experiment`, which is that of these: how far they differ is what the samples leave open.
+    /// Returns experiments with the same number of samples, drawn from these with replacement.
+    /// Their arrival rate is that of `experiment`, which uses these samples. The differences
+    /// between them show the uncertainty due to the samples.
     pub fn resampled(&self, parameters: &Parameters, experiment: &Experiment) -> Vec<Experiment> {
         resampled_by(experiment, |rng| {
             let ns = blocks(&self.ns, 1, rng);
@@ -148,7 +150,7 @@ fn summary(count: usize, found: Option<&Found>) -> SampleSummary {
         }),
         of_jitter: false,
         assumes: match found {
-            Some(_) => "the long samples are hiccups, and not long queries",
+            Some(_) => "the long samples are hiccups, not long queries",
             None => "no sample is a hiccup",
         },
     }
@@ -158,18 +160,18 @@ fn summary(count: usize, found: Option<&Found>) -> SampleSummary {
 mod tests {
     use super::*;
 
-    fn asked(ns: f64, arrivals: &str) -> Result<(Experiment, SampleSummary), Error> {
+    fn made(ns: f64, arrivals: &str) -> Result<(Experiment, SampleSummary), Error> {
         let measured = Measured { name: "samples".to_owned(), ns: vec![ns; 200], have_units: true };
         measured.experiment(&Parameters { arrivals: arrivals.to_owned(), ..Parameters::default() })
     }
 
     #[test]
     fn bounds_are_those_of_the_samples() {
-        let endless = asked(1e10, "on-off:0.5:1us").expect_err("bursts without an end").to_string();
+        let endless = made(1e10, "on-off:0.5:1us").expect_err("bursts without an end").to_string();
         assert!(endless.contains("more than 10000 bursts between two requests"), "{endless}");
-        let fine = asked(1e3, "on-off:0.5:50ns").expect("few bursts");
+        let fine = made(1e3, "on-off:0.5:50ns").expect("few bursts");
         assert!((fine.0.service.mean() - 1e3).abs() < 1e-6);
-        let below = asked(0.2, "poisson").expect_err("shorter than a tick").to_string();
-        assert!(below.contains("the grain of time"), "{below}");
+        let below = made(0.2, "poisson").expect_err("shorter than a tick").to_string();
+        assert!(below.contains("the resolution of time"), "{below}");
     }
 }

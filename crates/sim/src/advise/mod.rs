@@ -1,14 +1,16 @@
-//! Would hedging help, how much at most, with which policy, and up to which load?
+//! Advice on hedging: whether it helps, by how much at most, with which policy, and up to which
+//! load.
 //!
-//! LÆDGE and rescue, in the variants that the servers allow, are simulated at the load at hand beside
-//! per-shard queuing, which is the best that can be done without second copies, and two yardsticks:
-//! Idealized Hedge, and the bound O1, which no policy can beat whose servers work first come, first
-//! served. Delayed hedges over least outstanding run beside them, as rivals. The best variant is then followed over all loads, to find the one beyond which it gains
-//! nothing. How sure the gain is follows from the replications, and where times are samples from how
-//! much it depends on them.
+//! At the given load, [`advise`] simulates LÆDGE and rescue, in the variants that the servers
+//! allow, and per-shard queuing, which is the best policy without second copies. Two yardsticks are
+//! simulated alongside them: Idealized Hedge, and the bound O1, which no policy with first-come,
+//! first-served servers can beat. Delayed hedges that pick by least outstanding are simulated as
+//! rivals. Then the best variant is simulated over all loads, to find the load above which it gains
+//! nothing. The confidence in the gain comes from the replications. If the times are samples, it
+//! also covers the dependence of the gain on the samples.
 //!
-//! Cost: a fixed number of simulated queries, whatever the service, so that the same question has
-//! the same answer on every machine: a few seconds on two cores.
+//! Cost: a fixed number of simulated queries, whatever the service. The same question therefore has
+//! the same answer on every machine. The simulation takes a few seconds on two cores.
 
 mod config;
 mod curve;
@@ -44,66 +46,70 @@ pub use samples::{Found, find_hiccups};
 pub use sure::resampled;
 pub use times::{FOUND, J, P, Repeated, Times};
 
-/// Half of the confidence interval of p99 that is a larger share of it says that p99 depends on what is
-/// too rare for this much simulation, or is remembered for too long.
+/// If half the width of p99's confidence interval exceeds this share of p99, then p99 is unsettled.
+/// It then depends on events that are too rare, or whose effects last too long, for a simulation of
+/// this length.
 pub const UNSETTLED: f64 = 0.25;
 
-/// A gain of p99 below this is not worth second copies, or more of them.
+/// A p99 gain below this value justifies neither second copies nor a larger number of them.
 pub const WORTH: f64 = 0.05;
 
-/// Policies whose p99 differs by less are compared by p99.9.
+/// If the p99s of policies differ by less than this share, the policies are compared by p99.9.
 const ALIKE: f64 = 0.01;
 
-/// Simulated queries for the load at hand, in those of per-shard queuing.
+/// Simulation budget at the given load, as an equivalent number of queries under per-shard queuing.
 const QUERIES: f64 = 40e6;
 
-/// Independent replications there.
+/// Independent replications at the given load.
 const REPLICATIONS: u32 = 6;
 
 /// Degrees of freedom of their mean.
 const FREEDOM: usize = REPLICATIONS as usize - 1;
 
-/// A verdict that other samples of the same service would overturn more often than that is none.
+/// Minimum confidence that a verdict would also hold for other samples of the same service.
 const SURE: f64 = 0.9;
 
-/// With more jitter than this many times the service, utilizations count the jitter: those without it
-/// would all be near 0.
+/// If the mean jitter exceeds this multiple of the mean service time, utilizations include the
+/// jitter, because they would all be near 0 without it.
 const MOSTLY_JITTER: f64 = 4.0;
 
-/// No simulation is surer than that.
+/// Upper limit on the confidence of a simulation.
 const MOST_CONFIDENT: f64 = 0.999;
 
-/// Requests of a replication: at the least so many that ten of those that count are above p99.
+/// Requests per replication. The minimum leaves ten measured requests above p99.
 const REQUESTS: std::ops::RangeInclusive<f64> = 1_200.0..=400_000.0;
 
-/// Queries by which a policy has learned what there is to know, also at high loads, where replicas are
-/// seldom idle: a service that runs for days is asked about, and not its first minutes.
+/// Number of warm-up queries after which a policy has learned everything, even at high loads, where
+/// replicas are seldom idle. The question is about a service that runs for days, not about its
+/// first minutes.
 const LEARNED: f64 = 100_000.0;
 
-/// What is asked.
+/// A question about a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// The service at the load at hand. Its requests and replications are not used.
+    /// The service at the given load. Its requests and replications are not used.
     pub experiment: &'a Experiment,
-    /// Can its replicas stop a query?
+    /// Whether its replicas can stop a query.
     pub cancel: bool,
-    /// How much to simulate; 1 is what a person waits for.
+    /// Amount of simulation. With a value of 1, the answer takes about as long as a person is
+    /// willing to wait.
     pub effort: f64,
-    /// The same of samples that were drawn from its samples ([`resampled`], [`Times::resampled`]): how
-    /// much the gain depends on them. Empty where nothing was sampled.
+    /// Copies of the experiment with samples drawn from its own ([`resampled`],
+    /// [`Times::resampled`]). They show how much the gain depends on the samples. Empty if there
+    /// are no samples.
     pub resampled: &'a [Experiment],
-    /// Where the replicas of each shard are, for the configuration; empty where they are not known.
+    /// Addresses of the replicas of each shard, for the configuration. Empty if they are unknown.
     pub replicas_at: &'a [Vec<SocketAddr>],
 }
 
-/// A figure of each percentile; none where that percentile is not known, or a policy is unstable.
+/// A figure per percentile. `None` if the percentile has too few samples or a policy is unstable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ByPercentile<T> {
-    /// Of the median.
+    /// At the median.
     pub p50: Option<T>,
-    /// Of the 99th percentile.
+    /// At the 99th percentile.
     pub p99: Option<T>,
-    /// Of the 99.9th.
+    /// At the 99.9th percentile.
     pub p999: Option<T>,
 }
 
@@ -113,103 +119,107 @@ impl<T> ByPercentile<T> {
     }
 }
 
-/// Relative reductions of latency: 0.4 is 40 % less. Negative where latency grows.
+/// Relative reductions of latency: 0.4 is 40 % less. Negative if latency grows.
 pub type Gain = ByPercentile<f64>;
 
 /// 95 % confidence intervals of relative reductions.
 pub type GainIntervals = ByPercentile<[f64; 2]>;
 
-/// What one policy comes to at the load at hand, in the unit of the experiment.
+/// Latencies of one policy at the given load, in the unit of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
-    /// Does it reach a steady state?
+    /// Whether it reaches a steady state.
     pub stable: bool,
-    /// The median of requests.
+    /// Median of requests.
     pub p50: Option<f64>,
-    /// Their 99th percentile.
+    /// 99th percentile of requests.
     pub p99: Option<f64>,
-    /// Their 99.9th.
+    /// 99.9th percentile of requests.
     pub p999: Option<f64>,
-    /// Half of the 95 % confidence interval of p99. With samples it is known of per-shard queuing, the
-    /// best policy and the bound alone.
+    /// Half the width of the 95 % confidence interval of p99. If the times are samples, only
+    /// per-shard queuing, the best policy and the bound have one.
     pub p99_ci95: Option<f64>,
     /// Copies per query.
     pub copies_per_query: Option<f64>,
 }
 
-/// The answer.
+/// The answer to a question.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// Does hedging pay here?
+    /// Whether hedging pays here.
     pub hedge: bool,
-    /// What to run.
+    /// The recommended policy.
     pub policy: String,
     /// The best policy that hedges, whether it pays or not.
     pub hedging_policy: String,
-    /// What it gains over per-shard queuing.
+    /// Its gain over per-shard queuing.
     pub gain: Gain,
-    /// How sure that is, as far as it depends on chance, in the simulation and in the samples.
+    /// Confidence intervals of the gain. They cover the randomness of the simulation and of the
+    /// samples.
     pub gain_ci95: GainIntervals,
-    /// What no policy can exceed (O1).
+    /// The gain that no policy can exceed (O1).
     pub bound: Gain,
-    /// What Idealized Hedge gains.
+    /// The gain of Idealized Hedge.
     pub idealized: Gain,
-    /// The load from which on the hedging policy is no longer faster than per-shard queuing: where
-    /// the figures cross, between the last load at which it is faster beyond chance and the next one.
-    /// None where it never is, the highest one of the curve where it still is there.
+    /// The load above which the hedging policy is no longer faster than per-shard queuing. It is
+    /// the point where the p99 curves cross, between the last load at which hedging is
+    /// significantly faster and the next one. `None` if hedging is never faster. The highest load
+    /// of the curve if hedging is still faster there.
     pub stop_above_utilization: Option<f64>,
-    /// False where other samples of the same service might well lead to another answer. Then what to run is
-    /// per-shard queuing, because nothing speaks for more.
+    /// False if other samples of the same service might lead to a different answer. In that case,
+    /// the recommended policy is per-shard queuing.
     pub settled: bool,
-    /// The probability that the verdict is right, as far as it depends on chance, in the simulation and in
-    /// the samples; up to 0.999.
+    /// Probability that the verdict is right, given the randomness of the simulation and of the
+    /// samples. It is at most 0.999.
     pub confidence: f64,
-    /// Why, in words.
+    /// The reasons, as text.
     pub because: String,
-    /// The best delayed hedge, and whether it is as good as what is advised.
+    /// The best delayed hedge, and whether it is as good as the recommended policy.
     pub rival: Rival,
-    /// A configuration of `curtail proxy`; a part of one where the replicas are not known.
+    /// A configuration for `curtail proxy`, or part of one if the replicas are unknown.
     pub config: String,
-    /// The utilization that was asked about.
+    /// The utilization in the question.
     pub utilization: f64,
-    /// What utilizations count: `total` where that was asked, or where nearly all of the time is jitter.
+    /// The work that utilizations count: `total` if the question uses it, or if nearly all of the
+    /// time is jitter.
     pub utilization_of: UtilizationOf,
-    /// The requests per second that it comes to, where times have units.
+    /// Requests per second at this utilization, if the times have units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// What latencies are in: `ms`, or `1` for the experiment's own unit.
+    /// Unit of latencies: `ms`, or `1` for the experiment's own unit.
     pub unit: &'static str,
-    /// The hiccups that the jitter holds.
+    /// The hiccups in the jitter.
     pub hiccups: Hiccups,
-    /// What was simulated at the load at hand.
+    /// Latencies of all simulated policies at the given load.
     pub latencies: Vec<Latency>,
-    /// p99 over the load.
+    /// p99 as a function of load.
     pub curve: Vec<Point>,
 }
 
-/// An answer as a document.
+/// An answer as a JSON document.
 #[derive(Clone, Debug, Serialize)]
 pub struct Document {
     /// The answer.
     #[serde(flatten)]
     pub advice: Advice,
-    /// What the samples hold, where the question came with some.
+    /// Summary of the samples, if the question has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SampleSummary>,
 }
 
-/// How many requests [`advise`] will count in [`Plan::progress`]: each is a query to every shard.
+/// Returns the number of requests that [`advise`] counts in [`Plan::progress`]. Each request is one
+/// query per shard.
 pub fn total(question: &Question<'_>) -> u64 {
-    // Without its candidates a question has no answer either.
+    // A question with invalid candidates gets no answer, so its count does not matter.
     let candidates = candidates(question).unwrap_or_default();
     let here = sized(question.experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
     crate::compare::total(&here, &candidates) + curve::total(question) + sure::total(question)
 }
 
-/// What is simulated at the load at hand: per-shard queuing, the policies that hedge, their rivals, and
-/// the two yardsticks.
+/// Returns the candidates at the given load: per-shard queuing, the policies that hedge, their
+/// rivals, and the two yardsticks.
 fn candidates(question: &Question<'_>) -> Result<Vec<Candidate>, Error> {
     let psq = Candidate::Policy(Policy::PSQ);
     let yardsticks = [Candidate::Idealized, Candidate::O1];
@@ -217,7 +227,7 @@ fn candidates(question: &Question<'_>) -> Result<Vec<Candidate>, Error> {
     Ok([&[psq], &hedgers(question.cancel)[..], &rivals, &yardsticks].concat())
 }
 
-/// Answers; `None` where it was stopped.
+/// Answers a question. Returns `None` if it was stopped.
 pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>, Error> {
     let experiment = question.experiment;
     let mostly_jitter = is_mostly_jitter(experiment);
@@ -225,7 +235,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         return Err(overloaded(experiment, mostly_jitter));
     }
     if mostly_jitter && experiment.utilization_of == UtilizationOf::Mean {
-        // The same rate of requests.
+        // Ask again at the same request rate, but with utilizations that include the jitter.
         let utilization = experiment.utilization_with_jitter();
         let of_total =
             Experiment { utilization, utilization_of: UtilizationOf::Total, ..experiment.clone() };
@@ -245,7 +255,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     };
     let (pays, by_simulation) = verdict(&outcomes[0], best);
     let confidence = sure.confidence.map_or(by_simulation, |of| of.min(by_simulation));
-    // A yes that may as well cost something is none either.
+    // If hedging could just as well increase p99, the verdict is not settled either.
     let may_lose = sure.gain_ci95.p99.is_some_and(|[low, _]| pays && low < 0.0);
     let settled = sure.confidence.is_none_or(|by_samples| by_samples >= SURE && !may_lose);
     let hedge = pays && settled;
@@ -288,30 +298,31 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     }))
 }
 
-/// Is P next to nothing beside J?
+/// Whether P is negligible compared with J.
 fn is_mostly_jitter(experiment: &Experiment) -> bool {
     let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
     jitter > MOSTLY_JITTER * experiment.service.mean()
 }
 
-/// The load is more than the replicas can carry.
+/// Returns the error for a load above the replicas' capacity.
 fn overloaded(experiment: &Experiment, mostly_jitter: bool) -> Error {
     let busy = 100.0 * experiment.utilization_with_jitter();
     let with = if experiment.jitter.is_some() { "with the jitter " } else { "" };
     let fix = match mostly_jitter && experiment.utilization_of == UtilizationOf::Mean {
         true => {
-            "; nearly all of the time is jitter, so give the utilization with it (utilization-of total)"
+            "; nearly all of the time is jitter, so count it in the utilization (utilization-of \
+             total)"
         }
         false => "",
     };
     Error::OutOfRange {
         name: "utilization",
         value: shown(experiment.utilization),
-        allowed: format!("less: {with}replicas would have to be busy {busy:.0} % of the time{fix}"),
+        allowed: format!("less: {with}replicas would be busy {busy:.0} % of the time{fix}"),
     }
 }
 
-/// The policies with second copies that can be deployed.
+/// Returns the deployable policies that hedge.
 fn hedgers(cancel: bool) -> Vec<Candidate> {
     use Cancellation::{Cleanup, Plain, Preemptive};
     let (laedge, rescue): (&[Cancellation], &[Version]) = if cancel {
@@ -324,9 +335,10 @@ fn hedgers(cancel: bool) -> Vec<Candidate> {
     laedge.chain(rescue).map(Candidate::Policy).collect()
 }
 
-/// The one with the lowest p99, of those that are alike there ([`ALIKE`]) the lowest p99.9; or one that
-/// comes as close to it as makes no difference ([`WORTH`]) with at most half of the second copies, if it
-/// pays by itself. An unstable one is the last choice. Its place among `outcomes`, those that hedge.
+/// Returns the index of the best outcome among policies that hedge. The best one has the lowest p99
+/// or, among those with a similar p99 ([`ALIKE`]), the lowest p99.9. A policy whose p99 is only
+/// slightly higher ([`WORTH`]) is preferred if it also pays and sends at most half as many second
+/// copies. An unstable policy is the last choice.
 fn best(psq: &Outcome, outcomes: &[Outcome]) -> usize {
     let p99 = |outcome: &Outcome| figure(outcome, 99.0).unwrap_or(f64::INFINITY);
     let p999 = |outcome: &Outcome| figure(outcome, 99.9).unwrap_or(f64::INFINITY);
@@ -343,21 +355,21 @@ fn best(psq: &Outcome, outcomes: &[Outcome]) -> usize {
     cheap.min_by(|(_, a), (_, b)| second(a).total_cmp(&second(b))).unwrap_or(lowest).0
 }
 
-/// What a query costs to simulate, in those of per-shard queuing; roughly.
+/// Returns the approximate cost of simulating a query, relative to per-shard queuing.
 fn cost(candidate: &Candidate) -> f64 {
     match candidate {
         Candidate::Idealized => 4.5,
         candidate => match candidate.policy().hedge() {
             Some(HedgeSpec::Laedge(Cancellation::Preemptive) | HedgeSpec::Rescue(_)) => 3.5,
             Some(HedgeSpec::Laedge(_)) => 2.5,
-            // Rivals come on top: they shorten no run of the others.
+            // Rivals do not count. Otherwise they would shorten the runs of the other candidates.
             Some(HedgeSpec::LearnedDelay(_) | HedgeSpec::Delayed(_)) => 0.0,
             _ => 1.0,
         },
     }
 }
 
-/// The experiment with as many requests as `queries` allow.
+/// Returns the experiment with as many requests as a budget of `queries` allows.
 fn sized(
     experiment: &Experiment,
     candidates: &[Candidate],
@@ -373,7 +385,7 @@ fn sized(
         requests: requests as u64,
         warm_up: warm_up as u64,
         replications,
-        // Advice is about one world.
+        // Advice assumes that the world does not change.
         change: None,
         windows: None,
         ..experiment.clone()
@@ -398,12 +410,12 @@ fn latency(outcome: &Outcome) -> Latency {
     }
 }
 
-/// What the verdict and its reasons are made of.
+/// The facts from which the verdict and its reasons are derived.
 struct Facts<'a> {
     hiccups: Hiccups,
-    /// The means of P and J, in the unit of the experiment.
+    /// Means of P and J, in the unit of the experiment.
     means: [f64; 2],
-    /// Utilizations count the jitter.
+    /// Whether utilizations count the jitter.
     of_total: bool,
     psq: &'a Outcome,
     best: &'a Outcome,
@@ -414,11 +426,12 @@ struct Facts<'a> {
     shards: u32,
     replicas: usize,
     utilization: f64,
-    /// Requests per second, where times have units.
+    /// Requests per second, if the times have units.
     rate: Option<f64>,
-    /// Can the replicas stop a query?
+    /// Whether the replicas can stop a query.
     cancel: bool,
-    /// Copies per query of the policy that sends most: what there is room for.
+    /// Copies per query of the policy that sends the most. This shows how many copies the replicas
+    /// have time for.
     most_copies: f64,
 }
 
@@ -450,7 +463,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// What a policy gains over per-shard queuing.
+    /// Returns the gain of a policy over per-shard queuing.
     fn gain(&self, of: &Outcome) -> Gain {
         let gain = |percentile| {
             let (ours, psq) = figure(of, percentile).zip(figure(self.psq, percentile))?;
@@ -460,10 +473,12 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Does the best policy that hedges pay, and how sure is that? By how many standard errors the gain at
-/// p99, as reported, is from what would just be worth it. The error is that of the paired
-/// differences, and where p99 itself is unsettled at least that of it: what it depends on is too rare
-/// for these runs, it happened to both policies or to neither, and the next runs would say otherwise.
+/// Returns whether the best policy that hedges pays, and the confidence in this verdict. The
+/// confidence depends on the distance of the p99 gain from the threshold [`WORTH`], in standard
+/// errors. The standard error is computed from the paired differences. If p99 itself is unsettled,
+/// the error is at least the standard error of p99. In that case, the events on which p99 depends
+/// are too rare for these runs. In each run, both policies met such events or neither did, so the
+/// paired differences understate the error.
 fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
     let versus = best.versus_first.as_ref();
     let half_width = |ci95: Option<&Figures>| ci95.and_then(|ci95| ci95.percentile(99.0));
@@ -473,11 +488,11 @@ fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
     let unsettled = alone.zip(p99).filter(|(alone, (psq, _))| *alone > UNSETTLED * psq);
     let widest = paired.map(|paired| unsettled.map_or(paired, |(alone, _)| paired.max(alone)));
     let Some(((psq, best), half_width)) = p99.zip(widest) else {
-        // An unstable policy is worse than one that is not; there is nothing to doubt.
+        // A stable policy is certainly better than an unstable one.
         return (best.stable && !psq.stable, MOST_CONFIDENT);
     };
     let margin = psq - best - WORTH * psq;
-    // The half width is that quantile times the standard error.
+    // The half width is this quantile times the standard error.
     let error = (half_width / student::quantile(FREEDOM)).max(f64::MIN_POSITIVE);
     let confidence = student::below(FREEDOM, margin.abs() / error);
     (margin > 0.0, confidence.min(MOST_CONFIDENT))

@@ -1,8 +1,9 @@
-//! Delayed hedges beside what is advised: is one as good?
+//! Delayed hedges as rivals of the recommended policy.
 //!
-//! The second copy comes after the 95th percentile of recent ages, which the service learns (Dean and Barroso, "The
-//! Tail at Scale", 2013), or after a fixed multiple of the mean service time: 5 served document 000 best (§4.6). All
-//! are over least outstanding, and stop the loser where replicas can.
+//! The delay of the second copy is either the 95th percentile of recent ages, which the service
+//! learns (Dean and Barroso, "The Tail at Scale", 2013), or a fixed multiple of the mean service
+//! time. In document 000, a multiple of 5 was best (§4.6). All of these hedges pick by least
+//! outstanding, and stop the loser if the replicas support that.
 
 use curtail_dist::Distribution;
 use curtail_kernel::Policy;
@@ -14,26 +15,29 @@ use crate::candidate::Candidate;
 use crate::error::Error;
 use crate::experiment::Experiment;
 
-/// Fixed delays, in mean service times.
+/// Fixed delays, as multiples of the mean service time.
 const DELAYS: [f64; 2] = [3.0, 5.0];
 
-/// The best delayed hedge beside the recommended policy.
+/// The best delayed hedge, compared with the recommended policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rival {
-    /// Its name.
+    /// Name of the hedge.
     pub policy: String,
-    /// The 99th percentile of requests, in the unit of the experiment; none without a steady state.
+    /// 99th percentile of requests, in the unit of the experiment. `None` if there is no steady
+    /// state.
     pub p99: Option<f64>,
     /// Copies per query.
     pub copies_per_query: Option<f64>,
-    /// Where hedging pays: its p99 is within the 95 % confidence interval of the recommended policy's or lower, with
-    /// at most 5 copies per 100 queries more. Where it does not pay: this hedge lowers p99 by 5 % or more all the same.
+    /// Whether it is as good as the recommended policy. If hedging pays, this means two things. Its
+    /// p99 is lower than the recommended policy's or within that policy's 95 % confidence interval,
+    /// and it sends at most 5 more copies per 100 queries. If hedging does not pay, it means that
+    /// this hedge nevertheless lowers p99 by more than 5 %.
     pub as_good: bool,
-    /// The same in words.
+    /// The comparison as text.
     pub text: String,
 }
 
-/// The delayed hedges that replicas allow.
+/// Returns the delayed hedges that the replicas support.
 pub(super) fn rivals(experiment: &Experiment, cancel: bool) -> Result<Vec<Candidate>, Error> {
     let cleanup = if cancel { ":cc" } else { "" };
     let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
@@ -51,14 +55,14 @@ pub(super) fn rivals(experiment: &Experiment, cancel: bool) -> Result<Vec<Candid
     named.collect()
 }
 
-/// A delay that people can read: two digits, at least 1.
+/// Rounds a delay to two digits for readability, and to at least 1.
 fn two_digits(ns: f64) -> u64 {
     let step = 10f64.powf((ns.max(1.0).log10().floor() - 1.0).max(0.0));
     ((ns / step).round() * step).max(1.0) as u64
 }
 
-/// Compares the best of some delayed hedges with a policy: the best one that hedges where that pays, else per-shard
-/// queuing.
+/// Compares the best of these delayed hedges with the recommended policy. If hedging pays, the
+/// recommended policy is the best one that hedges. Otherwise, it is per-shard queuing.
 pub(super) fn rival(of: &[Latency], with: &Latency, pays: bool) -> Rival {
     let copies = |row: &Latency| row.copies_per_query.unwrap_or(f64::INFINITY);
     let p99 = |row: &Latency| row.p99.unwrap_or(f64::INFINITY);
@@ -79,11 +83,11 @@ pub(super) fn rival(of: &[Latency], with: &Latency, pays: bool) -> Rival {
         (true, true) if p99(best) < p99(with) - half => "a delayed hedge is better here",
         (true, true) => "a delayed hedge is as good here",
         (true, false) if p99(best) <= p99(with) + half => {
-            "a delayed hedge gets as low, with more copies"
+            "a delayed hedge reaches the same p99 with more copies"
         }
         (true, false) => "no delayed hedge is as good here",
-        (false, true) => "a delayed hedge pays all the same",
-        (false, false) => "nor does a delayed hedge pay",
+        (false, true) => "a delayed hedge pays nevertheless",
+        (false, false) => "a delayed hedge does not pay either",
     };
     let [theirs, ours] = [best, with].map(|row| format!("{} ({})", row.policy, figures(row)));
     let text = format!("{verdict}: {theirs}, {ours}");
@@ -109,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_are_those_of_the_service_and_losers_are_stopped_where_they_can_be() {
+    fn delays_follow_the_service_and_losers_are_stopped_if_possible() {
         let names = |service: &str, jitter: Option<&str>, cancel| {
             let (service, jitter) = (service.to_owned(), jitter.map(str::to_owned));
             let parameters = Parameters { service, jitter, ..Parameters::default() };
@@ -129,21 +133,22 @@ mod tests {
     #[test]
     fn a_hedge_is_as_good_within_the_interval_at_no_more_copies() {
         let ours = row("rescue", Some(10.0), 1.01);
-        let asked = |rows: &[Latency]| rival(rows, &ours, true);
-        let alike = asked(&[row("a", Some(10.4), 1.05), row("b", Some(12.0), 1.01)]);
+        let compared = |rows: &[Latency]| rival(rows, &ours, true);
+        let alike = compared(&[row("a", Some(10.4), 1.05), row("b", Some(12.0), 1.01)]);
         assert_eq!((&*alike.policy, alike.as_good), ("a", true));
         let words = "a delayed hedge is as good here: a (p99 10.400, 1.05 copies per query), rescue (p99 10.000, 1.01";
         assert!(alike.text.starts_with(words), "{}", alike.text);
-        let better = asked(&[row("a", Some(9.0), 1.0), row("b", Some(9.4), 1.01)]);
+        let better = compared(&[row("a", Some(9.0), 1.0), row("b", Some(9.4), 1.01)]);
         assert!(better.as_good && better.text.contains("is better here: a ("), "{}", better.text);
-        // The lowest one sends more; the next is as good.
-        let frugal = asked(&[row("a", Some(9.0), 1.6), row("b", Some(10.3), 1.02)]);
+        // The hedge with the lowest p99 sends too many copies, but the next one is as good as the
+        // recommended policy.
+        let frugal = compared(&[row("a", Some(9.0), 1.6), row("b", Some(10.3), 1.02)]);
         assert_eq!((&*frugal.policy, frugal.as_good), ("b", true));
-        let dear = asked(&[row("a", Some(9.0), 1.6)]);
-        assert!(!dear.as_good && dear.text.contains("gets as low, with more copies: a ("));
-        let worse = asked(&[row("a", Some(11.0), 1.0), row("b", None, 1.0)]);
+        let dear = compared(&[row("a", Some(9.0), 1.6)]);
+        assert!(!dear.as_good && dear.text.contains("reaches the same p99 with more copies: a ("));
+        let worse = compared(&[row("a", Some(11.0), 1.0), row("b", None, 1.0)]);
         assert!(!worse.as_good && worse.text.starts_with("no delayed hedge is as good here: a ("));
-        let none = asked(&[row("a", None, 1.0)]);
+        let none = compared(&[row("a", None, 1.0)]);
         assert!(!none.as_good && none.p99.is_none() && none.text.contains("steady state"));
     }
 
@@ -151,8 +156,8 @@ mod tests {
     fn where_hedging_does_not_pay_a_delayed_hedge_has_to_gain_something() {
         let psq = row("psq", Some(10.0), 1.0);
         let near = rival(&[row("a", Some(9.8), 1.05)], &psq, false);
-        assert!(!near.as_good && near.text.starts_with("nor does a delayed hedge pay: a ("));
+        assert!(!near.as_good && near.text.starts_with("a delayed hedge does not pay either: a ("));
         let pays = rival(&[row("a", Some(9.0), 1.05)], &psq, false);
-        assert!(pays.as_good && pays.text.contains("pays all the same: a ("), "{}", pays.text);
+        assert!(pays.as_good && pays.text.contains("pays nevertheless: a ("), "{}", pays.text);
     }
 }

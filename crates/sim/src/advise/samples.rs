@@ -1,57 +1,61 @@
-//! Hiccups in samples of service times: a dip in the hazard rate.
+//! Finds hiccups in samples of service times as a dip in the hazard rate.
 //!
-//! The hazard rate is the share of those still running that end per unit of time. In common service
-//! times it rises, is constant, or falls for good: a heavy tail is no hiccup. Hiccups of a length
-//! well beyond the body make it fall and rise again: the body has ended, few samples end for a
-//! while, then those with a hiccup do. So the hazards before, in and behind a possible dip are
-//! compared, for many positions and lengths. In the deepest dip, the samples are parted where they are
-//! sparsest.
+//! The hazard rate is the share of running queries that end per unit of time. For common service
+//! times it rises, stays constant, or falls and never rises again: a heavy tail is not a hiccup.
+//! Hiccups that are much longer than the body make it fall and rise again, because few samples end
+//! between the body and the samples with a hiccup. The hazards before, in and after a possible dip
+//! are compared for many positions and lengths. The samples are split in the deepest dip, at the
+//! point where they are sparsest.
 //!
-//! What this cannot find: hiccups as short as the body is wide, or of any length from none on, as
-//! exponential ones, for these leave no dip. Repeated executions of the same queries tell those apart,
-//! too (`curtail jitter`).
+//! Hiccups whose length does not exceed the width of the body leave no dip. Neither do hiccups
+//! whose lengths start at zero, such as exponential ones. This method cannot find them. Repeated
+//! executions of the same queries reveal them (`curtail jitter`).
 //!
-//! Cost: O(n log n) for sorting, and some thousand binary searches.
+//! Cost: O(n log n) for sorting, and a few thousand binary searches.
 
 use std::iter::successors;
 
 use crate::student;
 
-/// The share of the samples beyond the start of a dip: at most this, and at least so many.
+/// Maximum share and minimum number of samples beyond the start of a dip.
 const MOST_BEYOND: f64 = 0.2;
 const LEAST_BEYOND: usize = 8;
 
-/// Positions that are looked at: each has this share of those beyond that the last one had.
+/// Factor by which the number of samples beyond the start of a dip falls from one position to the
+/// next.
 const STEP: f64 = 0.93;
 
-/// The shortest dip, in means of all samples: a shorter one may be due to how samples are rounded.
-/// Those that are looked at grow by this factor up to the longest sample.
+/// Shortest length of a dip, as a multiple of the mean of all samples, and the factor between
+/// successive lengths. Lengths go up to the longest sample. Shorter dips may be due to the rounding
+/// of samples.
 const SHORTEST: f64 = 2.0;
 const LONGER: f64 = 1.4;
 
-/// How deep a dip must be: the hazard beside it over the hazard in it.
+/// Minimum depth of a dip: the hazard beside it divided by the hazard in it.
 const DEPTH: f64 = 3.0;
 
-/// The logarithm of the chance that as few end in the dip, if the hazard did not change. There are
-/// some thousand places to look at.
+/// A dip counts only if it is unlikely under a constant hazard. This is the maximum logarithm of
+/// the probability that so few samples end in it. It is low because a few thousand places are
+/// tested.
 const CHANCE: f64 = -25.0;
 
-/// Samples, taken apart.
+/// Samples, split into body and hiccups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The samples without a hiccup, in order.
+    /// The samples without a hiccup, sorted.
     pub body: Vec<f64>,
-    /// The share of samples with one.
+    /// Share of samples with a hiccup.
     pub probability: f64,
-    /// The mean length of a hiccup: by how much the mean of those with one exceeds that of the body.
+    /// Mean length of a hiccup: the mean of samples with a hiccup minus the mean of the body.
     pub duration: f64,
-    /// Half of the 95 % confidence interval of that mean; none where one sample has one.
+    /// Half the width of the 95 % confidence interval of that length. `None` if only one sample has
+    /// a hiccup.
     pub duration_half: Option<f64>,
-    /// How many samples have one.
+    /// Number of samples with a hiccup.
     pub count: usize,
 }
 
-/// Takes samples apart; none where no hiccups show.
+/// Splits samples into body and hiccups. Returns `None` if there are no visible hiccups.
 pub fn find_hiccups(samples: &[f64]) -> Option<Found> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -86,24 +90,25 @@ pub fn find_hiccups(samples: &[f64]) -> Option<Found> {
     })
 }
 
-/// Where the body ends and the hiccups begin: in the middle of where samples are sparsest. Hiccups of
-/// varying length begin to end inside of the dip.
+/// Returns the border between body and hiccups: the middle of the sparsest part of the dip. If the
+/// hiccups vary in length, the shortest ones end inside the dip.
 fn sparsest(sorted: &[f64], start: f64, end: f64) -> f64 {
     let first = sorted.partition_point(|&x| x < start);
     let last = sorted.partition_point(|&x| x <= end);
-    // Some spacings together, as single ones vary as much as their mean.
+    // Use several spacings together, because the standard deviation of a single one is as large as
+    // its mean.
     let together = (sorted.len() - last).isqrt();
     let width = |at: usize| sorted[at + together] - sorted[at];
     let widest = (first..last).max_by(|&a, &b| width(a).total_cmp(&width(b)));
     widest.map_or(end, |at| sorted[at] + width(at) / 2.0)
 }
 
-/// How many samples are longer than `time`.
+/// Returns the number of samples longer than `time`.
 fn beyond(sorted: &[f64], time: f64) -> f64 {
     (sorted.len() - sorted.partition_point(|&x| x <= time)) as f64
 }
 
-/// How deep the dip from `start` on is; none where there is none.
+/// Returns the depth of the dip that begins at `start`, or `None` if there is no dip.
 fn dip(sorted: &[f64], start: f64, length: f64) -> Option<f64> {
     // The body may be shorter than the dip.
     let lead = length.min(start / 2.0);
@@ -116,14 +121,15 @@ fn dip(sorted: &[f64], start: f64, length: f64) -> Option<f64> {
     if inside < LEAST_BEYOND as f64 {
         return None;
     }
-    // Where no sample is left, half a sample stands for those that more samples would have shown.
+    // If no sample is left, half a sample stands in for those that a larger set would contain.
     let ended = |from: f64, to: f64| (from / to.max(0.5)).ln();
     let beside = (ended(all, before) / lead).min(ended(inside, behind) / length) * length;
     let (seen, expected) = (before - inside, inside * (beside.exp() - 1.0));
-    // Chernoff's bound for as few as these where `expected` are, were they Poisson.
+    // Chernoff's bound on the probability of at most `seen` events if their number had a Poisson
+    // distribution with mean `expected`.
     let few = if seen > 0.0 { seen * (expected / seen).ln() } else { 0.0 };
     let chance = seen + few - expected;
-    // A dip in which no sample ends is as deep as one that half a sample ends in.
+    // A dip without samples counts as if half a sample ended in it.
     let depth = beside / ended(before.max(inside + 0.5), inside);
     (seen < expected && chance < CHANCE && depth >= DEPTH).then_some(depth)
 }

@@ -1,17 +1,19 @@
-//! How sure the gain is.
+//! Confidence in the gain.
 //!
-//! Two things leave it open. The simulation is of finite length: each replication has a gain of its own,
-//! of both policies on the same arrivals and draws, and Student's t of these gives an interval. And where
-//! times are samples, others would have been drawn on another day: so as many are drawn from them, with
-//! replacement, again and again (the bootstrap, Efron 1979). Each time the best policy, per-shard queuing
-//! and the bound are simulated, at the same arrival rate. What these differ by, less what the chance of
-//! such short runs explains, is the variance of the samples. It enters the interval of the gain, the
-//! confidence of the verdict, and the intervals of p99.
+//! There are two sources of uncertainty. First, the simulation is finite. Each replication has its
+//! own gain, because both policies meet the same arrivals and draws in it. Student's t for these
+//! gains gives an interval. Second, if the times are samples, another day would have given
+//! different samples. To measure that, the same number of samples is drawn from them with
+//! replacement, many times (the bootstrap, Efron 1979). For each draw, the best policy, per-shard
+//! queuing and the bound are simulated at the same arrival rate. The variance of their results,
+//! minus the variance that the short runs explain, is the variance due to the samples. It is part
+//! of the interval of the gain, the confidence of the verdict, and the intervals of p99.
 //!
-//! What it cannot know is how far the world is from the model: advice assumes what `curtail advise` says
-//! that it assumes.
+//! This does not cover the gap between the model and reality. Advice depends on the assumptions
+//! that `curtail advise` prints.
 //!
-//! Cost: half as many simulated queries as the load at hand, and only where there are samples.
+//! Cost: if the times are samples, half of the simulation budget for the given load; otherwise
+//! nothing.
 
 use curtail_dist::seed;
 use curtail_kernel::hedge::Version;
@@ -29,13 +31,13 @@ use crate::outcome::Outcome;
 use crate::parallel::{self, Plan};
 use crate::student;
 
-/// How often samples are drawn from the samples.
+/// Number of times that the samples are resampled.
 const WORLDS: usize = 16;
 
-/// Simulated queries for all of them, in those of per-shard queuing.
+/// Simulation budget for all draws, as an equivalent number of queries under per-shard queuing.
 const QUERIES: f64 = 20e6;
 
-/// Experiments as this one, each of samples that are drawn from its samples; none where its times are
+/// Returns copies of this experiment with samples drawn from its samples. Empty if its times are
 /// distributions.
 pub fn resampled(experiment: &Experiment) -> Vec<Experiment> {
     resampled_by(experiment, |rng| {
@@ -49,7 +51,7 @@ pub fn resampled(experiment: &Experiment) -> Vec<Experiment> {
     })
 }
 
-/// Experiments that are made of random draws, at the arrival rate of this one.
+/// Returns experiments that are made from random draws and have the arrival rate of the given one.
 pub(super) fn resampled_by(
     experiment: &Experiment,
     mut make: impl FnMut(&mut Pcg64Mcg) -> Option<Experiment>,
@@ -60,14 +62,15 @@ pub(super) fn resampled_by(
         let made = make(&mut seed::rng(stream))?;
         let utilization = made.utilization * made.gap_ns() / gap_ns;
         let fits = utilization.is_finite() && utilization > 0.0;
-        // Each has its own chance in the simulation, too.
+        // Each world also has its own seed in the simulation.
         fits.then_some(Experiment { utilization, seed: stream, ..made })
     };
     (0..WORLDS).filter_map(one).collect()
 }
 
-/// As many times in blocks of neighbors that begin anywhere; the first one follows the last
-/// (the circular block bootstrap, Politis and Romano 1992).
+/// Draws as many values as `of` has, in blocks of consecutive values. A block may begin at any
+/// value, and the first value follows the last one (the circular block bootstrap, Politis and
+/// Romano 1992).
 pub(super) fn blocks(of: &[f64], block: usize, rng: &mut Pcg64Mcg) -> Vec<f64> {
     let count = of.len();
     let mut drawn = Vec::with_capacity(count + block);
@@ -79,12 +82,12 @@ pub(super) fn blocks(of: &[f64], block: usize, rng: &mut Pcg64Mcg) -> Vec<f64> {
     drawn
 }
 
-/// How many requests [`sure`] counts at most.
+/// Returns the maximum number of requests that [`sure`] counts.
 pub(super) fn total(question: &Question<'_>) -> u64 {
     question.resampled.iter().map(|of| compared(&world(question, of), &SIMULATED)).sum()
 }
 
-/// What is simulated in each: the dearest policy stands for the one that is asked about.
+/// Candidates in each world. The most expensive policy stands in for the one in question.
 const SIMULATED: [Candidate; 3] = [
     Candidate::Policy(Policy::PSQ),
     Candidate::Policy(Policy::hedged(HedgeSpec::Rescue(Version::Preempt))),
@@ -95,19 +98,21 @@ fn world(question: &Question<'_>, of: &Experiment) -> Experiment {
     sized(of, &SIMULATED, 1, QUERIES * question.effort / WORLDS as f64)
 }
 
-/// How sure the answer is.
+/// The confidence in the answer.
 #[derive(Debug)]
 pub(super) struct Sure {
-    /// The intervals of what the best policy gains.
+    /// Confidence intervals of the gain of the best policy.
     pub(super) gain_ci95: GainIntervals,
-    /// How likely the verdict is right, with the chance of the samples; none without samples.
+    /// Probability that the verdict is right, including the randomness of the samples. `None`
+    /// without samples.
     pub(super) confidence: Option<f64>,
-    /// Half of the interval of p99: of per-shard queuing, the best policy, and the bound.
+    /// Half the width of p99's confidence interval: for per-shard queuing, the best policy, and the
+    /// bound.
     pub(super) p99_half: [Option<f64>; 3],
 }
 
-/// How sure the answer is; none where it was stopped. `outcomes` are those of `here`, the load at hand:
-/// of per-shard queuing, of `hedger`, and of the bound.
+/// Computes the confidence. Returns `None` if it was stopped. `here` is the experiment at the given
+/// load. `outcomes` are its results for per-shard queuing, for `hedger`, and for the bound.
 pub(super) fn sure(
     question: &Question<'_>,
     hedger: Candidate,
@@ -140,13 +145,13 @@ pub(super) fn sure(
     let interval = |percentile: f64| {
         let (runs, worlds) = (gains_of_runs(percentile)?, gains_of_worlds(percentile)?);
         let (gain, half) = (gained(percentile)?, variances(&runs, &worlds, shorter)?.half_width());
-        // No gain is more than all of p99.
+        // A gain cannot exceed 100 % of p99.
         Some([gain - half, (gain + half).min(1.0)])
     };
     let confidence = || {
         let gain = gained(99.0).filter(|_| !done.is_empty())?;
         let (runs, Some(worlds)) = (gains_of_runs(99.0)?, gains_of_worlds(99.0)) else {
-            // Some have no steady state, and this world has one.
+            // Some worlds have no steady state, although the given one has.
             let steady = |world: &&Vec<Outcome>| world[0].stable && world[1].stable;
             return Some(done.iter().filter(steady).count() as f64 / done.len() as f64);
         };
@@ -161,18 +166,19 @@ pub(super) fn sure(
     Ok(Some(Sure { gain_ci95: GainIntervals::of(interval), confidence: confidence(), p99_half }))
 }
 
-/// The variances of a figure.
+/// Variances of a figure.
 #[derive(Clone, Copy, Debug)]
 struct Variances {
-    /// Of the mean of the runs at hand.
+    /// Variance of the mean of the runs.
     by_runs: f64,
-    /// What the samples add.
+    /// Additional variance due to the samples.
     by_samples: f64,
-    /// The chance in a world.
+    /// Variance due to chance within one world.
     of_world: f64,
 }
 
-/// `worlds` are of one run each, which is `shorter` by this factor than one of `runs`.
+/// Computes variances. `worlds` has one run per world. Each of these is shorter than a run of
+/// `runs` by the factor `shorter`.
 fn variances(runs: &[f64], worlds: &[f64], shorter: f64) -> Option<Variances> {
     let of_run = student::variance(runs)?;
     let (by_runs, of_world) = (of_run / runs.len() as f64, of_run * shorter);
@@ -181,16 +187,17 @@ fn variances(runs: &[f64], worlds: &[f64], shorter: f64) -> Option<Variances> {
 }
 
 impl Variances {
-    /// Half of the 95 % interval.
+    /// Returns half the width of the 95 % confidence interval.
     fn half_width(self) -> f64 {
         let half = |freedom, variance: f64| student::quantile(freedom) * variance.sqrt();
         half(FREEDOM, self.by_runs).hypot(half(WORLDS - 1, self.by_samples))
     }
 }
 
-/// How likely the verdict on `gain` is right: by its distance from what is just worth it, and by the share
-/// of worlds that have the same one, or whose own chance explains that they have another. The latter
-/// counts where a few samples decide: they are drawn, or not.
+/// Returns the probability that the verdict on `gain` is right. It is the lower of two values. One
+/// comes from the distance of the gain from the threshold. The other is the share of worlds that
+/// agree, or whose disagreement can be explained by chance within one world. The share matters if a
+/// few samples decide the verdict, because each world has either drawn them or not.
 fn agreement(gain: f64, worlds: &[f64], variances: Variances) -> f64 {
     let Variances { by_runs, by_samples, of_world } = variances;
     let error = (by_runs + by_samples).sqrt().max(f64::MIN_POSITIVE);

@@ -1,5 +1,5 @@
-//! Measured times as people have them: a file of service times, or a folder of `curtail jitter`. The
-//! command line and Python read them here.
+//! Measured times in their usual forms: a file of service times, or a directory written by `curtail
+//! jitter`. Both the command line and the Python package read them with this module.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use crate::error::Error;
 use crate::experiment::{Experiment, UNIT_NS};
 use crate::parameters::Parameters;
 
-/// In a folder of `curtail jitter`: P of each query, one per line.
+/// In a directory written by `curtail jitter`: P of each query, one per line.
 pub const P: &str = "p.txt";
-/// J of each execution, one per line, in their order.
+/// J of each execution, one per line, in the order of execution.
 pub const J: &str = "j.txt";
-/// What `curtail jitter` found in them, as JSON.
+/// The hiccups that `curtail jitter` found in them, as JSON.
 pub const FOUND: &str = "result.json";
 
-/// The executions are drawn again in blocks, because hiccups come in clusters. `curtail jitter` looks at
-/// the same number of stretches.
+/// Number of blocks in which executions are resampled, because hiccups come in clusters. `curtail
+/// jitter` uses the same number of stretches.
 const BLOCKS: usize = 30;
 
 /// Measured times.
@@ -28,7 +28,7 @@ const BLOCKS: usize = 30;
 pub enum Times {
     /// Service times of different queries.
     Measured(Measured),
-    /// Times of queries that were repeated.
+    /// Times of repeated queries.
     Repeated(Repeated),
 }
 
@@ -39,15 +39,15 @@ pub struct Repeated {
     pub name: String,
     /// P of each query, in ns.
     pub p_ns: Vec<f64>,
-    /// J of each execution, in ns, in their order.
+    /// J of each execution, in ns, in the order of execution.
     pub j_ns: Vec<f64>,
-    /// Were they written with units?
+    /// Whether they were written with units.
     pub have_units: bool,
-    /// What `curtail jitter` found in them; none without its result.
+    /// The hiccups that `curtail jitter` found in them. `None` if its result is missing.
     pub found: Option<SampleSummary>,
 }
 
-/// What is read of the result of `curtail jitter`.
+/// The part of a `curtail jitter` result that is read here.
 #[derive(Deserialize)]
 struct Found {
     queries: usize,
@@ -55,7 +55,7 @@ struct Found {
     seen: Seen,
 }
 
-/// All hiccups, whatever their cause.
+/// All hiccups, with any cause.
 #[derive(Deserialize)]
 struct Seen {
     probability: f64,
@@ -65,7 +65,7 @@ struct Seen {
 }
 
 impl Times {
-    /// Reads a file or a folder.
+    /// Reads a file or a directory.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let read = |path: &Path| read_samples(path, UNIT_NS as f64);
         let name = path.display().to_string();
@@ -75,8 +75,8 @@ impl Times {
         }
         if let Some(missing) = [P, J].into_iter().find(|file| !path.join(file).exists()) {
             let why = format!(
-                "there is no {missing}; give a folder that curtail jitter --out has written, or a file of \
-                 service times"
+                "{missing} is missing; use a folder that curtail jitter --out has written, or a \
+                 file of service times"
             );
             return Err(Error::Samples { name, why });
         }
@@ -89,7 +89,8 @@ impl Times {
         Ok(Self::Repeated(Repeated { name, p_ns: p.ns, j_ns: j.ns, have_units, found }))
     }
 
-    /// The experiment with these in place of service and jitter, and what they hold.
+    /// Returns the experiment whose service times and jitter come from these times, and a summary
+    /// of the times.
     pub fn experiment(
         &self,
         parameters: &Parameters,
@@ -104,8 +105,9 @@ impl Times {
         }
     }
 
-    /// Experiments of as many times that are drawn from these, at the arrival rate of `experiment`, which
-    /// is that of these: how far they differ is what the samples leave open.
+    /// Returns experiments whose times are drawn from these, with the same number of times in each.
+    /// Their arrival rate is that of `experiment`, which uses these times. The differences between
+    /// them show the uncertainty due to the samples.
     pub fn resampled(&self, parameters: &Parameters, experiment: &Experiment) -> Vec<Experiment> {
         match self {
             Self::Measured(of) => of.resampled(parameters, experiment),
@@ -114,17 +116,18 @@ impl Times {
     }
 }
 
-/// The hiccups in a result, which must be of this number of queries and executions.
+/// Reads the hiccups from a result. Its numbers of queries and executions must match the given
+/// ones.
 fn found(path: &Path, [queries, executions]: [usize; 2]) -> Result<SampleSummary, Error> {
     let refused = |why: String| Error::Samples { name: path.display().to_string(), why };
     let text = read_text(path).map_err(ResolveError::from)?;
     let found: Found = serde_json::from_str(&text).map_err(|error| {
-        refused(format!("it is not what curtail jitter --out writes: {error}; measure again"))
+        refused(format!("it is not a result of curtail jitter --out: {error}; measure again"))
     })?;
     if [found.queries, found.executions] != [queries, executions] {
         return Err(refused(format!(
-            "it is of {} queries and {} executions, and {P} and {J} have {queries} and {executions}; they \
-             are of different runs, so measure again",
+            "it has {} queries and {} executions, but {P} and {J} have {queries} and \
+             {executions}; they come from different runs, so measure again",
             found.queries, found.executions
         )));
     }
@@ -138,12 +141,12 @@ fn found(path: &Path, [queries, executions]: [usize; 2]) -> Result<SampleSummary
         duration: duration_ns.map_or(0.0, unit),
         duration_ci95: duration_ci95.map(|ends| ends.map(unit)),
         of_jitter: true,
-        assumes: "what varies strikes each copy by itself",
+        assumes: "the variation of each copy is independent",
     })
 }
 
 impl Repeated {
-    /// The experiment with these as service and jitter.
+    /// Returns the experiment whose service times and jitter come from these times.
     pub fn experiment(self, parameters: &Parameters) -> Result<Experiment, Error> {
         let Self { name, p_ns, j_ns, have_units, .. } = self;
         let count = j_ns.len();
@@ -152,7 +155,7 @@ impl Repeated {
         with_times(parameters, &name, (p_ns, have_units), count, || Ok(jitter))
     }
 
-    /// As [`Times::resampled`]: queries are drawn one by one, executions in blocks.
+    /// See [`Times::resampled`]. Queries are drawn one by one, and executions in blocks.
     fn resampled(&self, parameters: &Parameters, experiment: &Experiment) -> Vec<Experiment> {
         resampled_by(experiment, |rng| {
             let p_ns = blocks(&self.p_ns, 1, rng);
@@ -197,7 +200,7 @@ mod tests {
         let other = summary(&of(201)).expect_err("of another run");
         assert!(other.contains("2 queries and 201 executions") && other.contains("measure again"));
         let load = summary("{\"plan\": {}}").expect_err("of another verb");
-        assert!(load.contains("result.json: it is not what curtail jitter --out writes"), "{load}");
+        assert!(load.contains("result.json: it is not a result of curtail jitter --out"), "{load}");
     }
 
     #[test]

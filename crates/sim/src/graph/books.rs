@@ -1,4 +1,4 @@
-//! What became of requests, and what of the work was in vain.
+//! Counts how requests ended, and how much work was wasted.
 
 use std::ops::Range;
 
@@ -10,47 +10,47 @@ use super::spec::{Graph, Service};
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Well, by its deadline or not.
+    /// With a response, by its deadline or later.
     Responded,
-    /// It was turned away, or some call that it needs was.
+    /// It was turned away, or a call that it needed was.
     Dropped,
     /// Its client gave up.
     TimedOut,
 }
 
-/// One workflow of one run.
+/// Results of one workflow in one run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct WorkflowOutcome {
     /// Its name.
     pub name: String,
     /// Requests per second that clients sent.
     pub offered: f64,
-    /// Of these, those with a response by their deadline.
+    /// Responses by their deadline, per second.
     pub goodput: f64,
-    /// Parts of the requests: responded, but late.
+    /// Share of the requests whose response was late.
     pub late: f64,
-    /// Turned away.
+    /// Share of the requests that were turned away.
     pub dropped: f64,
-    /// Given up by their clients.
+    /// Share of the requests that their clients gave up on.
     pub timed_out: f64,
-    /// Times of those responded, in ms; null where there are too few.
+    /// Latencies of responses, in ms. Null if there are too few responses.
     pub latency_ms: Option<Figures>,
-    /// Latency over deadline of those responded.
+    /// Latencies of responses, divided by their deadline.
     pub lateness: Option<Figures>,
-    /// By service: what its processes admit at most, together, over the samples that count.
+    /// By service: the total admission rate of its processes, over the counted samples.
     pub rates: Vec<Rates>,
-    /// By sample of the run.
+    /// One entry per sample of the run.
     pub series: Vec<Sample>,
 }
 
-/// What the processes of a service admit at most, together; null where they are never limited.
+/// Total admission rate of the processes of a service. Null if they are never limited.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Rates {
-    /// The service.
+    /// Name of the service.
     pub service: String,
-    /// The mean, per second.
+    /// Mean, in requests per second.
     pub mean: Option<f64>,
-    /// Standard deviation over mean.
+    /// Standard deviation divided by the mean.
     pub swing: Option<f64>,
 }
 
@@ -67,24 +67,25 @@ pub struct Figures {
     pub p99: f64,
 }
 
-/// A sample of a workflow: an interval of time, by when its requests ended.
+/// A sample of a workflow: an interval of time, with the requests that ended in it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Sample {
-    /// When it ends.
+    /// End of the interval.
     pub at_s: f64,
     /// Responses by their deadline.
     pub good: f64,
     /// Responses that were late.
     pub late: f64,
-    /// Requests turned away or given up.
+    /// Requests that were turned away, or that their clients gave up on.
     pub failed: f64,
-    /// Median time of the responses, in ms; 0 where there is none.
+    /// Median latency of the responses, in ms; 0 if there are none.
     pub p50_ms: f64,
-    /// By service: what its processes admit at most, together, per second, at its end; −1 for no limit.
+    /// By service: the total admission rate of its processes at the end of the interval, per
+    /// second; −1 for no limit.
     pub rates: Vec<f64>,
 }
 
-/// The requests of a workflow that have ended.
+/// Requests of a workflow that have ended.
 #[derive(Debug)]
 pub struct Book {
     name: String,
@@ -97,10 +98,11 @@ pub struct Book {
     lateness: Histogram<u64>,
     /// By sample.
     pub series: Vec<Sample>,
-    /// The last sample in which a request ended, and the times of its responses, in ns: as many as end in a sample.
+    /// The last sample in which a request ended, and the latencies of its responses so far, in ns.
     last: usize,
     took_ns: Vec<u64>,
-    /// Work of requests that ended: of all, and of those not good, in ns.
+    /// Work of requests that have ended, in ns: of all requests, and of those without a response by
+    /// their deadline.
     pub(super) work_ns: u128,
     pub(super) wasted_ns: u128,
 }
@@ -108,7 +110,7 @@ pub struct Book {
 const LATENESS_UNIT: f64 = 1e6;
 
 impl Book {
-    /// Of a workflow and a run of so many samples.
+    /// Makes the book of a workflow for a run with this number of samples.
     #[must_use]
     pub fn new(name: &str, samples: usize) -> Self {
         let histogram = || Histogram::new_with_max(1 << 50, 3).expect("these bounds are right");
@@ -129,7 +131,7 @@ impl Book {
         }
     }
 
-    /// A request has ended in this sample, `took_ns` after it was sent.
+    /// Counts a request that ended in sample `at`, `took_ns` after it was sent.
     pub fn ended(
         &mut self,
         at: usize,
@@ -177,7 +179,7 @@ impl Book {
         self.took_ns.clear();
     }
 
-    /// What became of them.
+    /// Returns the results.
     pub fn outcome(&mut self, graph: &Graph) -> WorkflowOutcome {
         self.end_sample();
         let counted = graph.counted_ns();
@@ -228,16 +230,16 @@ fn figures(histogram: &Histogram<u64>, unit: f64) -> Option<Figures> {
     })
 }
 
-/// A service, of the whole run.
+/// Results of a service over the whole run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ServiceOutcome {
     /// Its name.
     pub name: String,
     /// Requests per second that its processes turned away.
     pub dropped_at_admission: f64,
-    /// Sub-tasks per second that came to be served too late.
+    /// Sub-tasks per second that expired before they were served.
     pub expired: f64,
-    /// By resource: its name, and the part of its slots that were held.
+    /// By resource: its name, and the share of slot time in which it was held.
     pub utilization: Vec<(String, f64)>,
 }
 

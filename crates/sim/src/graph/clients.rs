@@ -1,4 +1,5 @@
-//! Who sends requests: open clients by the clock, closed ones after their responses.
+//! Clients: open ones send independently of responses, and closed ones send only after their
+//! previous request has ended.
 
 use curtail_dist::seed;
 use rand_pcg::Pcg64Mcg;
@@ -9,22 +10,22 @@ use super::spec::{Clients, Graph};
 #[derive(Debug)]
 struct Sender {
     workflow: u32,
-    /// What all its draws come from: they do not depend on other senders.
+    /// Seed of all its draws, which do not depend on other senders.
     seed: u64,
     clients: Clients,
-    /// Of the times between requests.
+    /// Generator of the times between requests.
     rng: Pcg64Mcg,
     sent: u64,
 }
 
-/// All clients of a graph.
+/// All clients of a graph, numbered from 0.
 #[derive(Debug)]
 pub struct Senders {
     senders: Vec<Sender>,
 }
 
 impl Senders {
-    /// Those of a graph, whose draws come from a seed.
+    /// Makes the clients of a graph.
     #[must_use]
     pub fn new(graph: &Graph, seed: u64) -> Self {
         let mut senders = Vec::new();
@@ -43,26 +44,26 @@ impl Senders {
         Self { senders }
     }
 
-    /// They are numbered, from 0.
+    /// Returns the number of senders.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.senders.len() as u32
     }
 
-    /// When a sender sends first.
+    /// Returns the time of a sender's first request.
     pub fn first(&mut self, sender: u32) -> Option<u64> {
         let of = &mut self.senders[sender as usize];
         let from = of.clients.from_ns;
         if of.clients.open.is_some() {
             return self.next_open(sender, from);
         }
-        // Closed clients do not begin as one.
+        // Closed clients must not all begin at the same time.
         let spread = of.clients.think_ns.max(100_000_000) as f64;
         let at = from + (seed::unit(&mut of.rng) * spread) as u64;
         (at < of.clients.until_ns).then_some(at)
     }
 
-    /// The workflow of the next request, and what its draws come from.
+    /// Returns the workflow and the generator of a sender's next request.
     pub fn request(&mut self, sender: u32) -> (u32, Pcg64Mcg) {
         let of = &mut self.senders[sender as usize];
         let number = of.sent.to_le_bytes();
@@ -70,7 +71,7 @@ impl Senders {
         (of.workflow, seed::rng(seed::stream(of.seed, &[b"request", &number])))
     }
 
-    /// When an open client sends next.
+    /// Returns the time of an open client's next request.
     pub fn next_open(&mut self, sender: u32, now: u64) -> Option<u64> {
         let of = &mut self.senders[sender as usize];
         let rate = of.clients.open?;
@@ -79,7 +80,7 @@ impl Senders {
         (at < of.clients.until_ns).then_some(at)
     }
 
-    /// When a closed client sends again whose request has ended.
+    /// Returns the time of a closed client's next request after the end of its last one.
     pub fn next_closed(&mut self, sender: u32, now: u64, ending: Ending) -> Option<u64> {
         let Clients { open, think_ns, backoff_ns, until_ns, .. } =
             self.senders[sender as usize].clients;

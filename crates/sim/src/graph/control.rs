@@ -1,7 +1,9 @@
-//! Ways of control by name: `[fq+]DISCIPLINE[+rc]`, `timeouts`, or what others do ([`super::guard`]).
+//! Controls by name: `[fq+]DISCIPLINE[+rc]`, `timeouts`, or a control from the literature
+//! ([`super::guard`]).
 //!
-//! `fq` is fair queuing between workflows, `rc` is end-to-end rate control with the drop rule. `timeouts` is the
-//! baseline of document 002 §5.3.1: one queue, first come, first served, and clients that give up.
+//! `fq` is fair queuing between workflows, and `rc` is end-to-end rate control with the drop rule.
+//! `timeouts` is the baseline of document 002 §5.3.1: one first-come, first-served queue, and
+//! clients that give up.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +13,7 @@ use curtail_kernel::schedule::Discipline;
 
 use super::guard::{Guard, Kind};
 
-/// How the processes of a graph control what they do.
+/// How the processes of a graph handle overload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     pub(super) is_fair: bool,
@@ -27,13 +29,13 @@ impl Control {
         !self.is_fair && !self.rates && self.discipline == Discipline::Fifo && self.guard.is_none()
     }
 
-    /// What each of so many processes does about overload in place of flow control, if this is a control of others.
+    /// Returns the guard of one process out of `processes`, if this control replaces flow control.
     #[must_use]
     pub fn guard(self, processes: usize, seed: u64) -> Option<Box<dyn Guard>> {
         self.guard.map(|kind| kind.build(processes, seed))
     }
 
-    /// The parameters of a process.
+    /// Returns the parameters of a process.
     #[must_use]
     pub fn config(self, flow: Config) -> Config {
         Config {
@@ -73,8 +75,9 @@ impl FromStr for Control {
                 }
                 _ => {
                     return Err(format!(
-                        "control {text:?}: {part:?} is none of fq, rc, fifo, edf, lstf, srtf, lasf, sjf and strict; \
-                         write timeouts, fifo+rc, fq+fifo+rc or lstf+rc, or of others google, gradient2, dagor or prices, as dagor:40ms"
+                        "control {text:?}: {part:?} is not one of fq, rc, fifo, edf, lstf, srtf, \
+                         lasf, sjf and strict; write timeouts, fifo+rc, fq+fifo+rc or lstf+rc, or \
+                         another control: google, gradient2, dagor or prices, like dagor:40ms"
                     ));
                 }
             }

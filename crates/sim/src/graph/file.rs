@@ -1,32 +1,34 @@
-//! A graph of services as it is written in a file.
+//! File format of a graph of services.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A graph of services and who sends to it, as in a file.
+/// A graph of services and its clients, as written in a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphFile {
-    /// How long it is simulated, as `60s`.
+    /// Simulated time, such as `60s`.
     pub duration: String,
-    /// What starts before that is not counted, nor what starts less than a time-out before the end.
+    /// Requests sent before this time are not counted, nor are those sent less than one timeout
+    /// before the end.
     #[serde(default = "zero")]
     pub warmup: String,
-    /// How often rates and counts are sampled.
+    /// Interval at which rates and counts are sampled.
     #[serde(default = "one_second")]
     pub sample: String,
-    /// One way between two processes: a distribution.
+    /// One-way latency between two processes: a distribution.
     #[serde(default = "zero_network")]
     pub network: String,
-    /// A client gives up after that.
+    /// Time after which a client gives up.
     #[serde(default = "ten_seconds")]
     pub timeout: String,
-    /// Parameters of the flow control, by the names of [`curtail_kernel::flow::Config::NAMES`], and `loss` and `delay`:
-    /// the part of all announcements that is lost, and when the others arrive. Times are in seconds.
+    /// Parameters of the flow control, with the names of [`curtail_kernel::flow::Config::NAMES`].
+    /// In addition, `loss` is the share of announcements that are lost, and `delay` is the delay of
+    /// the others. Times are in seconds.
     #[serde(default)]
     pub flow: BTreeMap<String, f64>,
-    /// Services; the first is the entry.
+    /// Services. The first one is the entry.
     pub service: Vec<ServiceFile>,
     /// Workflows.
     pub workflow: Vec<WorkflowFile>,
@@ -38,18 +40,19 @@ pub struct GraphFile {
 pub struct ServiceFile {
     /// Its name.
     pub name: String,
-    /// How many processes it has.
+    /// Number of processes.
     pub instances: u32,
-    /// Which of them gets a call: `random`, or `key` or `key:N` for that which holds the request's partition, or one of
-    /// N blocks of it; or `c3` or another of the kernel's picks, by which each caller chooses.
+    /// How calls choose a process: `random`; `key` for the process of the request's partition;
+    /// `key:N` for the process of one of the partition's N blocks; or a pick of the kernel, such as
+    /// `c3`, which each caller runs by itself.
     #[serde(default = "random")]
     pub route: String,
-    /// They are fast at times, and slow at others.
+    /// Fluctuating speed of its processes.
     pub fluctuates: Option<FluctuationFile>,
-    /// What befalls single ones.
+    /// Faults of single processes.
     #[serde(default)]
     pub fault: Vec<FaultFile>,
-    /// What its processes have.
+    /// Resources of each process.
     #[serde(default)]
     pub resource: Vec<ResourceFile>,
 }
@@ -60,40 +63,41 @@ pub struct ServiceFile {
 pub struct ResourceFile {
     /// Its name.
     pub name: String,
-    /// So many sub-tasks hold it at once.
+    /// Number of sub-tasks that can hold it at the same time.
     pub slots: u32,
-    /// So many wait.
+    /// Maximum number of waiting sub-tasks.
     #[serde(default = "ten_thousand")]
     pub queue: u32,
-    /// From this time on it has `then_slots`.
+    /// Time at which its number of slots changes to `then_slots`.
     pub changes_at: Option<String>,
     /// See `changes_at`.
     pub then_slots: Option<u32>,
 }
 
-/// Every process is fast or slow, each with even chances, and drawn anew after a time.
+/// Fluctuating speed: each process is fast or slow with equal probability, drawn again after each
+/// interval.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FluctuationFile {
-    /// That time, as `500ms`.
+    /// Length of the interval, such as `500ms`.
     pub every: String,
-    /// How many times as long all work takes at a slow one.
+    /// Factor by which all work takes longer at a slow process.
     pub times: f64,
 }
 
-/// What befalls a process for a time.
+/// A temporary fault of a process.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultFile {
-    /// Which of the service, from 0.
+    /// Index of the process in its service, from 0.
     pub instance: u32,
-    /// From when.
+    /// Start of the fault.
     pub at: String,
-    /// Until when.
+    /// End of the fault.
     pub until: String,
-    /// What.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// How many times as long all work takes at one that is slow.
+    /// Factor by which all work takes longer, for a slow process.
     #[serde(default = "four_times")]
     pub times: f64,
 }
@@ -102,13 +106,13 @@ pub struct FaultFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultKind {
-    /// It dies with all that it holds, refuses connections, and begins anew.
+    /// It dies, loses all its requests, refuses connections, and then restarts empty.
     Down,
     /// Its work takes longer.
     Slow,
-    /// It serves, and announces nothing.
+    /// It serves, but announces no rates.
     Silent,
-    /// It serves, and announces 0, more than there can be, or what is no number.
+    /// It serves, but announces 0, impossibly large rates, or NaN.
     Nonsense,
 }
 
@@ -118,46 +122,49 @@ pub enum FaultKind {
 pub struct WorkflowFile {
     /// Its name.
     pub name: String,
-    /// After which a request is late: a time, or `4x` their mean time in isolation. The time-out, where it is not given.
+    /// Time after which a request is late. `4x` means four times the mean time that a request takes
+    /// when it is the only one in the graph. The default is the timeout.
     pub deadline: Option<String>,
-    /// In how many partitions its data are.
+    /// Number of partitions of its data.
     #[serde(default = "four")]
     pub partitions: u32,
-    /// Its share, relative to others.
+    /// Its share of capacity, relative to other workflows.
     #[serde(default = "one")]
     pub weight: f64,
-    /// Requests per second that it gets in any case.
+    /// Guaranteed requests per second.
     #[serde(default)]
     pub guarantee: f64,
-    /// Under strict priority, and for admission by priority: larger ones come first.
+    /// Priority under the strict discipline, and for admission by priority. Larger values come
+    /// first.
     #[serde(default)]
     pub priority: u32,
-    /// Who sends.
+    /// Its clients.
     pub clients: Vec<ClientsFile>,
-    /// By service or `service/endpoint`: the steps there.
+    /// Steps by service or `service/endpoint`.
     pub at: BTreeMap<String, Vec<String>>,
 }
 
-/// Clients that are alike.
+/// A set of identical clients.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientsFile {
-    /// So many requests per second, as a Poisson process.
+    /// Open clients: requests per second, as a Poisson process.
     pub open: Option<f64>,
-    /// Or so many clients, each of which waits for its response before it sends again.
+    /// Closed clients: the number of clients, each of which waits for its response before it sends
+    /// again.
     pub closed: Option<u32>,
-    /// That pause in between.
+    /// Pause of a closed client after a response.
     #[serde(default = "zero")]
     pub think: String,
-    /// After a request that failed, a closed client pauses for so long.
+    /// Additional pause of a closed client after a request that failed.
     #[serde(default = "backoff")]
     pub backoff: String,
-    /// When they begin.
+    /// Time at which they begin.
     #[serde(default = "zero")]
     pub from: String,
-    /// When they end.
+    /// Time at which they stop sending. The default is the end of the run.
     pub until: Option<String>,
-    /// Other loads than 1 are of other clients, not of these.
+    /// Whether these clients keep their load when the load of the graph is multiplied.
     #[serde(default)]
     pub fixed: bool,
 }

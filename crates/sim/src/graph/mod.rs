@@ -1,12 +1,15 @@
-//! Graphs of services: requests enter, call, use resources, and are controlled end to end, or are not.
+//! Graphs of services: requests enter, call other services and use resources, with or without
+//! end-to-end control.
 //!
-//! Source: document 002 §5.3, whose experiments are files of this kind (`eval/soa`). Every process is the kernel's
-//! [`curtail_kernel::flow::Process`], which `curtail-flow` runs in real time.
+//! Source: document 002 §5.3. Its experiments are written as such graphs (`eval/soa`). Every
+//! process is the kernel's [`curtail_kernel::flow::Process`], which `curtail-flow` runs in real
+//! time.
 //!
-//! What is simulated exactly: admission, queues, resources, deadlines, and the loop that adapts rates, with
-//! faults ([`FaultKind`]). What is not: the processes' own processing; polls, of which only the announcements are lost or
-//! late; and cancellation: with rate control, a
-//! request that has failed or was given up is stopped everywhere at once, as when its futures are dropped.
+//! The following is simulated exactly, even under faults ([`FaultKind`]): admission, queues,
+//! resources, deadlines, and the loop that adapts rates. Simplified: the processes' own processing
+//! takes no time. Of all messages, only the announcements that answer polls can be lost or late.
+//! Cancellation is immediate: with rate control, a request that has failed, or that its client gave
+//! up on, stops everywhere at the same time, as if its futures were dropped.
 
 mod books;
 mod clients;
@@ -16,8 +19,8 @@ mod guard;
 mod parts;
 mod plan;
 mod replicate;
+mod simulation;
 mod spec;
-mod world;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,34 +39,35 @@ pub use plan::{Act, Node, Plan as RequestPlan};
 pub use replicate::{Replicated, replicate};
 pub use spec::{Graph, GraphError, Service, Workflow};
 
-/// One run.
+/// The result of one run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct GraphOutcome {
-    /// The way of control.
+    /// Name of the control.
     pub control: String,
-    /// The part of all work that was done for requests without a response in time.
+    /// Share of all work that was done for requests without a response by their deadline.
     pub wasted_work: f64,
     /// By workflow.
     pub workflows: Vec<WorkflowOutcome>,
-    /// All of them together.
+    /// All workflows together.
     pub all: WorkflowOutcome,
-    /// By service, of the whole run, the warmup included.
+    /// By service, for the whole run including the warm-up.
     pub services: Vec<ServiceOutcome>,
 }
 
-/// Simulates a graph under a way of control; none where it was stopped. Progress counts samples.
+/// Simulates a graph under a control. Returns `None` if it was stopped. `plan.progress` counts
+/// samples.
 #[must_use]
 pub fn run(graph: &Graph, control: Control, seed: u64, plan: &Plan<'_>) -> Option<GraphOutcome> {
-    let mut world = world::World::new(graph, control, seed);
-    if !world.run(plan) {
+    let mut simulation = simulation::Simulation::new(graph, control, seed);
+    if !simulation.run(plan) {
         return None;
     }
     Some(GraphOutcome {
         control: control.to_string(),
-        wasted_work: world.all.wasted_ns as f64 / world.all.work_ns.max(1) as f64,
-        workflows: world.books.iter_mut().map(|book| book.outcome(graph)).collect(),
-        all: world.all.outcome(graph),
-        services: (world.services.iter().zip(&graph.services))
+        wasted_work: simulation.all.wasted_ns as f64 / simulation.all.work_ns.max(1) as f64,
+        workflows: simulation.books.iter_mut().map(|book| book.outcome(graph)).collect(),
+        all: simulation.all.outcome(graph),
+        services: (simulation.services.iter().zip(&graph.services))
             .map(|(book, service)| book.outcome(service, graph.duration_ns))
             .collect(),
     })

@@ -1,4 +1,4 @@
-//! What a world of [`super::world`] is made of: visits, requests, sub-tasks, processes and events.
+//! Parts of a simulation ([`super::simulation`]): visits, requests, sub-tasks, processes, events.
 
 use curtail_dist::seed;
 use curtail_kernel::flow::{
@@ -13,31 +13,31 @@ use super::plan::Plan;
 use super::spec::{Announces, Deadline, Graph, Workflow};
 
 pub(super) const NONE: u32 = u32::MAX;
-/// The parent of a frame whose caller has died.
+/// Parent of a frame whose caller has died.
 pub(super) const ORPHAN: u32 = u32::MAX - 1;
 
-/// A visit of a process.
+/// A visit to a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
-    /// None: the frame is free.
+    /// [`NONE`] if the frame is free.
     pub(super) root: u32,
     pub(super) node: u32,
     pub(super) parent: u32,
     pub(super) step: u32,
-    /// Calls that have not come back.
+    /// Calls that have not returned.
     pub(super) pending: u32,
     pub(super) failed: bool,
-    /// It is at its process, and not on the way.
+    /// Whether it is at its process, rather than on the network.
     pub(super) is_here: bool,
-    /// By its own process: turned away, or expired in a queue.
+    /// Whether its own process turned it away or let it expire in a queue.
     pub(super) refused: bool,
-    /// What the calls of this step spent.
+    /// Total time and work of this step's calls so far.
     pub(super) sum: Spent,
     pub(super) progress: Progress,
     pub(super) admitted: Timestamp,
-    /// The caller's resource and job that the call holds.
+    /// The caller's resource that this call holds, and the caller's job for it.
     pub(super) holds: Option<(ResourceId, JobId)>,
-    /// Of the caller's pick.
+    /// Copy in the caller's cell, if the caller picks.
     pub(super) copy: Option<CopyId>,
 }
 
@@ -49,25 +49,26 @@ pub(super) struct Root {
     pub(super) sent: u64,
     pub(super) deadline_ns: u64,
     pub(super) work_ns: u64,
-    /// Its client has heard how it ended.
+    /// How it ended for its client. `None` while the client waits.
     pub(super) ended: Option<Ending>,
     pub(super) is_good: bool,
-    /// What is still to be done for it is not done any more.
+    /// Whether its remaining work is skipped.
     pub(super) is_cancelled: bool,
-    /// Its first frame has returned.
-    pub(super) is_home: bool,
-    /// Frames whose callers have died.
+    /// Whether its first frame has returned.
+    pub(super) has_returned: bool,
+    /// Number of frames whose callers have died.
     pub(super) orphans: u32,
 }
 
-/// What a sub-task is for.
+/// The purpose of a sub-task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub(super) frame: u32,
-    /// It holds the resource for so long, or while this node is called.
+    /// Time for which it holds the resource. If `node` is not [`NONE`], it holds the resource
+    /// during the call to that node instead.
     pub(super) ns: u64,
     pub(super) node: u32,
-    pub(super) asked: u64,
+    pub(super) requested: u64,
 }
 
 #[derive(Default)]
@@ -90,23 +91,23 @@ impl Jobs {
 pub(super) struct Instance {
     pub(super) service: u32,
     pub(super) process: Process,
-    /// What it was at first, for when it begins anew.
+    /// The initial process, for a restart.
     pub(super) blank: Process,
     pub(super) guard: Option<Box<dyn Guard>>,
     /// By resource.
     pub(super) jobs: Vec<Jobs>,
-    /// What it calls, by instance.
+    /// Links to the processes that it calls, by instance.
     pub(super) links: Vec<Option<InstanceId>>,
-    /// How it picks, by service.
+    /// Cells with which it picks, by service.
     pub(super) picks: Vec<Option<Box<dyn Scheduler>>>,
     pub(super) due_at: u64,
-    /// Frames that are here.
+    /// Frames at this process.
     pub(super) here: u32,
-    /// Since when it is down; [`u64::MAX`] while it is up.
+    /// Time at which it went down; [`u64::MAX`] while it is up.
     pub(super) down_at: u64,
-    /// How often it has died.
+    /// Number of times it has died.
     pub(super) deaths: u32,
-    /// Work takes so many times as long, by a fault, and as it fluctuates.
+    /// Factors by which work takes longer: one from a fault, and one from fluctuation.
     pub(super) slower: [f64; 2],
     pub(super) announces: Announces,
 }
@@ -114,7 +115,8 @@ pub(super) struct Instance {
 /// An announcement on its way.
 pub(super) struct Mail {
     pub(super) to: u32,
-    /// Of the one that it was for.
+    /// The receiver's `deaths` when the announcement was sent. A receiver that has restarted since
+    /// then drops the announcement.
     pub(super) deaths: u32,
     pub(super) link: InstanceId,
     pub(super) workflow: WorkflowId,
@@ -131,20 +133,22 @@ pub(super) enum Event {
     GiveUp { root: u32, sent: u64 },
     Change { instance: u32, change: u32 },
     Fluctuate { instance: u32 },
-    Hear,
+    Announcement,
 }
 
-/// Requests whose time in isolation is averaged.
+/// Number of sample requests for estimating the mean time of a request that is the only one in the
+/// graph.
 const SAMPLES: u64 = 400;
 
-/// After how long the requests of a workflow are late, in ns.
+/// Returns the time in ns after which requests of a workflow are late.
 #[must_use]
 pub fn deadline_ns(graph: &Graph, workflow: &Workflow) -> u64 {
     match workflow.deadline {
         None => graph.timeout_ns,
         Some(Deadline::After(ns)) => ns,
         Some(Deadline::Times(times)) => {
-            // Of a seed of its own: a deadline is part of the graph, and not of a run.
+            // The seed does not depend on the run, because a deadline is a property of the graph,
+            // not of a run.
             let mut rng = seed::rng(seed::stream(1, &[b"isolated", workflow.name.as_bytes()]));
             let network_ns = graph.network.mean() as u64;
             let one = |_| Plan::draw(graph, workflow, &mut rng).isolated_ns(network_ns);

@@ -1,5 +1,5 @@
-//! What one request will do, drawn before it begins: so all ways of control meet the same requests, and its time in
-//! isolation is known.
+//! The course of one request, drawn before it begins. All controls therefore meet the same
+//! requests, and the time that a request would take if it were alone in the graph can be computed.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,31 @@ use rand_pcg::Pcg64Mcg;
 
 use super::spec::{Graph, Route, Step, Workflow};
 
-/// What a visit does.
+/// One act of a visit to a process.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "as in a file")]
+#[expect(missing_docs, reason = "the comments on the variants cover the fields")]
 pub enum Act {
-    /// Holds a resource for a time.
+    /// Holds a resource for the given time.
     Use { resource: u32, ns: u64 },
-    /// Calls these nodes in parallel, each of which holds a resource meanwhile, if one is given.
+    /// Calls these nodes in parallel. While it runs, each call holds the resource `via`, if there
+    /// is one.
     Call { first: u32, count: u32, via: Option<u32> },
 }
 
-/// A visit of a process.
+/// A visit to a process.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// Of all instances of all services.
+    /// Index among all instances of all services.
     pub instance: u32,
-    /// Of the scarcest resource that it uses there; 0 where it uses none.
+    /// Slots of the scarcest resource that it uses there, or 0 if it uses none.
     slots: u32,
     acts: (u32, u32),
 }
 
-/// A request: nodes and their acts; the calls of a node are behind it.
+/// A request: nodes and their acts. The nodes that a node calls come after it.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Visits; the first is that of the entry.
+    /// Visits. The first one is at the entry.
     pub nodes: Vec<Node>,
     /// The priority of its user, 0 to 127.
     pub user: u32,
@@ -40,12 +41,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A request of a workflow.
+    /// Draws a request of a workflow.
     #[must_use]
     pub fn draw(graph: &Graph, workflow: &Workflow, rng: &mut Pcg64Mcg) -> Self {
         let mut plan = Self { user: rng.next_u32() >> 25, ..Self::default() };
         let partition = rng.next_u32() % workflow.partitions;
-        // By node: its endpoint.
+        // Endpoint of each node.
         let mut endpoints = vec![0_u32];
         plan.nodes.push(Node::default());
         let mut at = 0;
@@ -81,15 +82,16 @@ impl Plan {
         plan
     }
 
-    /// The act of a node at this step; none after the last.
+    /// Returns the act of a node at this step, or `None` after the last.
     #[must_use]
     pub fn act(&self, node: u32, step: u32) -> Option<Act> {
         let (begin, end) = self.nodes[node as usize].acts;
         (begin + step < end).then(|| self.acts[(begin + step) as usize])
     }
 
-    /// How long the request takes where it is alone, in ns: parallel calls of its own wait for each other where they
-    /// meet at one process, and are taken to keep its slots busy.
+    /// Returns the time, in ns, that the request takes if it is alone in the graph. Parallel calls
+    /// of the request wait for each other if they meet at one process. They are assumed to keep its
+    /// slots busy.
     pub(super) fn isolated_ns(&self, network_ns: u64) -> u64 {
         let mut took = vec![0_u64; self.nodes.len()];
         for at in (0..self.nodes.len()).rev() {
@@ -107,7 +109,8 @@ impl Plan {
         took[0] + 2 * network_ns
     }
 
-    /// How long parallel calls take, of which each takes so long.
+    /// Returns the time from the start of parallel calls until the last of them ends. `took`
+    /// contains the time of each node.
     fn together_ns(&self, calls: std::ops::Range<usize>, took: &[u64]) -> u64 {
         let longest = took[calls.clone()].iter().max().copied().unwrap_or(0);
         let mut sums = BTreeMap::new();
@@ -119,7 +122,7 @@ impl Plan {
     }
 }
 
-/// An instance of the service, of all instances.
+/// Chooses an instance of the service. Returns its index among all instances.
 fn route(graph: &Graph, service: u32, (name, partition): (&str, u32), rng: &mut Pcg64Mcg) -> u32 {
     let before = &graph.services[..service as usize];
     let first: u32 = before.iter().map(|service| service.instances).sum();

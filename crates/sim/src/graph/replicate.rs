@@ -1,4 +1,4 @@
-//! Replications: the same graph with several seeds, and how sure their means are.
+//! Replications: the same graph with several seeds, and confidence intervals of the means.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,19 +7,21 @@ use super::{Control, Graph, GraphOutcome, run};
 use crate::parallel::{self, Plan};
 use crate::student;
 
-/// A way of control over replications.
+/// Results of a control, over all replications.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Replicated {
-    /// The means over the replications; of figures that one of them lacks, none.
+    /// Means over the replications. A figure is null if any replication lacks it.
     #[serde(flatten)]
     pub mean: GraphOutcome,
-    /// Of the same shape: half the width of the 95 % intervals; null with one replication.
+    /// Half the width of the 95 % confidence intervals, in the same shape. Null if there is only
+    /// one replication.
     pub ci95: Value,
-    /// How many.
+    /// Number of replications.
     pub replications: u32,
 }
 
-/// Runs every control with the seeds `seed`, `seed + 1` … on common random numbers. None where it was stopped.
+/// Runs every control with the seeds `seed`, `seed + 1` …, on common random numbers. Returns `None`
+/// if it was stopped.
 #[must_use]
 pub fn replicate(
     graph: &Graph,
@@ -42,7 +44,8 @@ pub fn replicate(
     outcomes.chunks(replications as usize).map(of).collect()
 }
 
-/// Values of the same shape, number by number; what is no number is the first's, and null wins.
+/// Combines values of the same shape, number by number. Anything that is not a number is taken from
+/// the first value. A null in any of the values gives null.
 fn combine(values: &[&Value], how: &impl Fn(&[f64]) -> Option<f64>) -> Value {
     let Some(first) = values.first() else { return Value::Null };
     match first {

@@ -1,8 +1,9 @@
-//! A graph of services, checked.
+//! A checked graph of services.
 //!
-//! A step is a line of a small language: `use disk exp:4ms` holds a resource for a time; `call bs/read x20 via
-//! connections` sends 20 calls in parallel to an endpoint of another service, each of which holds a resource of the
-//! caller meanwhile. Steps follow each other.
+//! A step is one line in a small language. `use disk exp:4ms` holds a resource for a time drawn
+//! from a distribution. `call bs/read x20 via connections` sends 20 parallel calls to an endpoint
+//! of another service. While it runs, each call holds a resource of the caller. Steps run one after
+//! the other.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use super::file::{
     ClientsFile, FaultKind, FluctuationFile, GraphFile, ResourceFile, ServiceFile, WorkflowFile,
 };
 
-/// Why a graph cannot be simulated: where, and how to fix it.
+/// Reason why a graph cannot be simulated, with the place and the fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{at}: {why}")]
 pub struct GraphError {
@@ -25,14 +26,14 @@ pub(super) fn wrong<T>(at: impl Into<String>, why: impl Into<String>) -> Result<
     Err(GraphError { at: at.into(), why: why.into() })
 }
 
-/// A step, checked.
+/// A checked step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Use { resource: u32, time: Distribution },
     Call { endpoint: u32, count: u32, via: Option<u32> },
 }
 
-/// Steps of a workflow at a service.
+/// The steps of a workflow at a service.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     pub(super) service: u32,
@@ -45,11 +46,11 @@ pub(super) enum Route {
     Key {
         blocks: u32,
     },
-    /// Each caller has one of these.
+    /// Each caller picks processes by itself, with this policy.
     Pick(Policy),
 }
 
-/// What changes at a process.
+/// A change at a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     Slots {
@@ -58,7 +59,7 @@ pub(super) enum Change {
     },
     Down,
     Up,
-    /// Its work takes so many times as long.
+    /// All of its work takes this many times as long.
     Slower(f64),
     Announces(Announces),
 }
@@ -70,26 +71,28 @@ pub(super) enum Announces {
     Nonsense,
 }
 
-/// A service, checked.
+/// A checked service.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// Its name.
     pub name: String,
-    /// How many processes it has.
+    /// Number of processes.
     pub instances: u32,
     pub(super) route: Route,
-    /// What each of them has.
+    /// Resources of each process.
     pub resources: Vec<flow::ResourceSpec>,
-    /// The names of these.
+    /// Names of the resources.
     pub names: Vec<String>,
-    /// When, at which process or at all, and what.
+    /// Changes: time in ns, index of the process or `None` for all, and the change.
     pub(super) changes: Vec<(u64, Option<u32>, Change)>,
-    /// How often the processes are drawn anew, in ns, and how many times slower a slow one is.
+    /// Interval in ns at which each process draws its speed, and the factor by which work takes
+    /// longer at a slow one.
     pub(super) fluctuates: Option<(u64, f64)>,
 }
 
 impl Service {
-    /// Whether its processes are at all times what they are at first, and calls go where requests say.
+    /// Whether its processes never change and calls go to the processes that were drawn with the
+    /// request.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         let picks = matches!(self.route, Route::Pick(_));
@@ -105,7 +108,7 @@ pub(super) enum Deadline {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clients {
-    /// Per second; none of closed ones.
+    /// Requests per second. `None` for closed clients.
     pub(super) open: Option<f64>,
     pub(super) closed: u32,
     pub(super) think_ns: u64,
@@ -115,68 +118,68 @@ pub(super) struct Clients {
     pub(super) fixed: bool,
 }
 
-/// A workflow, checked.
+/// A checked workflow.
 #[derive(Clone, Debug)]
 pub struct Workflow {
     /// Its name.
     pub name: String,
     pub(super) deadline: Option<Deadline>,
     pub(super) partitions: u32,
-    /// What operators say of it.
+    /// Settings made by operators.
     pub settings: flow::Workflow,
     pub(super) clients: Vec<Clients>,
-    /// The first is where it enters.
+    /// The first one is the entry.
     pub(super) endpoints: Vec<Endpoint>,
 }
 
 /// A graph of services that can be simulated.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// How long it runs.
+    /// Simulated time.
     pub duration_ns: u64,
     pub(super) warmup_ns: u64,
-    /// How often counts and rates are sampled.
+    /// Interval at which counts and rates are sampled.
     pub sample_ns: u64,
     pub(super) network: Distribution,
-    /// After how long a client gives up.
+    /// Time after which a client gives up.
     pub timeout_ns: u64,
-    /// The parameters of the flow control.
+    /// Parameters of the flow control.
     pub flow: flow::Config,
-    /// The part of all announcements that is lost.
+    /// Share of announcements that are lost.
     pub(super) loss: f64,
-    /// After so long an announcement arrives.
+    /// Delay of announcements.
     pub(super) delay_ns: u64,
-    /// The first is the entry.
+    /// Services. The first one is the entry.
     pub services: Vec<Service>,
-    /// Who sends.
+    /// Workflows with their clients.
     pub workflows: Vec<Workflow>,
 }
 
-/// The most sub-tasks and calls of one request.
+/// Maximum number of calls of one request.
 const MOST_NODES: u64 = 100_000;
 
 impl Graph {
     /// Checks a file.
     ///
     /// # Errors
-    /// The first thing that is wrong, and where.
+    /// The error names the first problem and its place.
     pub fn new(file: &GraphFile) -> Result<Self, GraphError> {
         if file.service.len() > SERVICES_MAX {
             let count = file.service.len();
             return wrong(
                 "the graph",
-                format!("{count} services are too many: {SERVICES_MAX} is the most"),
+                format!("{count} services are too many: at most {SERVICES_MAX} are allowed"),
             );
         }
         let services: Vec<Service> = file.service.iter().map(service).collect::<Result<_, _>>()?;
         if services.is_empty() || file.workflow.is_empty() {
-            return wrong("the graph", "give it a [[service]] and a [[workflow]] at least");
+            return wrong("the graph", "add at least one [[service]] and one [[workflow]]");
         }
         let (duration_ns, warmup_ns) =
             (time("duration", &file.duration)?, time("warmup", &file.warmup)?);
         let timeout_ns = above_zero("timeout", &file.timeout)?;
         if warmup_ns.saturating_add(timeout_ns) >= duration_ns || duration_ns > DAY_NS {
-            let why = "give more than warmup and timeout together, and at most a day (86400s)";
+            let why = "must be longer than warmup and timeout together, and at most a day (86400s)";
             return wrong("duration", why);
         }
         let graph = Self {
@@ -208,36 +211,36 @@ const SERVICES_MAX: usize = 256;
 const CLOSED_MAX: u32 = 100_000;
 
 impl Graph {
-    /// From when to when requests are sent that are counted.
+    /// Returns the period in which counted requests are sent.
     #[must_use]
     pub fn counted_ns(&self) -> std::ops::Range<u64> {
         self.warmup_ns..self.duration_ns - self.timeout_ns
     }
 
-    /// How many samples a run has.
+    /// Returns the number of samples of a run.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.duration_ns.div_ceil(self.sample_ns)
     }
 
-    /// The same with another value of a parameter of the flow control.
+    /// Returns the graph with another value for a flow-control parameter.
     ///
     /// # Errors
-    /// There is no such parameter, or the value is out of its range.
+    /// The parameter does not exist, or the value is out of its range.
     pub fn tuned(mut self, name: &str, value: f64) -> Result<Self, GraphError> {
         let mut set = Ok(());
         match name {
             "loss" if (0.0..=1.0).contains(&value) => self.loss = value,
-            "loss" => set = Err("loss is 0 to 1, the part of all announcements"),
+            "loss" => set = Err("loss must be 0 to 1, the fraction of all announcements"),
             "delay" if (0.0..=60.0).contains(&value) => self.delay_ns = (value * 1e9) as u64,
-            "delay" => set = Err("delay is 0 to 60 s"),
+            "delay" => set = Err("delay must be 0 to 60 s"),
             _ => set = self.flow.set(name, value),
         }
         set.or_else(|why| wrong(format!("flow.{name} = {value}"), why))?;
         Ok(self)
     }
 
-    /// The same where a service is routed otherwise.
+    /// Returns the graph with another route to a service.
     ///
     /// # Errors
     /// There is no such service or route.
@@ -250,7 +253,7 @@ impl Graph {
         Ok(self)
     }
 
-    /// The same without the clients of a workflow.
+    /// Returns the graph without the clients of a workflow.
     ///
     /// # Errors
     /// There is no such workflow.
@@ -263,15 +266,16 @@ impl Graph {
         Ok(self)
     }
 
-    /// A part of it: services have 1/`by` of their processes, and clients send 1/`by` of their load.
+    /// Returns a smaller version of the graph: services have 1/`by` of their processes, and clients
+    /// send 1/`by` of their load.
     ///
     /// # Errors
-    /// A service has not so many processes, or they cannot be divided.
+    /// The number of processes of a service is not a multiple of `by`.
     pub fn divided(mut self, by: u32) -> Result<Self, GraphError> {
         let by = by.max(1);
         for service in &mut self.services {
             if service.instances % by != 0 {
-                let why = format!("{} instances; give a divisor of them", service.instances);
+                let why = format!("{} instances; use a divisor of this number", service.instances);
                 return wrong(format!("service {} divided by {by}", service.name), why);
             }
             service.instances /= by;
@@ -279,7 +283,8 @@ impl Graph {
         Ok(self.scaled(1.0 / f64::from(by), |_| true))
     }
 
-    /// The same with so many times the load: of the rate of open clients, and of the number of closed ones.
+    /// Returns the graph with its load multiplied: both the rate of open clients and the number of
+    /// closed ones. Clients with a fixed load keep it.
     #[must_use]
     pub fn loaded(self, times: f64) -> Self {
         self.scaled(times, |clients| !clients.fixed)
@@ -299,14 +304,14 @@ impl Graph {
 fn time(at: &str, text: &str) -> Result<u64, GraphError> {
     match text.parse::<Time>() {
         Ok(time) if (0.0..=DAY_NS as f64).contains(&time.ns(1e9)) => Ok(time.ns(1e9) as u64),
-        Ok(_) => wrong(at, format!("{text:?} is out of range: give 0s to 86400s")),
-        Err(_) => wrong(at, format!("{text:?} is no time; write it as 250us, 10ms or 1.5s")),
+        Ok(_) => wrong(at, format!("{text:?} is out of range: must be 0s to 86400s")),
+        Err(_) => wrong(at, format!("{text:?} is not a time; write it like 250us, 10ms or 1.5s")),
     }
 }
 
 fn above_zero(at: &str, text: &str) -> Result<u64, GraphError> {
     match time(at, text)? {
-        0 => wrong(at, format!("{text:?} is no time at all: give more than 0s")),
+        0 => wrong(at, format!("{text:?}: must be above 0s")),
         ns => Ok(ns),
     }
 }
@@ -320,13 +325,13 @@ fn distribution(at: &str, text: &str) -> Result<Distribution, GraphError> {
 fn service(file: &ServiceFile) -> Result<Service, GraphError> {
     let at = format!("service {}", file.name);
     if !(1..=1_000).contains(&file.instances) {
-        return wrong(at, format!("{} instances; give it 1 to 1000", file.instances));
+        return wrong(at, format!("{} instances: must be 1 to 1000", file.instances));
     }
     let route = route(&at, &file.route)?;
     let mut changes = faults(&at, file)?;
     for (index, of) in file.resource.iter().enumerate() {
         if of.slots == 0 || of.queue == 0 || of.then_slots == Some(0) {
-            return wrong(at, format!("resource {}: give it a slot and room for one", of.name));
+            return wrong(at, format!("resource {}: slots and queue must be at least 1", of.name));
         }
         if let (Some(when), Some(slots)) = (&of.changes_at, of.then_slots) {
             let to = Change::Slots { resource: index as u32, slots };
@@ -351,7 +356,7 @@ fn route(at: &str, text: &str) -> Result<Route, GraphError> {
         ("key", _) => Ok(Route::Key { blocks: 1 }),
         (_, Some(Ok(blocks))) if blocks > 0 => Ok(Route::Key { blocks }),
         _ => {
-            // Calls do not wait at their callers, so there are no rates.
+            // Calls do not wait at their callers, so policies with rates cannot be used.
             let fits = |of: &Policy| of.rate().is_none() && !of.hedges() && !of.pulls();
             match Policy::parse(text, None).ok().filter(fits) {
                 Some(policy) => Ok(Route::Pick(policy)),
@@ -368,7 +373,7 @@ fn times(at: &str, times: f64) -> Result<f64, GraphError> {
     if (1e-3..=1e3).contains(&times) {
         return Ok(times);
     }
-    wrong(at, format!("times = {times}; work takes 0.001 to 1000 times as long"))
+    wrong(at, format!("times = {times}: must be 0.001 to 1000"))
 }
 
 fn fluctuation(at: &str, of: &FluctuationFile) -> Result<(u64, f64), GraphError> {
@@ -381,7 +386,7 @@ fn faults(at: &str, file: &ServiceFile) -> Result<Vec<(u64, Option<u32>, Change)
         let at = format!("{at}: fault at {}", of.at);
         let (from, until) = (time(&at, &of.at)?, time(&at, &of.until)?);
         if from >= until || of.instance >= file.instances {
-            return wrong(at, "it ends after it began, and befalls an instance that there is");
+            return wrong(at, "it must end after it begins, and its instance must exist");
         }
         let [begins, ends] = match of.kind {
             FaultKind::Down => [Change::Down, Change::Up],
@@ -402,7 +407,10 @@ fn workflow(
     let at = format!("workflow {}", file.name);
     let Some(entry) = services.first() else { return wrong(at, "there is no service") };
     if matches!(entry.route, Route::Pick(_)) {
-        return wrong(at, "clients of the entry do not pick; write route = \"random\" there");
+        return wrong(
+            at,
+            "clients of the entry cannot use a policy; write route = \"random\" there",
+        );
     }
     // The entry first.
     let mut names: Vec<&String> = file.at.keys().collect();
@@ -415,10 +423,10 @@ fn workflow(
     let mut nodes = vec![None; endpoints.len()];
     count(&at, 0, &endpoints, &mut nodes, 0)?;
     if !(file.weight > 0.0 && file.weight.is_finite() && file.guarantee >= 0.0) {
-        return wrong(at, "weight is above 0, and guarantee at least 0");
+        return wrong(at, "weight must be above 0, and guarantee at least 0");
     }
     if file.partitions == 0 {
-        return wrong(at, "partitions = 0: give one at least");
+        return wrong(at, "partitions = 0: must be at least 1");
     }
     let clients = |of: &ClientsFile| clients(&at, of, end_ns);
     Ok(Workflow {
@@ -447,20 +455,26 @@ fn deadline(at: &str, text: &str) -> Result<Deadline, GraphError> {
 fn clients(at: &str, of: &ClientsFile, end_ns: u64) -> Result<Clients, GraphError> {
     let (open, closed) = (of.open, of.closed.unwrap_or(0));
     if open.is_some() == (closed > 0) {
-        return wrong(at, "clients have a rate, open = 100, or a number, closed = 30");
+        return wrong(
+            at,
+            "clients need either a rate, like open = 100, or a number, like closed = 30",
+        );
     }
     if let Some(rate) = open.filter(|rate| !(*rate > 0.0 && *rate <= 1e6)) {
-        return wrong(at, format!("open = {rate}: give a rate above 0, up to 1000000 per second"));
+        return wrong(at, format!("open = {rate}: must be above 0 and at most 1000000 per second"));
     }
     if closed > CLOSED_MAX {
-        return wrong(at, format!("closed = {closed}: {CLOSED_MAX} clients are the most"));
+        return wrong(at, format!("closed = {closed}: must be at most {CLOSED_MAX} clients"));
     }
     let until = of.until.as_deref();
     let (from_ns, until_ns) =
         (time(at, &of.from)?, until.map_or(Ok(end_ns), |until| time(at, until))?);
     if from_ns >= until_ns.min(end_ns) {
         let ends = until.unwrap_or("the end");
-        return wrong(at, format!("clients begin at {} and end at {ends}", of.from));
+        return wrong(
+            at,
+            format!("clients begin at {} and end at {ends}; they must begin earlier", of.from),
+        );
     }
     Ok(Clients {
         open,
@@ -514,7 +528,10 @@ fn step(at: &str, text: &str, service: &Service, names: &[&String]) -> Result<St
                 _ => return wrong(at, format!("{text:?}; {FORM}")),
             };
             let Some(count) = count.filter(|count| (1..=10_000).contains(count)) else {
-                return wrong(at, format!("{text:?}: x1 to x10000 calls in parallel"));
+                return wrong(
+                    at,
+                    format!("{text:?}: the number of parallel calls must be x1 to x10000"),
+                );
             };
             Ok(Step::Call { endpoint: endpoint as u32, count, via })
         }
@@ -522,7 +539,7 @@ fn step(at: &str, text: &str, service: &Service, names: &[&String]) -> Result<St
     }
 }
 
-/// How many sub-tasks and calls come of an endpoint.
+/// Counts the visits that a call to an endpoint causes, including its own.
 fn count(
     at: &str,
     endpoint: usize,
@@ -531,7 +548,7 @@ fn count(
     depth: usize,
 ) -> Result<u64, GraphError> {
     if depth > all.len() {
-        return wrong(at, "its calls go in a circle: an endpoint calls itself in the end");
+        return wrong(at, "its calls form a circle: an endpoint calls itself");
     }
     if let Some(nodes) = known[endpoint] {
         return Ok(nodes);
@@ -544,7 +561,10 @@ fn count(
         }
     }
     if nodes > MOST_NODES {
-        return wrong(at, format!("a request makes {nodes} calls; {MOST_NODES} at most"));
+        return wrong(
+            at,
+            format!("a request makes {nodes} calls: at most {MOST_NODES} are allowed"),
+        );
     }
     known[endpoint] = Some(nodes);
     Ok(nodes)

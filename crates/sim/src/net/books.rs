@@ -1,4 +1,4 @@
-//! What clients know of their queries and copies, and what the actions of their cells change.
+//! The state of the clients' queries and copies, and how the actions of cells change it.
 
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{Action, CopyId, Feedback, QueryId, Role, ServerId, ShedReason, StartReason};
@@ -10,18 +10,18 @@ use crate::sink::{Answered, Sink};
 
 #[derive(Default)]
 pub(super) struct Client {
-    pub(super) queries: Vec<Query>,
+    pub(super) queries: Vec<QueryState>,
     pub(super) free: Vec<u32>,
-    /// By slot of a copy: its number.
+    /// The number of each copy, by slot.
     pub(super) copies: Vec<u32>,
     pub(super) deadline_ns: u64,
 }
 
-/// The request of a query that repairs another.
+/// The request number of a read repair.
 pub(super) const REPAIR: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Query {
+pub(super) struct QueryState {
     pub(super) request: u64,
     pub(super) arrived_ns: u64,
     /// P.
@@ -34,18 +34,18 @@ pub(super) struct Query {
     pub(super) served_ns: u64,
 }
 
-impl Query {
+impl QueryState {
     pub(super) fn new(request: u64, arrived_ns: u64, work_ns: f64, group: u32) -> Self {
         let (jitter_ns, repairs, copies, served_ns) = ([0.0; 2], false, 0, NEVER);
         Self { request, arrived_ns, work_ns, jitter_ns, group, repairs, copies, served_ns }
     }
 }
 
-/// Where a copy is between two stages, or before the first.
+/// Marks a copy that is between two stages, or has not reached its first stage.
 pub(super) const ON_ITS_WAY: u32 = u32::MAX;
 
-/// All about it that servers ask for: a client's tables are as good as never in a cache when another client's
-/// turn comes.
+/// A copy, with everything that servers need to know about it. Looking it up in the client's tables
+/// would be slow, because these are almost never in a cache at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copy {
     pub(super) id: CopyId,
@@ -54,16 +54,16 @@ pub(super) struct Copy {
     pub(super) request: u64,
     pub(super) server: u32,
     pub(super) priority: Priority,
-    /// It is needed no more.
+    /// Whether it is no longer needed.
     pub(super) purged: bool,
-    /// Which stage of its path it is at, or comes from: 0 is the server's own.
+    /// Index of its present or last stage in its path. 0 is the server's own stage.
     pub(super) stage: u32,
-    /// The stage that it is at, and its name there.
+    /// Its present stage, and its job there.
     pub(super) at: u32,
     pub(super) job: u32,
     pub(super) work_ns: f64,
     pub(super) began_ns: u64,
-    /// Of its server.
+    /// Feedback of its server.
     pub(super) feedback: Feedback,
 }
 
@@ -71,7 +71,8 @@ impl Rest {
     pub(super) fn act(&mut self, now: u64, client: u32, action: &Action, sink: &mut Sink) {
         match *action {
             Action::Start { copy, query, server, role, why } => {
-                let Query { request, .. } = self.clients[client as usize].queries[query.index()];
+                let QueryState { request, .. } =
+                    self.clients[client as usize].queries[query.index()];
                 if role == Role::Primary && request != REPAIR && sink.measures(request) {
                     self.meter.sent(why == StartReason::Queue);
                 }
@@ -159,11 +160,11 @@ impl Rest {
         let of = &mut self.clients[client as usize];
         of.free.push(query.0);
         self.open -= 1;
-        let Query { request, arrived_ns, copies, served_ns, .. } = of.queries[query.index()];
+        let QueryState { request, arrived_ns, copies, served_ns, .. } = of.queries[query.index()];
         if request == REPAIR {
             return;
         }
-        // The response at hand is the one that answers.
+        // The query ends with the response that is being handled.
         let useful_ns = self.service_ns;
         let latency_ns = now - arrived_ns;
         let waited_ns = served_ns - arrived_ns;
@@ -183,12 +184,12 @@ impl Rest {
         }
     }
 
-    /// A response has arrived: its query was served from then on, if it has not ended.
-    pub(super) fn heard(&mut self, number: u32) -> Feedback {
+    /// Records a response. The query's service began with this copy or an earlier one.
+    pub(super) fn record_response(&mut self, number: u32) -> Feedback {
         let Copy { client, query, request, began_ns, feedback, .. } = self.copies[number as usize];
         self.service_ns = feedback.service_ns;
         let query = &mut self.clients[client as usize].queries[query as usize];
-        // The query's id may be another's already.
+        // The query's id may belong to another query by now.
         if query.request == request {
             query.served_ns = query.served_ns.min(began_ns);
         }

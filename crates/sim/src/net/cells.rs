@@ -12,7 +12,7 @@ use crate::experiment::{Experiment, Setup};
 use crate::shared::Shared;
 
 impl Setup<'_> {
-    /// The cells of the clients of servers that clients share. What they only read is there once.
+    /// Makes the cells of clients that share servers. They share their read-only data.
     pub(crate) fn shared_cells(
         &self,
         shared: &Shared,
@@ -22,7 +22,7 @@ impl Setup<'_> {
         let Experiment { servers, slots, .. } = self.experiment;
         let count = servers.len() as u32;
         let ring = |g: u32| (0..shared.replicas).map(|at| ServerId((g + at) % count)).collect();
-        // Behind the rings, a group for each server: for reads that repair.
+        // After the rings, there is one group per server, for read repairs.
         let single = (0..count).filter(|_| shared.repair > 0.0).map(|one| vec![ServerId(one)]);
         let topology = Topology {
             servers: vec![Server { slots: shared.client_slots.unwrap_or(*slots) }; servers.len()],
@@ -47,15 +47,15 @@ impl Setup<'_> {
                 };
                 clients.into_iter().map(cell).collect()
             }
-            _ => Err(ConfigError(
-                "it is for shards with servers of their own; drop --servers".into(),
-            )),
+            _ => {
+                Err(ConfigError("it is for shards with their own servers; remove --servers".into()))
+            }
         };
         built.map_err(|error| unfit(error.to_string()))
     }
 }
 
-/// Makes a cell from each generator.
+/// Makes one cell per generator.
 struct Cells(Vec<Rng>);
 
 impl Driver for Cells {

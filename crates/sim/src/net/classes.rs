@@ -1,4 +1,4 @@
-//! Two classes before the slots of one stage, beside closed forms.
+//! Compares one stage with two classes of jobs to closed forms.
 
 use curtail_dist::seed;
 use curtail_kernel::stage::Priority;
@@ -13,7 +13,8 @@ fn exp(rng: &mut rand_pcg::Pcg64Mcg, mean: f64) -> f64 {
     -(1.0 - seed::unit(rng)).ln() * mean * UNIT
 }
 
-/// The mean sojourn of jobs of each priority that come at these rates, and take an exponential time of mean 1.
+/// Returns the mean sojourn of the jobs of each priority. They arrive at these rates and take
+/// exponential times with mean 1.
 fn sojourns(slots: u32, rates: [f64; 2], chunk_ns: u64, seed: u64) -> [f64; 2] {
     let mechanism = Mechanism { chunk_ns, stop_ns: 0 };
     let mut servers = Servers::new((1, slots, 1_000_000), (1.0, None), mechanism, 1);
@@ -40,7 +41,7 @@ fn sojourns(slots: u32, rates: [f64; 2], chunk_ns: u64, seed: u64) -> [f64; 2] {
     [sums[0] / counts[0], sums[1] / counts[1]]
 }
 
-/// The means of several seeds, which have to agree with the truth within five of their standard errors.
+/// Asserts that the mean over ten seeds agrees with the truth within five of its standard errors.
 #[track_caller]
 fn assert_agrees(slots: u32, rates: [f64; 2], chunk_ns: u64, truth: [f64; 2]) {
     let runs: Vec<[f64; 2]> = (0..10).map(|seed| sojourns(slots, rates, chunk_ns, seed)).collect();
@@ -53,7 +54,7 @@ fn assert_agrees(slots: u32, rates: [f64; 2], chunk_ns: u64, truth: [f64; 2]) {
     }
 }
 
-/// The chance to wait in M/M/k at this load, in servers (Erlang C).
+/// Probability of waiting in M/M/k (Erlang C). The load is in units of servers.
 fn erlang_c(slots: u32, load: f64) -> f64 {
     let (mut term, mut sum) = (1.0, 0.0);
     for k in 0..slots {
@@ -68,10 +69,10 @@ const HIGH: f64 = 0.5;
 const LOW: f64 = 0.3;
 
 #[test]
-fn with_preemption_the_first_class_knows_nothing_of_the_second() {
+fn with_preemption_the_second_class_does_not_delay_the_first() {
     let (one, all) = (1.0 - HIGH, 1.0 - HIGH - LOW);
     assert_agrees(1, [HIGH, LOW], 0, [1.0 / one, 1.0 / (one * all)]);
-    // With several servers as well; and as many jobs are there as if there were one class.
+    // The same with several servers. The total number of jobs is the same as with a single class.
     for slots in [2, 4] {
         let k = f64::from(slots);
         let sojourn = |rate: f64| 1.0 + erlang_c(slots, rate) / (k - rate);
@@ -82,11 +83,12 @@ fn with_preemption_the_first_class_knows_nothing_of_the_second() {
 }
 
 #[test]
-fn without_it_the_first_class_waits_for_what_runs_and_no_more() {
+fn without_preemption_the_first_class_waits_only_for_running_jobs() {
     let (one, all) = (1.0 - HIGH, 1.0 - HIGH - LOW);
     for slots in [1, 4] {
         let k = f64::from(slots);
-        // Cobham: what is left of those that run, over what the class and those before it leave.
+        // Cobham: the residual work of running jobs, divided by the capacity that the class and
+        // those above it leave.
         let residual = erlang_c(slots, (HIGH + LOW) * k) * all * k / (k * all);
         let waits = [residual / (k * one), residual / (k * one * all)];
         assert_agrees(slots, [HIGH * k, LOW * k], NEVER, waits.map(|wait| 1.0 + wait));
@@ -94,7 +96,7 @@ fn without_it_the_first_class_waits_for_what_runs_and_no_more() {
 }
 
 #[test]
-fn in_chunks_it_waits_for_one_chunk_at_most() {
+fn with_chunks_the_first_class_waits_for_one_chunk_at_most() {
     let chunk = UNIT as u64 / 5;
     let [high, _] = sojourns(1, [HIGH, LOW], chunk, 3);
     let alone = 1.0 / (1.0 - HIGH);

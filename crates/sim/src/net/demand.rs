@@ -1,6 +1,6 @@
-//! Who asks for what: which client a request comes from, which group it is for, and its work.
+//! Demand: draws the client, the group and the work of each request.
 //!
-//! Every draw comes in the order of arrivals from a stream of its own, whatever the policy.
+//! All draws come from their own streams, in the order of arrivals, independently of the policy.
 
 use curtail_dist::{Distribution, seed};
 use rand_core::Rng as _;
@@ -10,14 +10,14 @@ use crate::experiment::Setup;
 use crate::shared::{Shared, Skew};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct NewRequest {
     pub(super) client: u32,
     pub(super) group: u32,
     /// P.
     pub(super) work_ns: f64,
     /// J of the first two copies.
     pub(super) jitter_ns: [f64; 2],
-    /// Is it to be read from all servers of its group?
+    /// Whether all servers of its group read it.
     pub(super) repairs: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Demand {
     clients: u32,
     groups: u32,
     servers: u32,
-    /// The first so many clients make this share of the demand.
+    /// Number of busy clients, and their share of the demand. Busy clients come first.
     busy: (u32, f64),
     repair: f64,
     service: Distribution,
@@ -57,17 +57,17 @@ impl Demand {
         }
     }
 
-    /// The first so many clients make this share of the demand from now on.
+    /// Sets the number of busy clients and their share of the demand.
     pub(super) fn skew(&mut self, clients: u32, demand: f64) {
         self.busy = (clients, demand);
     }
 
-    /// How many clients are busy ones; all, where none differs.
+    /// Returns the number of busy clients, or the number of all clients if they are alike.
     pub(super) fn busy(&self) -> u32 {
         self.busy.0
     }
 
-    pub(super) fn next(&mut self) -> Asked {
+    pub(super) fn next(&mut self) -> NewRequest {
         let (busy, share) = self.busy;
         let client = if busy == self.clients || seed::unit(&mut self.rng) < share {
             self.below(busy)
@@ -79,10 +79,10 @@ impl Demand {
         let work_ns = self.service.sample(&mut self.service_rng).max(1.0);
         let jitter =
             self.jitter.as_mut().map(|(of, rngs)| rngs.each_mut().map(|rng| of.sample(rng)));
-        Asked { client, group, work_ns, jitter_ns: jitter.unwrap_or_default(), repairs }
+        NewRequest { client, group, work_ns, jitter_ns: jitter.unwrap_or_default(), repairs }
     }
 
-    /// From 0 to n − 1.
+    /// Draws a number from 0 to n − 1.
     fn below(&mut self, n: u32) -> u32 {
         (((self.rng.next_u64() >> 32) * u64::from(n)) >> 32) as u32
     }

@@ -1,17 +1,19 @@
-//! Servers that clients share: many clients, each with a kernel cell of its own, send to the same servers over a
-//! network, and know of each other only by what the servers say.
+//! Servers that clients share. Each client has its own kernel cell. All clients send to the same
+//! servers over a network, and learn about each other only from the servers' feedback.
 //!
-//! Source: document 002 §4.4.2, the simulator of C3. A shard ([`crate::shard`]) has one cell and servers of its
-//! own, and so needs no order of events beyond them; here all events have one order. A request asks one group,
-//! a ring of neighbors. What happens at the same time happens in this order: speeds change, copies end, messages
-//! arrive at servers, then at clients, timers of cells, requests arrive.
+//! Source: document 002 §4.4.2, the simulator of C3. A shard ([`crate::shard`]) has one cell and
+//! its own servers, so it orders only its own events. Here, one order covers all events. A request
+//! goes to one group, a ring of neighbors. Simultaneous events happen in this order: speeds change,
+//! copies end, messages arrive at servers and then at clients, deadlines of cells pass, and
+//! requests arrive.
 //!
-//! Deviations from the source: requests come from one Poisson process rather than from 200 that add up to
-//! the same; the work of a request that runs when the speed changes goes on at the new speed; and reads for
-//! repair are queries of their own, which wait for tokens as others do.
+//! Deviations from the source: requests come from one Poisson process instead of 200 that add up to
+//! the same rate. When the speed changes, a running request continues at the new speed. Read
+//! repairs are separate queries, which wait for tokens like any other query.
 //!
-//! Cost per request: three messages or ends, O(1) each but for the heap of the slots, and three events of the
-//! kernel. Memory: O(clients · servers + open requests).
+//! Cost per request: three kernel events, and a total of three messages and job completions. Each
+//! message or job completion costs O(1), plus an update of the agenda of the slots. Memory:
+//! O(clients · servers + open requests).
 
 mod books;
 mod cells;
@@ -37,53 +39,54 @@ use crate::mail::Lane;
 use crate::part::Part;
 use crate::shared::{Shared, Turn};
 use crate::sink::Sink;
-use books::{Client, Copy, Query, REPAIR};
-use demand::{Asked, Demand};
+use books::{Client, Copy, QueryState, REPAIR};
+use demand::{Demand, NewRequest};
 use oracle::Scores;
 use path::Path;
 use servers::Servers;
 
-/// The clients, the servers, and what is on its way between them.
-pub(crate) struct World {
+/// The clients, the servers, and the messages between them.
+pub(crate) struct SharedShard {
     cells: Vec<Box<dyn Scheduler>>,
-    /// By client: its cell's next deadline.
+    /// By client: the next deadline of its cell.
     timers: Heaps<u64>,
     demand: Demand,
-    /// What is still to happen to the first server.
+    /// The pending change of the first server's speed.
     turn: Option<Turn>,
-    /// The last arrival.
+    /// Time of the last arrival.
     now: u64,
     rest: Rest,
 }
 
-/// All but the cells: what their actions change.
+/// All state except the cells, whose actions change it.
 struct Rest {
     policy: Policy,
     clients: Vec<Client>,
-    /// The stages of servers, then those of the path behind them.
+    /// The stages of servers, followed by those of the path behind them.
     servers: Servers,
     stages: u32,
     path: Path,
     /// Draws J of third and further copies.
     jitter: Option<(Draws, JitterOf)>,
-    /// Copies that have not ended, by a number that is their job's name, too.
+    /// Open copies by number. The number also names the copy's job.
     copies: Vec<Copy>,
     free: Vec<u32>,
     requests: Lane<ToServer>,
     responses: Lane<ToClient>,
     wants: Wants,
-    /// Reads for repair that are to begin: the query's group, the server that it has, and its work.
+    /// Read repairs that are about to begin: the query's group, the server that already reads it,
+    /// and its work.
     repairs: Vec<(u32, ServerId, f64)>,
-    /// Copies that have stopped at their client, which their cells are yet to hear.
+    /// Copies that have stopped at their client. The client's cell has not received the event yet.
     stopped: Vec<u32>,
-    /// How many servers there are, and how many groups they make.
+    /// Number of servers, and number of groups.
     count: u32,
     rings: u32,
     replicas: u32,
     open: u64,
-    /// More waited at a server than may.
+    /// Whether a server's queue overflowed.
     overflowed: bool,
-    /// Of the response at hand: how long its copy executed.
+    /// Execution time of the copy whose response is being handled.
     service_ns: u64,
     meter: Meter,
     scores: Option<Scores>,
@@ -94,7 +97,7 @@ struct Wants {
     starts: bool,
     forecasts: bool,
     feedback: bool,
-    /// Copies may be cancelled, so that they have to be found by their ids.
+    /// Whether copies may be cancelled. If so, it must be possible to find them by id.
     stops: bool,
 }
 
@@ -107,7 +110,8 @@ enum ToServer {
 enum ToClient {
     Finished(u32),
     Stopped(u32),
-    /// By its id: when this arrives, the number may be another's.
+    /// Contains the copy's id, because its number may belong to another copy when this message
+    /// arrives.
     Started {
         client: u32,
         copy: CopyId,
@@ -123,8 +127,8 @@ enum ToClient {
     },
 }
 
-impl World {
-    /// Servers that clients share, or those of a shard of this index.
+impl SharedShard {
+    /// Makes the servers that clients share, or those of the shard with this index.
     pub(crate) fn new(setup: &Setup<'_>, shared: &Shared, shard: u32) -> Result<Self, Error> {
         let experiment = setup.experiment;
         let (servers, clients) = (experiment.servers.len() as u32, shared.clients);
@@ -177,15 +181,15 @@ impl World {
             scores,
         };
         let (timers, turn) = (Heaps::new(1), shared.turn);
-        let mut world = Self { cells, timers, demand, turn, now: 0, rest };
+        let mut shard = Self { cells, timers, demand, turn, now: 0, rest };
         if let Some(Turn { before, .. }) = shared.turn {
             let down = Event::ServerDown { server: ServerId(0) };
-            for cell in world.cells.iter_mut().filter(|_| before == 0.0) {
+            for cell in shard.cells.iter_mut().filter(|_| before == 0.0) {
                 cell.handle(Timestamp(0), &down);
             }
-            world.rest.servers.set_speed(0, 0, if before > 0.0 { before } else { 1.0 });
+            shard.rest.servers.set_speed(0, 0, if before > 0.0 { before } else { 1.0 });
         }
-        Ok(world)
+        Ok(shard)
     }
 
     fn advance(&mut self, until: u64, sink: &mut Sink) {
@@ -205,8 +209,8 @@ impl World {
                 self.rest.servers.change(now);
                 (0..self.rest.count).for_each(|server| self.rest.score(server));
             } else if end == now {
-                let home = self.rest.end_first(now);
-                self.come_home(now, home, sink);
+                let ended = self.rest.end_first(now);
+                self.end_copy(now, ended, sink);
             } else if request == now {
                 self.rest.receive(now);
             } else if response == now {
@@ -217,7 +221,7 @@ impl World {
         }
     }
 
-    /// The first server turns: it gets another speed, or comes up.
+    /// Changes the speed of the first server, or brings it up.
     fn turn_first(&mut self, now: u64, sink: &mut Sink) {
         let Some(Turn { before, after, .. }) = self.turn.take() else { return };
         self.rest.servers.set_speed(now, 0, after);
@@ -226,13 +230,14 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, now: u64, request: u64, asked: Asked, sink: &mut Sink) {
-        let Asked { client, group, work_ns, jitter_ns, repairs } = asked;
-        let query = Query { jitter_ns, repairs, ..Query::new(request, now, work_ns, group) };
-        self.ask(now, client, query, sink);
+    fn arrive(&mut self, now: u64, request: u64, new: NewRequest, sink: &mut Sink) {
+        let NewRequest { client, group, work_ns, jitter_ns, repairs } = new;
+        let query =
+            QueryState { jitter_ns, repairs, ..QueryState::new(request, now, work_ns, group) };
+        self.begin_query(now, client, query, sink);
     }
 
-    fn ask(&mut self, now: u64, client: u32, query: Query, sink: &mut Sink) {
+    fn begin_query(&mut self, now: u64, client: u32, query: QueryState, sink: &mut Sink) {
         let of = &mut self.rest.clients[client as usize];
         let id = of.free.pop().unwrap_or(of.queries.len() as u32);
         if id as usize == of.queries.len() {
@@ -262,11 +267,12 @@ impl World {
             self.repair(now, client, group, (taken, work_ns), sink);
         }
         while let Some(number) = self.rest.stopped.pop() {
-            self.come_home(now, Some((number, false)), sink);
+            self.end_copy(now, Some((number, false)), sink);
         }
     }
 
-    /// The other servers of a group are read, too: each is a group of its own, behind those of several.
+    /// Starts read repairs at the other servers of a group. Each server forms a separate group,
+    /// numbered after the rings.
     fn repair(
         &mut self,
         now: u64,
@@ -277,25 +283,25 @@ impl World {
     ) {
         let Rest { count, rings, replicas, .. } = self.rest;
         for server in (0..replicas).map(|member| (group + member) % count) {
-            // One that is down is not read: no client would wait for it.
+            // Do not read from a server that is down, because no client would wait for it.
             let up = self.cells[client as usize].core().server(ServerId(server)).up;
             if server != taken.0 && up {
-                let query = Query::new(REPAIR, now, work_ns, rings + server);
-                self.ask(now, client, query, sink);
+                let query = QueryState::new(REPAIR, now, work_ns, rings + server);
+                self.begin_query(now, client, query, sink);
             }
         }
     }
 
-    /// A message arrives at a client.
+    /// Handles a message that arrives at a client.
     fn respond(&mut self, now: u64, sink: &mut Sink) {
         let (client, event) = match self.rest.responses.take() {
             None => return,
             Some(ToClient::Finished(number)) => {
-                let home = self.rest.come_in(now, number);
-                return self.come_home(now, home, sink);
+                let ended = self.rest.receive_response(now, number);
+                return self.end_copy(now, ended, sink);
             }
             Some(ToClient::Stopped(number)) => {
-                return self.come_home(now, Some((number, false)), sink);
+                return self.end_copy(now, Some((number, false)), sink);
             }
             Some(ToClient::Started { client, copy }) => (client, Event::Started { copy }),
             Some(ToClient::Forecast { client, copy, ends }) => {
@@ -306,12 +312,12 @@ impl World {
         self.feed(now, client, &event, sink);
     }
 
-    /// A copy has come home, done or not, and has ended.
-    fn come_home(&mut self, now: u64, home: Option<(u32, bool)>, sink: &mut Sink) {
-        let Some((number, is_done)) = home else { return };
+    /// Ends a copy that has returned to its client, done or stopped.
+    fn end_copy(&mut self, now: u64, ended: Option<(u32, bool)>, sink: &mut Sink) {
+        let Some((number, is_done)) = ended else { return };
         let Copy { id: copy, client, .. } = self.rest.copies[number as usize];
         if is_done {
-            let feedback = self.rest.heard(number);
+            let feedback = self.rest.record_response(number);
             if self.rest.wants.feedback {
                 let cell = &mut self.cells[client as usize];
                 let actions = cell.handle(Timestamp(now), &Event::Feedback { copy, feedback });
@@ -325,12 +331,12 @@ impl World {
     }
 }
 
-impl Part for World {
+impl Part for SharedShard {
     fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink) {
         for (&time, request) in times.iter().zip(first..) {
             self.advance(time, sink);
-            let asked = self.demand.next();
-            self.arrive(time, request, asked, sink);
+            let new = self.demand.next();
+            self.arrive(time, request, new, sink);
         }
         if let Some(&last) = times.last() {
             self.now = last;
@@ -344,7 +350,8 @@ impl Part for World {
         self.advance(now, sink);
         let shared = to.experiment.shared.as_ref();
         if let Some((shared, surge)) = shared.and_then(|shared| Some((shared, shared.surge?))) {
-            // What is new comes from the first clients; the rest from all alike, as before.
+            // The additional demand comes from the first clients. The rest comes from all clients
+            // alike, as before.
             let before = surge.before / surge.utilization;
             let share =
                 1.0 - before + before * f64::from(surge.clients) / f64::from(shared.clients);

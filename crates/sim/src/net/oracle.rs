@@ -1,7 +1,8 @@
-//! The oracle: clients that know the queue and the speed of every server at this moment.
+//! The oracle: clients that see the current queue and speed of every server.
 //!
-//! Source: document 002 §4.4.2, "Oracle (ORA)": the least instantaneous q/μ of the replicas. No policy, for no
-//! client can know that; and no bound, for it is greedy, and requests on their way are not counted.
+//! Source: document 002 §4.4.2, "Oracle (ORA)": the replica with the least instantaneous q/μ. It is
+//! not a policy, because no real client has this information. It is not a bound either, because it
+//! is greedy and does not count requests that are on their way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

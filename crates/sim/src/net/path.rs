@@ -1,9 +1,10 @@
-//! What copies pass: the stage of their server, then the further stages of their path, and a purge that follows
-//! them.
+//! The path of copies: the stage of their server, then further stages. Purges follow copies along
+//! it.
 //!
-//! Source: document 003 §3.1 and Figure 3. A purge arrives as any message does, and looks for its copy where that
-//! is: in a queue, in a slot, or at a later stage of the path. A stage that is a legacy layer neither prioritizes
-//! nor purges; a copy that it holds leaves the path behind it.
+//! Source: document 003 §3.1 and Figure 3. A purge arrives like any message, and finds its copy at
+//! its present position: in a queue, in a slot, or at a later stage of the path. A legacy stage
+//! neither prioritizes nor purges. If a copy is purged while such a stage holds it, the copy leaves
+//! the path when the stage is done.
 
 use curtail_dist::seed;
 use curtail_kernel::stage::Priority;
@@ -14,7 +15,7 @@ use super::servers::Ended;
 use super::{Rest, ToClient, ToServer};
 use crate::shared::Hop;
 
-/// A further stage of the path: one behind every server, or one before every client.
+/// A further stage of the path: one behind each server, or one in front of each client.
 pub(super) struct Further {
     hop: Hop,
     /// The first stage of its kind.
@@ -26,7 +27,7 @@ pub(super) struct Further {
 pub(super) struct Path(Vec<Further>);
 
 impl Path {
-    /// Behind so many servers; and how many stages there are then.
+    /// Makes the path. Also returns the total number of stages, including those of the servers.
     pub(super) fn new(
         hops: &[Hop],
         (servers, clients): (u32, u32),
@@ -42,14 +43,15 @@ impl Path {
         (Self(further), base)
     }
 
-    /// By stage of the path behind the server's own: its name, and which stages it is.
+    /// Returns, for each further stage of the path, its name and the indexes of its instances.
+    /// `end` is the total number of stages.
     pub(super) fn stages(&self, end: u32) -> impl Iterator<Item = (&str, std::ops::Range<usize>)> {
         let ends = self.0.iter().skip(1).map(|further| further.base).chain([end]);
         let range = |(of, end): (&Further, u32)| of.base as usize..end as usize;
         self.0.iter().zip(ends).map(move |(of, end)| (&*of.hop.name, range((of, end))))
     }
 
-    /// The stage behind this one, 0 for the server's own, on the same side.
+    /// Returns the stage after `stage` on the same side, if any. Stage 0 is the server's own.
     fn next(&self, stage: u32, at_client: bool) -> Option<&Further> {
         self.0.get(stage as usize).filter(|next| next.hop.at_client == at_client)
     }
@@ -64,14 +66,14 @@ impl Path {
 }
 
 impl Further {
-    /// The work of a request there: that of both of its copies, for they carry the same.
+    /// Draws the work of a request at this stage. It is the same for both copies of a request.
     fn work_ns(&self, request: u64) -> f64 {
         self.hop.work.sample(&mut seed::rng(self.stream.wrapping_add(request))).max(1.0)
     }
 }
 
 impl Rest {
-    /// A message arrives at a server.
+    /// Handles a message that arrives at a server.
     pub(super) fn receive(&mut self, now: u64) {
         match self.requests.take() {
             None => {}
@@ -93,7 +95,7 @@ impl Rest {
             }
             Some(ToServer::Stop { copy: number, client, id }) => {
                 let copy = self.copies[number as usize];
-                // Else it has ended, and its number is another's.
+                // Otherwise the copy has ended, and its number belongs to another copy.
                 if (copy.client, copy.id) == (client, id) && self.purge(now, number) {
                     self.responses.send(now, ToClient::Stopped(number));
                 }
@@ -101,7 +103,7 @@ impl Rest {
         }
     }
 
-    /// A copy arrives at a stage; false where it is refused.
+    /// Adds a copy to a stage. Returns false if the stage refuses it.
     fn enter(
         &mut self,
         now: u64,
@@ -110,7 +112,8 @@ impl Rest {
         (work_ns, priority): (f64, Priority),
     ) -> bool {
         let Ok(job) = self.servers.arrive(now, at, (number, work_ns), priority) else {
-            // A queue of high priority is as long as that of all clients: the run ends for that.
+            // The high-priority queue has the same limit as the clients' queues, so its overflow
+            // ends the run.
             self.overflowed |= priority == Priority::High;
             return false;
         };
@@ -120,7 +123,7 @@ impl Rest {
         true
     }
 
-    /// A copy is needed no more. Did it leave now?
+    /// Purges a copy that is no longer needed. Returns whether it left immediately.
     pub(super) fn purge(&mut self, now: u64, number: u32) -> bool {
         let Copy { at, job, stage, server, .. } = self.copies[number as usize];
         self.copies[number as usize].purged = true;
@@ -133,7 +136,8 @@ impl Rest {
         leaves
     }
 
-    /// What is due first at a stage is due now; a copy that has come to its end at its client's.
+    /// Handles the first due slot of all stages. If a copy ends at its client as a result, returns
+    /// the copy, and true if it is done rather than stopped.
     pub(super) fn end_first(&mut self, now: u64) -> Option<(u32, bool)> {
         let (at, ended) = self.servers.end_first(now)?;
         self.begin(now);
@@ -151,22 +155,22 @@ impl Rest {
         if at < self.count {
             self.score(at);
         }
-        self.go_on(now, number, is_done)
+        self.advance_copy(now, number, is_done)
     }
 
-    /// A copy has left a stage: it goes to the next one on its side, or home. Where it has come home: itself, and
-    /// whether it is done.
-    fn go_on(&mut self, now: u64, number: u32, is_done: bool) -> Option<(u32, bool)> {
+    /// Moves a copy that has left a stage to the next one on its side, or to its client. If the
+    /// copy ends at its client, returns it, and true if it is done rather than stopped.
+    fn advance_copy(&mut self, now: u64, number: u32, is_done: bool) -> Option<(u32, bool)> {
         let Copy { stage, purged, .. } = self.copies[number as usize];
         self.copies[number as usize].at = ON_ITS_WAY;
-        let is_home = self.path.is_at_client(stage);
-        let (goes_on, is_done) = match self.path.next(stage, is_home) {
-            // A legacy layer has let it run to its end; here it is purged.
+        let is_at_client = self.path.is_at_client(stage);
+        let (goes_on, is_done) = match self.path.next(stage, is_at_client) {
+            // A legacy stage has run it to completion. It is purged here.
             Some(_) if is_done && purged => (false, false),
-            Some(_) if is_done => (self.step(now, number, is_home), false),
+            Some(_) if is_done => (self.step(now, number, is_at_client), false),
             _ => (false, is_done),
         };
-        match (goes_on, is_home) {
+        match (goes_on, is_at_client) {
             (true, _) => return None,
             (false, true) => return Some((number, is_done)),
             (false, false) => {}
@@ -176,15 +180,17 @@ impl Rest {
         None
     }
 
-    /// A response has come to its client. Does it go through a stage there? None: it has come home.
-    pub(super) fn come_in(&mut self, now: u64, number: u32) -> Option<(u32, bool)> {
+    /// Handles a response at its client. Returns `None` if the response still has to pass through a
+    /// stage there. Otherwise, returns the copy, and false if a stage refused it.
+    pub(super) fn receive_response(&mut self, now: u64, number: u32) -> Option<(u32, bool)> {
         if self.path.next(self.copies[number as usize].stage, true).is_none() {
             return Some((number, true));
         }
         if self.step(now, number, true) { None } else { Some((number, false)) }
     }
 
-    /// A copy enters the next stage of its path, on this side; false where it is refused.
+    /// Moves a copy to the next stage of its path on this side. Returns false if the stage refuses
+    /// it.
     fn step(&mut self, now: u64, number: u32, at_client: bool) -> bool {
         let copy = &mut self.copies[number as usize];
         let next = self.path.next(copy.stage, at_client).expect("there is one");
@@ -195,7 +201,7 @@ impl Rest {
         self.enter(now, number, at, (work_ns, priority))
     }
 
-    /// Copies have begun at a stage.
+    /// Records that copies have begun at a stage.
     fn begin(&mut self, now: u64) {
         while let Some(number) = self.servers.begun.pop() {
             let of = &mut self.copies[number as usize];
@@ -220,7 +226,7 @@ impl Rest {
         }
     }
 
-    /// A server is asked how it is.
+    /// Sends a probe to a server.
     pub(super) fn probe(&mut self, now: u64, client: u32, server: ServerId) {
         self.requests.send(now, ToServer::Probe { client, server });
     }

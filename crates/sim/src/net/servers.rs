@@ -1,8 +1,9 @@
-//! The stages that copies pass: the kernel's stage in front of slots whose speed changes with time.
+//! The stages that copies pass through: the kernel's stage in front of slots whose speed changes
+//! over time.
 //!
-//! A job has work; at a stage of speed s it is done after work / s. When the speed changes, what is left of a
-//! job that runs is done at the new one; what is left of a job that is pre-empted is done when it goes on. Cost:
-//! O(log jobs that run) per job, and O(slots) per change.
+//! A job has work, and a stage with speed s completes it after work / s. When the speed changes, a
+//! running job does the rest of its work at the new speed. A pre-empted job does the rest when it
+//! resumes. Cost: O(log running jobs) per job, and O(slots) per change.
 
 use curtail_dist::seed;
 use curtail_kernel::stage::{JobId, Metadata, Priority, Purged, Refused, Stage};
@@ -16,9 +17,10 @@ use crate::shared::{Fluctuation, Mechanism};
 #[derive(Clone, Copy, Debug, Default)]
 struct Job {
     copy: u32,
-    /// Work left, in ns at speed 1: when it last began to run, or was to stop, or was interrupted.
+    /// Remaining work, in ns at speed 1. It was last updated when the job began to run, was ordered
+    /// to stop, or was interrupted.
     left: f64,
-    /// It is to stop, and what is left is that.
+    /// Whether it is stopping. If so, `left` is the work that stopping takes.
     stopping: bool,
 }
 
@@ -27,10 +29,10 @@ struct Job {
 struct Running {
     name: u32,
     job: Job,
-    /// When so much was left.
+    /// Time to which `job.left` refers.
     since: u64,
     begun: u64,
-    /// When it is done; it may be interrupted before.
+    /// Time at which it is done, unless it is interrupted first.
     end: u64,
     is_low: bool,
 }
@@ -38,18 +40,18 @@ struct Running {
 struct Server {
     stage: Stage,
     speed: f64,
-    /// By job.
+    /// Jobs by number.
     jobs: Vec<Job>,
-    /// Names of jobs that may be used again.
+    /// Job numbers that can be reused.
     free: Vec<u32>,
 }
 
-/// What became of the job that was due.
+/// Outcome of the job that was due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Ended {
-    /// Its copy is done here.
+    /// Its copy is done at this stage.
     Done { copy: u32, feedback: Feedback },
-    /// Its copy was stopped before.
+    /// Its copy was stopped and has ended.
     Stopped { copy: u32 },
     /// It was interrupted, or could have been.
     Nothing,
@@ -59,17 +61,18 @@ pub(super) struct Servers {
     servers: Vec<Server>,
     slots: usize,
     mechanism: Mechanism,
-    /// By slot, those of a stage together: when its job ends, or can be interrupted for one that waits.
+    /// By slot: the time at which its job ends, or can be interrupted for a waiting one. The slots
+    /// of a stage are adjacent.
     ends: Agenda,
-    /// By slot: its job.
+    /// The job in each slot.
     running: Vec<Running>,
     /// Copies that began in the last call.
     pub(super) begun: Vec<u32>,
-    /// How the speeds of the first so many change.
+    /// How speeds change, and the number of servers whose speed changes. These servers come first.
     fluctuation: Option<(Fluctuation, u32)>,
     rng: Pcg64Mcg,
     next_change: u64,
-    /// Time that the slots of each stage were busy, of jobs that have ended.
+    /// By stage: time that its slots spent on jobs that have ended.
     busy_ns: Vec<u128>,
 }
 
@@ -102,7 +105,8 @@ impl Servers {
         servers
     }
 
-    /// When a job ends next, or can be interrupted for another; [`NEVER`] where none runs.
+    /// Returns the next time at which a job ends or can be interrupted for another, or [`NEVER`] if
+    /// none is running.
     #[inline(always)]
     pub(super) fn next_end(&self) -> u64 {
         self.ends.first().0
@@ -113,17 +117,18 @@ impl Servers {
         self.next_change
     }
 
-    /// Requests at a server that one more may wait for.
+    /// Returns the number of high-priority requests at a server. A further request may have to wait
+    /// for them.
     pub(super) fn ahead(&self, server: u32) -> u32 {
         self.servers[server as usize].stage.ahead()
     }
 
-    /// Requests at a server.
+    /// Returns the number of requests at a server.
     pub(super) fn outstanding(&self, server: u32) -> u32 {
         self.servers[server as usize].stage.outstanding()
     }
 
-    /// What it answers to a probe.
+    /// Returns a server's response to a probe.
     pub(super) fn probe(&self, server: u32) -> (u32, u64) {
         self.servers[server as usize].stage.probe()
     }
@@ -132,7 +137,7 @@ impl Servers {
         self.servers[server as usize].speed
     }
 
-    /// A copy with so much work arrives; its name there, as long as it is.
+    /// Adds a copy to a stage and returns the number of its job, valid while the job is there.
     pub(super) fn arrive(
         &mut self,
         now: u64,
@@ -160,7 +165,7 @@ impl Servers {
         server * self.slots..(server + 1) * self.slots
     }
 
-    /// Whatever may run runs.
+    /// Starts all jobs that may run.
     fn schedule(&mut self, now: u64, server: usize) {
         while let Some(scheduled) = self.servers[server].stage.schedule(Timestamp(now)) {
             let mut slots = self.slots_of(server);
@@ -185,7 +190,7 @@ impl Servers {
         }
         let waits = self.mechanism.chunk_ns != 0 && self.servers[server].stage.could_yield();
         if waits {
-            self.ask(now, server);
+            self.request_yield(now, server);
         }
     }
 
@@ -196,8 +201,9 @@ impl Servers {
         }
     }
 
-    /// Some job waits for those of low priority: they stop at the next border between two chunks.
-    fn ask(&mut self, now: u64, server: usize) {
+    /// Makes each low-priority job stop at the end of its current chunk, because another job is
+    /// waiting for a slot.
+    fn request_yield(&mut self, now: u64, server: usize) {
         let chunk = self.mechanism.chunk_ns;
         for slot in self.slots_of(server) {
             let Running { begun, end, is_low, job, .. } = self.running[slot];
@@ -209,7 +215,7 @@ impl Servers {
         }
     }
 
-    /// A job gives up its slot, and its work that is left is remembered.
+    /// Takes a job out of its slot and stores its remaining work.
     fn interrupt(&mut self, now: u64, slot: usize) {
         let Running { name, job, since, begun, .. } = self.running[slot];
         let server = slot / self.slots;
@@ -220,7 +226,7 @@ impl Servers {
         self.ends.set(slot, NEVER);
     }
 
-    /// What is due first is due now: what became of it, and of which stage it is.
+    /// Handles the first due slot. Returns its stage and the outcome of its job.
     pub(super) fn end_first(&mut self, now: u64) -> Option<(u32, Ended)> {
         let (at, slot) = self.ends.first();
         if at == NEVER {
@@ -255,12 +261,12 @@ impl Servers {
         feedback
     }
 
-    /// A copy is needed no more: did it leave now? One that runs may leave later, as [`Ended::Stopped`]; one
-    /// that is not there does not.
+    /// Purges a copy that is no longer needed. Returns whether it left immediately. A running copy
+    /// may leave later, as [`Ended::Stopped`]. A copy that is not at this stage does not leave.
     pub(super) fn purge(&mut self, now: u64, server: u32, job: u32, copy: u32) -> bool {
         self.begun.clear();
         let of = &mut self.servers[server as usize];
-        // The name may be another's, or not given yet.
+        // The number may belong to another job, or to none yet.
         if of.jobs.get(job as usize).is_none_or(|of| of.copy != copy) {
             return false;
         }
@@ -289,7 +295,8 @@ impl Servers {
         }
     }
 
-    /// When a copy that runs is done, if nothing comes in between; [`NEVER`] where it does not run.
+    /// Returns the time at which a running copy ends if nothing interferes, or [`NEVER`] if it is
+    /// not running.
     pub(super) fn end_of(&self, server: u32, copy: u32) -> u64 {
         let mut slots = self.slots_of(server as usize);
         let is_it =
@@ -297,13 +304,13 @@ impl Servers {
         slots.find(is_it).map_or(NEVER, |slot| self.running[slot].end)
     }
 
-    /// Slots of each stage.
+    /// Returns the number of slots per stage.
     pub(super) fn slots(&self) -> u128 {
         self.slots as u128
     }
 
-    /// Time that slots of these stages have been busy, in ns: with jobs that have ended, and with those that
-    /// run.
+    /// Returns the time, in ns, that the slots of these stages have spent on jobs that have ended,
+    /// and the time that they have spent on running jobs.
     pub(super) fn busy_ns(&self, now: u64, stages: std::ops::Range<usize>) -> (u128, u128) {
         let slots = stages.start * self.slots..stages.end * self.slots;
         let running = slots.filter(|&slot| self.ends.due(slot) != NEVER);
@@ -311,7 +318,7 @@ impl Servers {
         (self.busy_ns[stages].iter().sum(), running.sum())
     }
 
-    /// Every server draws its speed.
+    /// Draws a speed for every server that fluctuates.
     pub(super) fn change(&mut self, now: u64) {
         let Some((Fluctuation { factor, period_ns }, count)) = self.fluctuation else { return };
         self.next_change = now + period_ns;
@@ -321,7 +328,7 @@ impl Servers {
         }
     }
 
-    /// A server works at another speed from now on.
+    /// Sets the speed of a server from now on.
     pub(super) fn set_speed(&mut self, now: u64, at: usize, speed: f64) {
         let before = std::mem::replace(&mut self.servers[at].speed, speed);
         if before == speed {
@@ -330,12 +337,13 @@ impl Servers {
         for slot in self.slots_of(at) {
             let running = &mut self.running[slot];
             if self.ends.due(slot) != NEVER && !running.job.stopping {
-                let is_asked = self.ends.due(slot) < running.end;
+                let yields_early = self.ends.due(slot) < running.end;
                 let left = &mut running.job.left;
                 *left = (*left - (now - running.since) as f64 * before).max(0.0);
                 running.since = now;
                 running.end = end(now, *left, speed);
-                let due = if is_asked { self.ends.due(slot).min(running.end) } else { running.end };
+                let due =
+                    if yields_early { self.ends.due(slot).min(running.end) } else { running.end };
                 self.ends.set(slot, due);
             }
         }
@@ -343,7 +351,7 @@ impl Servers {
 }
 
 fn end(now: u64, work_ns: f64, speed: f64) -> u64 {
-    // One without an end would leave its slot looking idle.
+    // If a job never ended, its slot would look idle.
     now.saturating_add((work_ns / speed) as u64).min(NEVER - 1)
 }
 
@@ -364,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_done_at_the_new_speed() {
+    fn remaining_work_continues_at_the_new_speed() {
         let mut servers = one(2, AT_ONCE);
         servers.arrive(0, 0, (5, 100.0), HIGH).expect("it runs");
         servers.arrive(10, 0, (2, 30.0), HIGH).expect("it runs");
@@ -412,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn stopping_takes_its_time_and_is_asked_for_once() {
+    fn stopping_takes_time_and_happens_once() {
         let mut servers = one(1, Mechanism { chunk_ns: 0, stop_ns: 5 });
         let job = servers.arrive(0, 0, (1, 100.0), HIGH).expect("it runs");
         assert!(!servers.purge(10, 0, job, 1) && !servers.purge(12, 0, job, 1));

@@ -1,10 +1,10 @@
-//! Scenarios that are written down step by step, and what a cell decides in them.
+//! Scripted scenarios, and the log of a cell's decisions in them.
 //!
-//! A [`Script`] says when queries arrive, how long each of their copies takes, when servers go and
-//! come and when clients leave; nothing in it is drawn but the ties of the cell, from its seed.
-//! [`play`] plays it in virtual time and returns the log of all that the cell heard and decided.
-//! Anything else that drives cells can play it as well, over [`Script::cell`], and must then come to
-//! the same log.
+//! A [`Script`] defines when queries arrive, how long each of their copies takes, when servers go
+//! down and come up, and when clients leave. Nothing is random except the cell's choice among ties,
+//! which comes from its seed. [`play`] plays a script in virtual time and returns the log of all
+//! events and actions of the cell. Other drivers of cells can play it with [`Script::cell`], and
+//! must produce the same log.
 //!
 //! ```
 //! use curtail_kernel::hedge::Snapshot;
@@ -27,17 +27,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What comes first
+//! # Order of simultaneous events
 //!
-//! What happens at the same time happens in this order, one thing after the other:
+//! 1. Copies end, server by server and slot by slot.
+//! 2. The cell gets a tick, if its deadline has passed.
+//! 3. The next step of the script happens. Simultaneous steps happen in the order of the script.
 //!
-//! 1. copies end, by place: server by server, and slot by slot of a server;
-//! 2. the cell is woken, if it wished for it;
-//! 3. the next step of the script happens; steps of one time come as they are written.
-//!
-//! What an event brings about at once (copies start, copies stop) is done before anything else ends,
-//! in the order in which the cell decided it. A server that has a free slot takes a copy into the
-//! first one; else the copy waits there, first come, first served.
+//! The immediate effects of an event (copies start, copies stop) happen before anything else ends,
+//! in the order of the cell's actions. A server starts a copy in its first free slot. If no slot is
+//! free, the copy waits in a first-come, first-served queue.
 
 mod record;
 
@@ -49,62 +47,62 @@ pub use record::{Entry, Log, Note, Recorder};
 use crate::error::Error;
 use crate::shard::Shard;
 
-/// No step comes later and nothing takes longer, so that the sum of all times fits a clock.
+/// Limit on the times of steps and copies, so that the clock can represent the sum of all times.
 const MOST_NS: u64 = 1 << 60;
 
-/// A scenario, step by step, for one cell whose servers all serve one group.
+/// A scenario for one cell whose servers all serve one group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// Of the cell.
+    /// Policy of the cell.
     pub policy: Policy,
-    /// How many servers there are.
+    /// Number of servers.
     pub servers: u32,
-    /// Queries that a server executes at once.
+    /// Number of queries that a server executes at once.
     pub slots: u32,
-    /// Of the cell.
+    /// Limits of the cell.
     pub limits: Limits,
-    /// Of the cell: decides its ties.
+    /// Seed of the cell, for its choice among ties.
     pub seed: u64,
-    /// What the cell's service has learned before, with a policy that learns.
+    /// What the cell's service has learned before, for a policy that learns.
     pub learned: Snapshot,
-    /// In order of time; those of one time happen as written.
+    /// The steps in order of time. Simultaneous steps happen in this order.
     pub steps: Vec<Step>,
 }
 
-/// Something that happens.
+/// A step of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When, in ns from the beginning.
+    /// Time in ns since the beginning.
     pub at_ns: u64,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What happens in a step.
+/// The event of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A query arrives.
     Arrive {
-        /// P: what its copies share.
+        /// P, which its copies share.
         service_ns: u64,
-        /// J: of its first copy and of its second; further ones have none.
+        /// J of its first and second copy. Further copies have none.
         jitter_ns: [u64; 2],
     },
-    /// The client of a query leaves; of the query with this number, in order of arrival from 0.
-    /// Nothing happens if it has its answer.
+    /// The client of a query leaves. Queries are numbered in order of arrival, from 0. Nothing
+    /// happens if the query already has a response.
     Leave(u32),
     /// A server can be used again.
     Up(u32),
-    /// The probes of a server fail, though it works.
+    /// The probes of a server fail, although it works.
     Unhealthy(u32),
-    /// A server gets no new copies.
+    /// A server drains: it gets no new copies.
     Drain(u32),
-    /// A server fails: its copies are lost, and the cell knows at once.
+    /// A server fails. Its copies are lost, and the cell gets the event immediately.
     Down(u32),
 }
 
 impl Script {
-    /// The cell of the script, and the log of what it will hear and decide.
+    /// Returns the cell of the script, and the log of its future events and actions.
     pub fn cell(&self) -> Result<(Box<dyn Scheduler>, Log), Error> {
         let topology = Topology::replicated(self.servers, self.slots);
         let cell = self.policy.build(&topology, self.limits, rng(self.seed));
@@ -118,7 +116,7 @@ impl Script {
         Error::Unfit { policy: self.policy.to_string(), why: why.to_owned() }
     }
 
-    /// How many queries arrive.
+    /// Returns the number of queries.
     pub fn queries(&self) -> usize {
         let arrives = |step: &&Step| matches!(step.what, What::Arrive { .. });
         self.steps.iter().filter(arrives).count()
@@ -130,7 +128,7 @@ impl Script {
             return Err(self.unfit(why));
         }
         if self.limits.cancel_timeout_ns != NEVER_NS {
-            return Err(self.unfit("a simulated server is never silent; use no cancel time-out"));
+            return Err(self.unfit("a simulated server is never silent; remove the cancel timeout"));
         }
         for (name, value) in [("servers", self.servers), ("slots", self.slots)] {
             within(name, value.into(), 1, 1_024)?;
@@ -147,7 +145,7 @@ impl Script {
                     arrived += 1;
                 }
                 What::Leave(_) if arrived == 0 => {
-                    let allowed = "a query to leave; none has arrived".to_owned();
+                    let allowed = "a query that has arrived; none has".to_owned();
                     return Err(Error::OutOfRange {
                         name: "a step",
                         value: "leave".into(),
@@ -175,7 +173,7 @@ fn within(name: &'static str, value: u64, least: u64, most: u64) -> Result<(), E
     Err(Error::OutOfRange { name, value: value.to_string(), allowed })
 }
 
-/// Plays a script in virtual time, to the end of its last copy.
+/// Plays a script in virtual time until its last copy has ended.
 pub fn play(script: &Script) -> Result<Vec<Entry>, Error> {
     script.check()?;
     let (cell, log) = script.cell()?;

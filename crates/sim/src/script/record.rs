@@ -1,8 +1,8 @@
-//! What a cell heard and what it decided, in order.
+//! A log of a cell's events and actions, in order.
 //!
-//! A [`Recorder`] is a cell around a cell, so whatever drives cells can be recorded without knowing
-//! it: the simulator, and the runtime with its sockets. Cost: one short lock and a few bytes per event
-//! and action, for those who record.
+//! A [`Recorder`] is a cell that wraps another cell, so any driver of cells can be recorded without
+//! changes: the simulator, and the runtime with its sockets. Cost with a recorder: one short lock
+//! and a few bytes per event and action.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,24 +10,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{Action, Core, Event, Feedback, QueryId, Scheduler, ServerId, Timestamp};
 
-/// An event that a cell heard, or an action that it decided.
+/// An event for a cell, or an action of the cell.
 ///
-/// Queries are named by the order of their arrival, from 0, whatever names the driver gave them.
+/// Queries are numbered in order of arrival, from 0. The driver's ids do not matter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
-    /// When.
+    /// Time of the event or action.
     pub at: Timestamp,
-    /// What.
+    /// The event or action.
     pub what: Note,
 }
 
 /// See [`Entry`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Note {
-    /// The cell heard this.
-    Heard(Event),
-    /// The cell decided this.
-    Decided(Action),
+    /// An event for the cell.
+    Event(Event),
+    /// An action of the cell.
+    Action(Action),
 }
 
 impl fmt::Display for Entry {
@@ -35,13 +35,13 @@ impl fmt::Display for Entry {
         let Timestamp(ns) = self.at;
         write!(f, "{:>8}.{:06} ms  ", ns / 1_000_000, ns % 1_000_000)?;
         match &self.what {
-            Note::Heard(event) => heard(event, f),
-            Note::Decided(action) => decided(action, f),
+            Note::Event(event) => write_event(event, f),
+            Note::Action(action) => write_action(action, f),
         }
     }
 }
 
-fn heard(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_event(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match event {
         Event::Arrive(arrive) => write!(f, "q{} arrives", arrive.query.0),
         Event::Finished { copy, outcome } => write!(f, "c{} finished: {outcome:?}", copy.serial),
@@ -60,7 +60,7 @@ fn heard(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-fn decided(action: &Action, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_action(action: &Action, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match action {
         Action::Start { copy, query, server, role, why } => {
             write!(f, "-> start c{} of q{} on s{}", copy.serial, query.0, server.0)?;
@@ -77,7 +77,7 @@ fn decided(action: &Action, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// What a [`Recorder`] has recorded so far. Clones share it.
+/// The entries that a [`Recorder`] has recorded so far. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<Vec<Entry>>>);
 
@@ -86,23 +86,23 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The entry with this number, from 0, if it is there already.
+    /// Returns the entry with this number, if it already exists. Entries are numbered from 0.
     pub fn get(&self, at: usize) -> Option<Entry> {
         self.lock().get(at).copied()
     }
 
-    /// All of it; the log is empty then.
+    /// Takes all entries and leaves the log empty.
     pub fn take(&self) -> Vec<Entry> {
         std::mem::take(&mut self.lock())
     }
 }
 
-/// A cell that records what it hears and what it decides.
+/// A cell that records its events and actions.
 pub struct Recorder {
     cell: Box<dyn Scheduler>,
     log: Log,
     arrived: u32,
-    /// By the driver's name of a query: its number.
+    /// Number of each query by the driver's id.
     numbers: Vec<u32>,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Around a cell that has not heard of anything yet.
+    /// Wraps a cell that has had no events yet.
     pub fn new(cell: Box<dyn Scheduler>) -> (Self, Log) {
         let log = Log::default();
         (Self { cell, log: log.clone(), arrived: 0, numbers: Vec::new() }, log)
@@ -135,15 +135,15 @@ impl Scheduler for Recorder {
         }
         let Self { cell, log, numbers, .. } = self;
         let numbered = |query: &mut QueryId| *query = QueryId(numbers[query.index()]);
-        let mut heard = *event;
-        match &mut heard {
+        let mut recorded = *event;
+        match &mut recorded {
             Event::Arrive(arrive) => numbered(&mut arrive.query),
             Event::Abandoned { query } => numbered(query),
             _ => {}
         }
         let actions = cell.handle(now, event);
         let mut log = log.lock();
-        log.push(Entry { at: now, what: Note::Heard(heard) });
+        log.push(Entry { at: now, what: Note::Event(recorded) });
         for mut action in actions.iter().copied() {
             match &mut action {
                 Action::Start { query, .. }
@@ -156,7 +156,7 @@ impl Scheduler for Recorder {
                 | Action::Restore { .. }
                 | Action::Probe { .. } => {}
             }
-            log.push(Entry { at: now, what: Note::Decided(action) });
+            log.push(Entry { at: now, what: Note::Action(action) });
         }
         actions
     }

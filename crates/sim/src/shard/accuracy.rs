@@ -1,33 +1,35 @@
-//! How often a predictor stops the right copy of a pair: the one that would have ended later.
+//! Accuracy of a predictor: how often it stops the right copy of a pair, which is the one that
+//! would have ended later.
 //!
-//! Source: document 000 §5.2.1, 001 §4.1. A pre-emption is right if the copy that goes on ends no
-//! later than the other would have. The interesting ones are those where a hiccup is involved, and
-//! there it matters whether the copies started together (S1 → S2) or not (S4 → S2).
+//! Source: document 000 §5.2.1, 001 §4.1. A pre-emption is right if the remaining copy ends no
+//! later than the other one would have. The interesting pre-emptions are those of pairs in which a
+//! copy has a hiccup. For them, it matters whether the copies started together (S1 → S2) or not (S4
+//! → S2).
 
 use curtail_kernel::{CopyId, Core};
 use serde::Serialize;
 
-use super::World;
+use super::ShardState;
 use super::leaves::CopyState;
 use crate::sink::Sink;
 
-/// Right ones among some pre-emptions.
+/// Number of pre-emptions of one kind, and how many of them were right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// All.
+    /// All pre-emptions.
     pub all: u64,
-    /// The right ones.
+    /// The right pre-emptions.
     pub right: u64,
 }
 
-/// How pre-emptions went.
+/// Accuracy of pre-emptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Accuracy {
-    /// All of them.
+    /// All pre-emptions.
     pub overall: Share,
-    /// With a hiccup in a copy, where both started together.
+    /// Pre-emptions where at least one copy has a hiccup and both copies started together.
     pub together: Share,
-    /// With a hiccup in a copy, where one started earlier.
+    /// Pre-emptions where at least one copy has a hiccup and one copy started earlier.
     pub apart: Share,
 }
 
@@ -42,7 +44,7 @@ impl Share {
         self.right += other.right;
     }
 
-    /// The share of the right ones; none where there are none at all.
+    /// Returns the share of pre-emptions that were right, or `None` if there were no pre-emptions.
     pub fn ratio(&self) -> Option<f64> {
         (self.all > 0).then(|| self.right as f64 / self.all as f64)
     }
@@ -56,9 +58,8 @@ impl Accuracy {
     }
 }
 
-impl World {
-    /// A copy has stopped, and the cell does not know yet: was it stopped to make room, and was it
-    /// the right one?
+impl ShardState {
+    /// Counts a stopped copy if it was pre-empted. Must run before the cell gets the event.
     pub(super) fn judge(&mut self, copy: CopyId, core: &Core, sink: &mut Sink) {
         let CopyState { id, preempted, .. } = self.leaves.copies[copy.slot as usize];
         if id != copy || !preempted {

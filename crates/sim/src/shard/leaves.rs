@@ -1,7 +1,7 @@
-//! The servers of a shard: slots, and before them a queue, first come first served.
+//! The servers of a shard: slots, with a first-come, first-served queue in front of them.
 //!
-//! A *place* is a slot of a server; server s with c slots has the places s·c to s·c + c − 1.
-//! Cost: O(places) for up to 16 of them, else O(log places), per copy.
+//! A *place* is a slot of a server. Server s with c slots has the places s·c to s·c + c − 1. Cost
+//! per copy: O(places) for up to 16 places, otherwise O(log places).
 
 use std::collections::VecDeque;
 
@@ -13,62 +13,62 @@ use crate::calendar::Calendar;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopyState {
     pub(super) id: CopyId,
-    /// The query that it is of, as long as this lives.
+    /// Id of its query, valid while the query is open.
     pub(super) query: u32,
     pub(super) request: u64,
     pub(super) server: u32,
     pub(super) work_ns: u64,
-    /// When its execution began.
+    /// Start of its execution.
     pub(super) began_ns: u64,
-    /// When it ends unless it is stopped.
+    /// End of its execution unless it is stopped.
     pub(super) ends_ns: u64,
     pub(super) served_ns: u64,
-    /// Copies that were left at the server when it ended, for cells that listen.
+    /// Number of copies at the server after this one ended, for cells that read feedback.
     pub(super) left: u32,
-    /// Its jitter is not zero.
+    /// Whether its jitter is above zero.
     pub(super) hiccup: bool,
     pub(super) stopping: bool,
     pub(super) preempted: bool,
-    /// Its server has failed: it is not there, and will not come.
+    /// Whether its server failed, so that it was lost at the server or on the way there.
     pub(super) lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// It has stopped; this copy begins in its place, if one waited.
+    /// It has stopped. If another copy was waiting, that copy begins in the free place.
     AtOnce(Option<u32>),
-    /// It takes time: its end says so.
+    /// It is still executing, and will end later.
     Later,
-    /// It is not there: not yet, or not any more.
+    /// It is not at the server, because it has not arrived or has already left.
     Unknown,
 }
 
 #[derive(Debug)]
 pub(super) struct Leaves {
     slots: usize,
-    /// By place: when its copy ends.
+    /// End of the copy at each place.
     ends: Agenda,
-    /// By place: the copy.
+    /// Slot of the copy at each place.
     running: Vec<u32>,
-    /// By server: copies that wait there.
+    /// Waiting copies by server.
     queues: Vec<VecDeque<u32>>,
-    /// How many wait, at whatever server: mostly none, and then no queue is looked at.
+    /// Total number of waiting copies. It is usually 0, in which case no queue is examined.
     waiting: usize,
-    /// So many may.
+    /// Maximum number of waiting copies.
     room: usize,
-    /// More did, or a server was given all that it may hold: from then on the policy could not do
-    /// what it would.
+    /// Whether too many copies waited, or a server got the maximum number of copies. From then on,
+    /// the policy cannot act freely.
     pub(super) overflowed: bool,
-    /// By server, where one is not always of speed 1.
+    /// Calendars by server. Empty if all servers always have speed 1.
     calendars: Vec<Calendar>,
-    /// By slot of the kernel's.
+    /// Copies by the kernel's slot.
     pub(super) copies: Vec<CopyState>,
-    /// For how long all copies that have ended executed, in ns.
+    /// Total execution time of the copies that have ended, in ns.
     busy_ns: u128,
 }
 
 impl Leaves {
-    /// Servers with so many slots, at which so many copies may wait.
+    /// Makes servers with `slots` slots each, and room for a total of `room` waiting copies.
     pub(super) fn new(servers: usize, slots: usize, room: usize, calendars: Vec<Calendar>) -> Self {
         Self {
             slots,
@@ -84,10 +84,10 @@ impl Leaves {
         }
     }
 
-    /// Copies that begin from now on run at these speeds.
+    /// Sets the speeds of copies that begin from now on.
     pub(super) fn set_speeds(&mut self, speeds: &[f64]) {
         if self.calendars.is_empty() && speeds.iter().any(|&speed| speed != 1.0) {
-            // Without slow stretches there is nothing to draw.
+            // Without slow stretches, calendars draw nothing and need no seed.
             self.calendars = speeds.iter().map(|_| Calendar::new(1.0, None, 0)).collect();
         }
         for (calendar, &speed) in self.calendars.iter_mut().zip(speeds) {
@@ -104,8 +104,8 @@ impl Leaves {
         self.place_of(copy).map(|place| self.ends.due(place))
     }
 
-    /// Where to write what is known of a copy that starts. To be written there field by field: what
-    /// is built elsewhere and copied in wider pieces, the processor has to wait for.
+    /// Returns the entry of a copy that starts. Write it field by field: the processor stalls if a
+    /// value is built elsewhere and then copied in wider pieces.
     #[inline(always)]
     pub(super) fn entry(&mut self, slot: u32) -> &mut CopyState {
         if slot as usize >= self.copies.len() {
@@ -149,19 +149,20 @@ impl Leaves {
     }
 
     #[inline(never)]
-    /// A copy has just ended: its response says how many are left at its server.
+    /// Stores the number of copies left at a server after one of its copies has ended. The response
+    /// of that copy carries the number.
     pub(super) fn note_queue(&mut self, copy: CopyId) {
         let server = self.copies[copy.slot as usize].server;
         self.copies[copy.slot as usize].left = self.outstanding(server);
     }
 
-    /// What the response of a copy that has ended says of its server.
+    /// Returns the server's feedback in the response of a copy that has ended.
     pub(super) fn feedback(&self, copy: CopyId) -> Feedback {
         let CopyState { left, served_ns, .. } = self.copies[copy.slot as usize];
         Feedback { queue: left, service_ns: served_ns }
     }
 
-    /// Copies that are at a server.
+    /// Returns the number of copies at a server.
     pub(super) fn outstanding(&self, server: u32) -> u32 {
         let first = server as usize * self.slots;
         let busy = (first..first + self.slots).filter(|&place| self.ends.due(place) != NEVER);
@@ -176,14 +177,15 @@ impl Leaves {
         self.overflowed |= is_full || self.waiting > self.room;
     }
 
-    /// When a server is done with so much work, if it begins now. Asked once per copy, in time.
+    /// Returns the time at which a server completes work that begins now. Must be called once per
+    /// copy, in order of time.
     #[inline(always)]
     pub(super) fn end(&mut self, now: u64, server: u32, work_ns: u64) -> u64 {
         let end = match self.calendars.get_mut(server as usize) {
             None => now.saturating_add(work_ns),
             Some(calendar) => calendar.end(now, work_ns),
         };
-        // A copy without an end would leave its place looking idle.
+        // If a copy never ended, its place would look idle.
         end.min(NEVER - 1)
     }
 
@@ -193,7 +195,8 @@ impl Leaves {
         self.running[place] = slot;
     }
 
-    /// The copy at a place has ended; also the slot of the one that begins there, if one waited.
+    /// Ends the copy at a place. Returns it, and the slot of the waiting copy that begins there, if
+    /// any.
     #[inline(always)]
     pub(super) fn complete(&mut self, now: u64, place: usize) -> (CopyState, Option<u32>) {
         let copy = &mut self.copies[self.running[place] as usize];
@@ -209,7 +212,7 @@ impl Leaves {
         (ended, None)
     }
 
-    /// The copy that waits longest at a server begins at a place.
+    /// Starts the copy that has waited longest at a server.
     #[inline(never)]
     fn begin_next(&mut self, now: u64, place: usize, server: u32) -> Option<u32> {
         let next = self.queues[server as usize].pop_front()?;
@@ -222,7 +225,7 @@ impl Leaves {
         Some(next)
     }
 
-    /// A copy is to stop: where it executes, that takes `cost_ns`; where it waits, no time.
+    /// Stops a copy. That takes `cost_ns` if the copy is executing, and no time if it is waiting.
     pub(super) fn stop(&mut self, now: u64, copy: CopyId, cost_ns: u64) -> Halt {
         let slot = copy.slot as usize;
         if let Some(place) = self.place_of(copy) {
@@ -246,7 +249,8 @@ impl Leaves {
         Halt::AtOnce(None)
     }
 
-    /// A server goes down: what executes there, what waits and what is under way to it is gone.
+    /// Takes a server down. Copies that are executing there, waiting there or on their way to it
+    /// are lost.
     pub(super) fn clear(&mut self, now: u64, server: usize) {
         for copy in &mut self.copies {
             copy.lost |= copy.server as usize == server;
@@ -260,8 +264,8 @@ impl Leaves {
         }
     }
 
-    /// For how long copies have executed, in ns: those that have ended, and those that are at it at
-    /// `now`, up to which all has happened.
+    /// Returns the total execution time, in ns, of copies that have ended, and that of copies that
+    /// are executing at `now`. All events up to `now` must have happened.
     pub(super) fn executed(&self, now: u64) -> (u128, u128) {
         let places = 0..self.running.len();
         let executing = places.filter(|&place| self.ends.due(place) != NEVER);

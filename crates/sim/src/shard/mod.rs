@@ -1,9 +1,9 @@
-//! One shard: the kernel's cell, its servers, and what happens between them in virtual time.
+//! One shard: the kernel's cell, its servers, and the events between them in virtual time.
 //!
-//! Shards share nothing but the arrivals and the requests that they answer, so each runs through a
-//! block of arrivals on its own. There is no heap of events: what comes next is the first of the
-//! next arrival, the next end of a copy, the next wish of the cell, and what is on the network.
-//! Cost per query: two events of the kernel, and a scan of the servers.
+//! Shards share only the arrivals and the open requests, so each shard runs through a block of
+//! arrivals by itself. There is no heap of events: the next event is the earliest of the next
+//! arrival, the next end of a copy, the next deadline of the cell, and the next message on the
+//! network. Cost per query: two kernel events, and a scan of the servers.
 
 mod accuracy;
 mod leaves;
@@ -31,25 +31,25 @@ use crate::sink::{Answered, Sink};
 use crate::train::Log;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Query {
+struct QueryState {
     request: u64,
     arrived_ns: u64,
     service_ns: u64,
-    /// Of its first two copies.
+    /// Jitter of its first two copies.
     jitter_ns: [u64; 2],
     copies: u32,
-    /// When the first of them began to execute.
+    /// Time at which the first of its copies began to execute.
     served_ns: u64,
 }
 
-/// What a cell hears of besides the ends of copies.
+/// Events that a cell gets in addition to the ends of copies.
 #[derive(Clone, Copy, Debug)]
 struct Wants {
     forecasts: bool,
     starts: bool,
     probes: bool,
     feedback: bool,
-    /// Responses take their time, or say something of their server.
+    /// Whether responses take time on the network or carry feedback.
     responses: bool,
 }
 
@@ -61,32 +61,32 @@ impl Wants {
 
 pub(crate) struct Shard<S> {
     cell: S,
-    world: World,
-    /// Does the policy ask to be woken? Then this is when.
+    state: ShardState,
+    /// Whether the policy sets deadlines. `deadline_ns` is the next one.
     timed: bool,
-    wake_ns: u64,
+    deadline_ns: u64,
     drawn: Vec<Drawn>,
-    /// What its queries are guessed to cost; empty without hints.
+    /// Cost hints of the queries in `drawn`. Empty without hints.
     hints: Vec<NonZeroU64>,
-    /// Response times, where a policy is trained; it has to be timed.
+    /// Response times, for training a policy. Requires `timed`.
     pub(crate) log: Option<Log>,
 }
 
-struct World {
+struct ShardState {
     now: u64,
     leaves: Leaves,
-    queries: Vec<Query>,
+    queries: Vec<QueryState>,
     free: Vec<u32>,
     draws: Draws,
     network: Network,
     wants: Wants,
     cancel_ns: u64,
-    /// What the cell hears next, at this time.
+    /// Further events for the cell at the current time.
     follow: VecDeque<Event>,
 }
 
 impl<S: Scheduler> Shard<S> {
-    /// The shard `index` of an experiment, with a cell, and a log where a policy is trained.
+    /// Makes the shard `index` of an experiment. `log` is for training a policy.
     pub(crate) fn new(
         setup: &Setup<'_>,
         index: u32,
@@ -96,7 +96,7 @@ impl<S: Scheduler> Shard<S> {
         let Experiment { network, outages, servers, slots, queue, .. } = setup.experiment;
         let (slots, queue) = (*slots as usize, *queue as usize);
         let stream = |what: &[u8]| setup.stream(what, index);
-        let mut world = World {
+        let mut state = ShardState {
             now: 0,
             leaves: Leaves::new(servers.len(), slots, queue, setup.calendars(index)),
             queries: Vec::new(),
@@ -114,13 +114,13 @@ impl<S: Scheduler> Shard<S> {
             follow: VecDeque::new(),
         };
         let cell = cell(curtail_kernel::rng(stream(b"cell")));
-        world.wants.feedback = cell.reads_feedback();
-        world.wants.responses |= world.wants.feedback;
+        state.wants.feedback = cell.reads_feedback();
+        state.wants.responses |= state.wants.feedback;
         Self {
             cell,
-            world,
+            state,
             timed: setup.is_timed(),
-            wake_ns: NEVER,
+            deadline_ns: NEVER,
             drawn: Vec::new(),
             hints: Vec::new(),
             log,
@@ -130,8 +130,8 @@ impl<S: Scheduler> Shard<S> {
     #[inline(always)]
     fn advance(&mut self, until: u64, sink: &mut Sink) {
         loop {
-            let (end, place) = self.world.leaves.next_end();
-            let other = self.world.network.mail.next().min(self.wake_ns);
+            let (end, place) = self.state.leaves.next_end();
+            let other = self.state.network.mail.next().min(self.deadline_ns);
             if end <= other {
                 if end > until {
                     return;
@@ -156,92 +156,98 @@ impl<S: Scheduler> Shard<S> {
         sink: &mut Sink,
     ) {
         let Drawn { service_ns, jitter_ns } = own;
-        let id = self.world.free.pop().unwrap_or_else(|| self.world.new_id());
-        self.world.queries[id as usize] =
-            Query { request, arrived_ns: time, service_ns, jitter_ns, copies: 0, served_ns: NEVER };
+        let id = self.state.free.pop().unwrap_or_else(|| self.state.new_id());
+        self.state.queries[id as usize] = QueryState {
+            request,
+            arrived_ns: time,
+            service_ns,
+            jitter_ns,
+            copies: 0,
+            served_ns: NEVER,
+        };
         let arrive = Arrive { cost_hint, ..Arrive::new(QueryId(id), GroupId(0)) };
         self.feed(time, &Event::Arrive(arrive), sink);
     }
 
     #[inline(always)]
     fn complete(&mut self, now: u64, place: usize, sink: &mut Sink) {
-        let (CopyState { id: copy, stopping, .. }, next) = self.world.leaves.complete(now, place);
+        let (CopyState { id: copy, stopping, .. }, next) = self.state.leaves.complete(now, place);
         if let Some(next) = next {
-            self.world.begun(now, next);
+            self.state.begun(now, next);
         }
-        if self.world.wants.responses {
+        if self.state.wants.responses {
             return self.respond(now, copy, stopping, sink);
         }
         let event = match stopping {
             false => Event::Finished { copy, outcome: Outcome::Good },
             true => {
-                self.world.judge(copy, self.cell.core(), sink);
+                self.state.judge(copy, self.cell.core(), sink);
                 Event::Stopped { copy }
             }
         };
         self.feed(now, &event, sink);
     }
 
-    /// A response that takes its time, or says something of its server.
+    /// Sends a response that takes time on the network or carries feedback.
     #[inline(never)]
     fn respond(&mut self, now: u64, copy: CopyId, stopping: bool, sink: &mut Sink) {
-        if self.world.wants.feedback {
-            self.world.leaves.note_queue(copy);
+        if self.state.wants.feedback {
+            self.state.leaves.note_queue(copy);
         }
         let message = if stopping { Message::Stopped(copy) } else { Message::Finished(copy) };
-        if self.world.network.takes_time() {
-            return self.world.network.send(now, message);
+        if self.state.network.takes_time() {
+            return self.state.network.send(now, message);
         }
         if stopping {
-            self.world.judge(copy, self.cell.core(), sink);
+            self.state.judge(copy, self.cell.core(), sink);
             return self.feed(now, &Event::Stopped { copy }, sink);
         }
         self.feed_back(now, copy);
         self.feed(now, &Event::Finished { copy, outcome: Outcome::Good }, sink);
     }
 
-    /// What the server of a copy says of itself comes with its response.
+    /// Gives the cell the feedback in the response of a copy.
     #[inline(never)]
     fn feed_back(&mut self, now: u64, copy: CopyId) {
-        let feedback = self.world.leaves.feedback(copy);
+        let feedback = self.state.leaves.feedback(copy);
         let actions = self.cell.handle(Timestamp(now), &Event::Feedback { copy, feedback });
         debug_assert!(actions.is_empty(), "it starts and ends nothing");
     }
 
-    /// The cell has a wish, or something comes over the network.
+    /// Handles a deadline of the cell or a message from the network.
     #[inline(never)]
     fn other(&mut self, now: u64, sink: &mut Sink) {
-        if self.wake_ns <= now {
+        if self.deadline_ns <= now {
             return self.feed(now, &Event::Tick, sink);
         }
-        let Some(message) = self.world.network.mail.take() else { return };
-        if let Some(event) = self.world.receive(now, message) {
-            if self.world.wants.feedback
+        let Some(message) = self.state.network.mail.take() else { return };
+        if let Some(event) = self.state.receive(now, message) {
+            if self.state.wants.feedback
                 && let Event::Finished { copy, .. } = event
             {
                 self.feed_back(now, copy);
             }
             if let Event::Stopped { copy } = event {
-                self.world.judge(copy, self.cell.core(), sink);
+                self.state.judge(copy, self.cell.core(), sink);
             }
             self.feed(now, &event, sink);
         }
         self.follow_up(sink);
     }
 
-    /// Tells the cell of an event, and of what this brings about at once.
+    /// Gives the cell an event, and then the events that follow from it immediately.
     #[inline(always)]
     fn feed(&mut self, now: u64, event: &Event, sink: &mut Sink) {
-        self.world.now = now;
+        self.state.now = now;
         for action in self.cell.handle(Timestamp(now), event) {
-            self.world.act(now, action, sink);
+            self.state.act(now, action, sink);
         }
-        if !self.world.follow.is_empty() {
+        if !self.state.follow.is_empty() {
             self.follow_up(sink);
         }
         if self.timed {
-            self.wake_ns = self.cell.next_deadline().0;
-            // Inside of this branch, so that other policies do not pay for it.
+            self.deadline_ns = self.cell.next_deadline().0;
+            // Checked inside this branch, so that policies without deadlines do not pay for it.
             if self.log.is_some() {
                 self.record(now, event, sink);
             }
@@ -253,8 +259,9 @@ impl<S: Scheduler> Shard<S> {
         let Some(log) = &mut self.log else { return };
         match *event {
             Event::Arrive(Arrive { query, .. }) => {
-                let Query { request, copies, .. } = self.world.queries[query.index()];
-                // None was sent where no server is up; then the delay does not count from here.
+                let QueryState { request, copies, .. } = self.state.queries[query.index()];
+                // If a query has no copy yet, all servers were down when it arrived, and its delay
+                // does not begin now.
                 if copies > 0
                     && sink.measures(request)
                     && let Some(first) = self.cell.core().copies_of(query).next()
@@ -263,7 +270,7 @@ impl<S: Scheduler> Shard<S> {
                 }
             }
             Event::Finished { copy, .. } => {
-                let CopyState { id, request, .. } = self.world.leaves.copies[copy.slot as usize];
+                let CopyState { id, request, .. } = self.state.leaves.copies[copy.slot as usize];
                 if id == copy {
                     log.finished(now, request, copy);
                 }
@@ -274,17 +281,17 @@ impl<S: Scheduler> Shard<S> {
 
     #[inline(never)]
     fn follow_up(&mut self, sink: &mut Sink) {
-        while let Some(event) = self.world.follow.pop_front() {
+        while let Some(event) = self.state.follow.pop_front() {
             if let Event::Stopped { copy } = event {
-                self.world.judge(copy, self.cell.core(), sink);
+                self.state.judge(copy, self.cell.core(), sink);
             }
-            let now = self.world.now;
+            let now = self.state.now;
             for action in self.cell.handle(Timestamp(now), &event) {
-                self.world.act(now, action, sink);
+                self.state.act(now, action, sink);
             }
         }
         if self.timed {
-            self.wake_ns = self.cell.next_deadline().0;
+            self.deadline_ns = self.cell.next_deadline().0;
         }
     }
 }
@@ -299,41 +306,41 @@ impl<S: Scheduler> Part for Shard<S> {
     }
 
     fn open(&self) -> u64 {
-        (self.world.queries.len() - self.world.free.len()) as u64
+        (self.state.queries.len() - self.state.free.len()) as u64
     }
 
     #[cold]
     #[inline(never)]
     fn change(&mut self, to: &Setup<'_>, at: u64, now: u64, sink: &mut Sink) {
         self.advance(now, sink);
-        self.world.draws.change(&to.experiment.service, to.jitter(), at);
-        self.world.leaves.set_speeds(&to.experiment.servers);
+        self.state.draws.change(&to.experiment.service, to.jitter(), at);
+        self.state.leaves.set_speeds(&to.experiment.servers);
     }
 
     fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink) {
         let mut drawn = std::mem::take(&mut self.drawn);
-        self.world.draws.block(times.len(), &mut drawn);
-        self.world.draws.guess(&drawn, &mut self.hints);
+        self.state.draws.block(times.len(), &mut drawn);
+        self.state.draws.guess(&drawn, &mut self.hints);
         for (at, (&time, &own)) in times.iter().zip(&drawn).enumerate() {
             self.advance(time, sink);
             let hint = self.hints.get(at).copied();
             self.arrive(time, first + at as u64, own, hint, sink);
         }
         self.drawn = drawn;
-        sink.tally.queue_full |= self.world.leaves.overflowed;
-        sink.tally.overflowed |= self.world.leaves.overflowed;
+        sink.tally.queue_full |= self.state.leaves.overflowed;
+        sink.tally.overflowed |= self.state.leaves.overflowed;
     }
 
     fn executed(&self, now: u64) -> (u128, u128) {
-        self.world.leaves.executed(now)
+        self.state.leaves.executed(now)
     }
 }
 
-impl World {
+impl ShardState {
     #[cold]
     #[inline(never)]
     fn new_id(&mut self) -> u32 {
-        self.queries.push(Query::default());
+        self.queries.push(QueryState::default());
         self.queries.len() as u32 - 1
     }
 
@@ -357,7 +364,8 @@ impl World {
                 sink.tally.overflowed |= is_full;
                 self.fail(query, sink);
             }
-            // Of a server that failed: its copies are gone already. Nothing ejects a server here.
+            // `Lose` names copies of a server that failed, and they are gone already. Nothing
+            // ejects a server here.
             Action::Lose { .. } | Action::Eject { .. } | Action::Restore { .. } => {}
             Action::Probe { .. } if !self.wants.probes => {}
             Action::Probe { server } => {
@@ -407,7 +415,7 @@ impl World {
         }
     }
 
-    /// A copy is on its way, or waits at its server.
+    /// Sends a copy over the network, or queues it at its server.
     #[inline(never)]
     fn not_begun(&mut self, now: u64, copy: CopyId, server: ServerId) {
         if self.network.takes_time() {
@@ -417,12 +425,13 @@ impl World {
         }
     }
 
-    /// A copy that waited or was on its way begins to execute.
+    /// Records that a copy begins to execute after a wait or a trip over the network.
     #[inline(never)]
     fn begun(&mut self, now: u64, slot: u32) {
         let CopyState { id: copy, query, request, .. } = self.leaves.copies[slot as usize];
         let query = &mut self.queries[query as usize];
-        // When a copy begins that no query waits for, its query's id may be another's already.
+        // A copy may begin after its query has ended. The query's id may belong to another query by
+        // then.
         if query.request == request {
             query.served_ns = query.served_ns.min(now);
         }
@@ -447,7 +456,7 @@ impl World {
 
     #[inline(always)]
     fn answer(&mut self, now: u64, query: QueryId, copy: CopyId, sink: &mut Sink) {
-        let Query { request, arrived_ns, served_ns, copies, .. } = self.queries[query.index()];
+        let QueryState { request, arrived_ns, served_ns, copies, .. } = self.queries[query.index()];
         self.free.push(query.0);
         let useful_ns = self.leaves.copies[copy.slot as usize].served_ns;
         let waited_ns = served_ns - arrived_ns;
@@ -475,10 +484,11 @@ impl World {
         self.halt(now, copy);
     }
 
-    /// The order to stop a copy has reached its server.
+    /// Handles the order to stop a copy at its server.
     fn halt(&mut self, now: u64, copy: CopyId) {
         let Halt::AtOnce(next) = self.leaves.stop(now, copy, self.cancel_ns) else {
-            // Its end says so, or it has ended; one that is overtaken by the order runs on.
+            // The copy ends later, has already ended, or was overtaken by the order. In the last
+            // case, the copy will run.
             return;
         };
         if self.network.takes_time() {
@@ -491,7 +501,7 @@ impl World {
         }
     }
 
-    /// A message arrives; the event that it is for the cell, if it is one.
+    /// Handles a message, and returns the resulting event for the cell, if any.
     fn receive(&mut self, now: u64, message: Message) -> Option<Event> {
         self.now = now;
         let lives = |copy: CopyId| {
@@ -509,7 +519,7 @@ impl World {
                 self.halt(now, copy);
                 None
             }
-            // What became of a server that failed meanwhile.
+            // Lost with a server that failed in the meantime.
             Message::Deliver(_) | Message::Stop(_) => None,
             Message::Finished(copy) => Some(Event::Finished { copy, outcome: Outcome::Good }),
             Message::Stopped(copy) => Some(Event::Stopped { copy }),
@@ -534,7 +544,7 @@ mod tests {
     use crate::{Candidate, Parameters};
 
     #[test]
-    fn a_cell_hears_the_hint_of_each_query() {
+    fn a_cell_gets_the_hint_of_each_query() {
         for hint_error in [None, Some(0.0)] {
             let service = "det:3".to_owned();
             let parameters = Parameters { service, hint_error, ..Parameters::default() };
@@ -552,7 +562,7 @@ mod tests {
             sink.requests.arrive(2);
             Shard::new(&setup, 0, &mut cell, None).run(&[10, 20], 0, &mut sink);
             let hints = log.take().into_iter().filter_map(|entry| match entry.what {
-                Note::Heard(Event::Arrive(arrive)) => Some(arrive.cost_hint.map(u64::from)),
+                Note::Event(Event::Arrive(arrive)) => Some(arrive.cost_hint.map(u64::from)),
                 _ => None,
             });
             assert_eq!(hints.collect::<Vec<_>>(), [hint_error.map(|_| 3_000_000); 2]);

@@ -1,4 +1,4 @@
-//! The network between the balancer of a shard and its servers, and failures of servers.
+//! The network between the balancer of a shard and its servers, and server failures.
 
 use curtail_dist::{Distribution, seed};
 use curtail_kernel::CopyId;
@@ -10,7 +10,7 @@ use crate::mail::Mail;
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) mail: Mail<Message>,
-    /// One way, where it takes time.
+    /// One-way latency, if messages take time.
     latency: Option<Distribution>,
     latency_rng: Pcg64Mcg,
     outages: Option<Disturbance>,
@@ -67,11 +67,11 @@ pub(super) enum Message {
     Deliver(CopyId),
     /// The order to stop a copy reaches its server.
     Stop(CopyId),
-    /// A copy's answer reaches the cell.
+    /// A copy's response reaches the cell.
     Finished(CopyId),
-    /// The cell learns that a copy has stopped.
+    /// The report that a copy has stopped reaches the cell.
     Stopped(CopyId),
-    /// The cell learns that a copy has begun.
+    /// The report that a copy has begun reaches the cell.
     Started(CopyId),
     Down(u32),
     Up(u32),

@@ -1,7 +1,7 @@
-//! A shard whose arrivals and times are written in a script rather than drawn.
+//! A shard whose arrivals and times come from a script instead of random draws.
 //!
-//! Another constructor, and another loop around what a block of arrivals does; what happens in
-//! between is that of every shard.
+//! It has its own constructor and its own loop over arrivals. Everything else is the same as in
+//! other shards.
 
 use std::collections::VecDeque;
 
@@ -10,19 +10,19 @@ use curtail_kernel::{Event, QueryId, Scheduler, ServerId};
 
 use super::leaves::Leaves;
 use super::network::{Message, Network};
-use super::{Shard, Wants, World};
+use super::{Shard, ShardState, Wants};
 use crate::agenda::NEVER;
 use crate::draws::{Drawn, Draws};
 use crate::script::{Script, What};
 use crate::sink::Sink;
 
 impl<S: Scheduler> Shard<S> {
-    /// A shard of a script that was checked, with the cell that is to play it.
+    /// Makes a shard for a checked script. `cell` is the cell that plays it.
     pub(crate) fn scripted(script: &Script, cell: S) -> Self {
-        // Nothing is drawn; the third copy of a query asks, and has no jitter.
+        // A placeholder: nothing is drawn, and third copies have no jitter.
         let nothing = Distribution::from_samples(vec![0.0], true).expect("zero is a time");
         let feedback = cell.reads_feedback();
-        let world = World {
+        let state = ShardState {
             now: 0,
             leaves: Leaves::new(
                 script.servers as usize,
@@ -34,7 +34,7 @@ impl<S: Scheduler> Shard<S> {
             free: Vec::new(),
             draws: Draws::of(&nothing, None, 0, |_| 0),
             network: Network::new(None, None, script.servers, |_| 0),
-            // Probes get no response: real servers of a script give none, either.
+            // Probes get no response, because the real servers of a script send none either.
             wants: Wants {
                 forecasts: false,
                 starts: false,
@@ -45,19 +45,19 @@ impl<S: Scheduler> Shard<S> {
             cancel_ns: 0,
             follow: VecDeque::new(),
         };
-        // Limits may have time-outs, whatever the policy.
+        // `timed` is set because the limits can include timeouts with any policy.
         Self {
             cell,
-            world,
+            state,
             timed: true,
-            wake_ns: NEVER,
+            deadline_ns: NEVER,
             drawn: Vec::new(),
             hints: Vec::new(),
             log: None,
         }
     }
 
-    /// Plays the script to the end of its last copy.
+    /// Plays the script until its last copy has ended.
     pub(crate) fn play(&mut self, script: &Script) {
         let queries = script.queries() as u64;
         let sink = &mut Sink::new(1, (0, queries));
@@ -84,7 +84,7 @@ impl<S: Scheduler> Shard<S> {
                     self.feed(now, &Event::ServerDraining { server: ServerId(server) }, sink);
                 }
                 What::Down(server) => {
-                    if let Some(event) = self.world.receive(now, Message::Down(server)) {
+                    if let Some(event) = self.state.receive(now, Message::Down(server)) {
                         self.feed(now, &event, sink);
                     }
                 }
@@ -93,14 +93,14 @@ impl<S: Scheduler> Shard<S> {
         self.advance(NEVER - 1, sink);
     }
 
-    /// The client of a query leaves, if it still waits.
+    /// Abandons a query if its client is still waiting.
     fn leave(&mut self, now: u64, request: u64, sink: &mut Sink) {
-        let World { queries, free, .. } = &self.world;
+        let ShardState { queries, free, .. } = &self.state;
         let ids = (0..queries.len() as u32).filter(|id| !free.contains(id));
         let Some(id) = ids.into_iter().find(|&id| queries[id as usize].request == request) else {
             return;
         };
-        self.world.fail(QueryId(id), sink);
+        self.state.fail(QueryId(id), sink);
         self.feed(now, &Event::Abandoned { query: QueryId(id) }, sink);
     }
 }

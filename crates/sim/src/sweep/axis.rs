@@ -1,4 +1,4 @@
-//! An axis of a grid: what is varied, and its values.
+//! An axis of a grid: a parameter and its values.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use super::error::{Error, MOST_POINTS};
 pub enum Value {
     /// A whole number.
     Whole(i64),
-    /// A whole number above those, as a seed may be.
+    /// A whole number that is too large for `Whole`, such as a large seed.
     Large(u64),
     /// Any other number.
     Number(f64),
-    /// Anything else.
+    /// A text.
     Text(String),
 }
 
-/// Up to here every whole number is a number of its own.
+/// Largest number up to which a float represents every whole number exactly.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Value {
-    /// A number; 1.0 and 1 are the same.
+    /// Makes a number. 1.0 and 1 are the same.
     pub fn number(number: f64) -> Self {
         if number.fract() == 0.0 && number.abs() <= MOST_EXACT {
             Self::Whole(number as i64)
@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// A number if the text is one, else the text.
+    /// Parses a number, or keeps the text.
     pub fn parse(text: &str) -> Self {
         let number = || text.parse().ok().filter(|number: &f64| number.is_finite());
         if let Ok(whole) = text.parse() {
@@ -45,7 +45,7 @@ impl Value {
         number().map_or_else(|| Self::Text(text.to_owned()), Self::number)
     }
 
-    /// As a number, where it is one.
+    /// Returns the value as a number, if it is one.
     pub fn as_number(&self) -> Option<f64> {
         match *self {
             Self::Whole(whole) => Some(whole as f64),
@@ -67,44 +67,44 @@ impl fmt::Display for Value {
     }
 }
 
-/// How the values of a range are spaced.
+/// Spacing of the values of a range.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// By the same difference.
+    /// By a constant difference.
     #[default]
     Linear,
-    /// By the same factor.
+    /// By a constant factor.
     Log,
 }
 
-/// Numbers from one to another: by a step, or so many.
+/// A range of numbers, given by a step or a count.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The first.
+    /// First number.
     pub from: f64,
-    /// The last, where the step meets it.
+    /// Last number, if a step lands on it.
     pub to: f64,
-    /// From one to the next.
+    /// Difference from one number to the next.
     pub step: Option<f64>,
-    /// How many.
+    /// Count of numbers.
     pub count: Option<u32>,
-    /// How they are spaced.
+    /// Spacing of the numbers.
     #[serde(default)]
     pub scale: Scale,
 }
 
 impl Range {
-    /// Its values, rounded to twelve digits: 0.15, and not 0.15000000000000002.
+    /// Returns the values, rounded to twelve digits: 0.15 instead of 0.15000000000000002.
     fn values(&self) -> Result<Vec<Value>, String> {
         let Self { from, to, step, count, scale } = *self;
         let numbers = [Some(from), Some(to), step];
         if let Some(number) = numbers.into_iter().flatten().find(|number| !number.is_finite()) {
-            return Err(format!("{number} is no number to count with"));
+            return Err(format!("{number} is not a finite number"));
         }
         if from > to {
-            return Err(format!("from {from} is more than to {to}; swap them"));
+            return Err(format!("from ({from}) is above to ({to}); swap them"));
         }
         if scale == Scale::Log && from <= 0.0 {
             return Err(format!("from is {from}; a log scale needs a number above 0"));
@@ -117,7 +117,7 @@ impl Range {
         };
         if count < 1.0 || (count < 2.0 && from < to && step.is_none()) {
             return Err(format!(
-                "a count of {count} does not reach from {from} to {to}; give 2 or more"
+                "a count of {count} does not reach from {from} to {to}; use 2 or more"
             ));
         }
         if count > MOST_POINTS as f64 {
@@ -133,16 +133,17 @@ impl Range {
     }
 }
 
-/// How many values a step makes; one that misses the end by a rounding error meets it.
+/// Returns the number of values in a range with a step. A step that misses the end only by a
+/// rounding error counts as landing on it.
 fn steps(from: f64, to: f64, step: f64) -> Result<f64, String> {
     if step <= 0.0 {
-        return Err(format!("a step of {step} leads nowhere; give one above 0"));
+        return Err(format!("a step of {step} is not allowed; use a step above 0"));
     }
     let count = ((to - from) / step + 1e-9).floor() + 1.0;
     if count < 2.0 && from < to {
         return Err(format!(
-            "a step of {step} does not reach from {from} to {to}; give a shorter one, or so many \
-             values as FROM..TO:COUNT:log"
+            "a step of {step} does not reach from {from} to {to}; use a smaller step, or a count, \
+             like FROM..TO:COUNT:log"
         ));
     }
     Ok(count)
@@ -152,17 +153,17 @@ fn rounded(number: f64) -> f64 {
     format!("{number:.11e}").parse().unwrap_or(number)
 }
 
-/// Something that is varied.
+/// A parameter that varies over a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Axis {
-    /// A parameter, or a placeholder in the texts of parameters.
+    /// Name of a parameter, or of a placeholder in the texts of parameters.
     pub(super) key: String,
-    /// At least one, and none twice.
+    /// Values, at least one, without duplicates.
     pub(super) values: Vec<Value>,
 }
 
 impl Axis {
-    /// An axis of given values.
+    /// Makes an axis with these values.
     pub fn new(key: impl Into<String>, values: Vec<Value>) -> Result<Self, Error> {
         let key = key.into();
         if values.is_empty() {
@@ -173,14 +174,14 @@ impl Axis {
             return Err(Error::Misfit { key, value: value.to_string(), wanted: "finite numbers" });
         }
         let mut seen = std::collections::BTreeSet::new();
-        // Equal values are written alike.
+        // Equal values have the same text.
         match values.iter().find(|value| !seen.insert(value.to_string())) {
             Some(value) => Err(Error::Duplicate { key, value: value.to_string() }),
             None => Ok(Self { key, values }),
         }
     }
 
-    /// An axis of the numbers from one to another.
+    /// Makes an axis with the numbers of a range.
     pub fn range(key: impl Into<String>, range: &Range) -> Result<Self, Error> {
         let key = key.into();
         match range.values() {
@@ -189,7 +190,7 @@ impl Axis {
         }
     }
 
-    /// Parses `0.1,0.2,0.3`, `0.05..0.95:0.05` (a step), or `1e-5..0.1:21:log` (so many).
+    /// Parses `0.1,0.2,0.3`, `0.05..0.95:0.05` (with a step), or `1e-5..0.1:21:log` (with a count).
     pub fn parse(key: &str, text: &str) -> Result<Self, Error> {
         match parse_range(text) {
             Some(Ok(range)) => Self::range(key, &range),
@@ -199,27 +200,27 @@ impl Axis {
         }
     }
 
-    /// What is varied.
+    /// Returns the name of the parameter or placeholder.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Its values.
+    /// Returns the values.
     pub fn values(&self) -> &[Value] {
         &self.values
     }
 
-    /// Its values as numbers, where all are.
+    /// Returns the values as numbers, if all are numbers.
     pub fn numbers(&self) -> Option<Vec<f64>> {
         self.values.iter().map(Value::as_number).collect()
     }
 }
 
-/// None where it is no range: paths have two dots as well.
+/// Parses a range. Returns `None` for other texts, such as paths, which can also contain two dots.
 fn parse_range(text: &str) -> Option<Result<Range, String>> {
     let (from, rest) = text.split_once("..")?;
     let from = from.trim().parse().ok()?;
-    let form = || format!("{text:?} is no range; write FROM..TO:STEP or FROM..TO:COUNT:log");
+    let form = || format!("{text:?} is not a range; write FROM..TO:STEP or FROM..TO:COUNT:log");
     let parse = |text: &str| text.trim().parse::<f64>().map_err(|_| form());
     let parts: Vec<&str> = rest.split(':').collect();
     let range = match parts[..] {
@@ -259,10 +260,10 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn range_errors_name_the_problem() {
         for (text, word) in [
             ("", "empty"),
-            ("1,1.0", "1 is there twice"),
+            ("1,1.0", "1 is given twice"),
             ("2..1:1", "swap"),
             ("1..2:0", "step of 0"),
             ("1..2:-1", "step of -1"),

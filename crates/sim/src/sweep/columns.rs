@@ -1,4 +1,4 @@
-//! The columns of results: of the grid, and of outcomes.
+//! The columns of results: first those of the grid, then those of outcomes.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use crate::figures::name;
 const FIGURES: [&str; 5] =
     ["request", "ci95", "query", "versus_first.difference", "versus_first.ci95"];
 
-/// What else an outcome says. Not in tables of sweeps, whose bytes tell no times.
+/// Further fields of an outcome. Tables of sweeps leave them out, because their bytes must not
+/// depend on times.
 pub(super) const MORE: [(&str, Kind); 10] = [
     ("budget", Kind::Number),
     ("versus_first.policy", Kind::Text),
@@ -27,7 +28,7 @@ pub(super) const MORE: [(&str, Kind); 10] = [
     ("elapsed_s", Kind::Number),
 ];
 
-/// The columns of outcomes. Their names say where in an outcome they are.
+/// Returns the columns of outcomes. Their names are paths within an outcome.
 pub(super) fn outcome_schema(percentiles: &[f64]) -> Schema {
     let mut schema = Schema::new();
     let mut push = |name: &str, kind: Kind| schema.push((name.to_owned(), kind));
@@ -66,7 +67,7 @@ fn kind(axis: &Axis) -> Kind {
     if values.iter().all(|value| matches!(value, Value::Whole(_))) {
         Kind::Whole
     } else if values.iter().any(|value| matches!(value, Value::Large(_))) {
-        // No column of numbers has room for all of their digits.
+        // No numeric column can hold all digits of such a number.
         Kind::Text
     } else if axis.numbers().is_some() {
         Kind::Number
@@ -83,7 +84,8 @@ pub(super) fn check_names(axes: &[Axis], percentiles: &[f64]) -> Result<(), Erro
     }
 }
 
-/// Outcomes are to be what their columns hold, or missing: a table would leave the cell empty.
+/// Checks that each value of an outcome either has the type of its column or is missing. In a
+/// table, the cell of any other value would be empty.
 pub(super) fn check_kinds(percentiles: &[f64], outcomes: &[Json]) -> Result<(), String> {
     let schema = outcome_schema(percentiles);
     for (pointer, (name, kind)) in pointers(&schema).iter().zip(&schema) {
@@ -95,7 +97,7 @@ pub(super) fn check_kinds(percentiles: &[f64], outcomes: &[Json]) -> Result<(), 
         };
         let values = outcomes.iter().filter_map(|outcome| outcome.pointer(pointer));
         if let Some(value) = values.filter(|value| !value.is_null()).find(|value| !fits(value)) {
-            return Err(format!("{name} is {value}; it should be {wanted}"));
+            return Err(format!("{name} is {value}: must be {wanted}"));
         }
     }
     Ok(())

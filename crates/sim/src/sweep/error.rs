@@ -1,30 +1,30 @@
-//! What can be wrong with a grid, and with the directory of its results.
+//! Errors in grids, and in the directories of their results.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub(super) const MOST_POINTS: usize = 1_000_000;
 
-/// Why a grid cannot be run. Every message names the value and the fix.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Reason why a grid cannot run. Every message contains the value and the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the grid is empty; vary something, as --grid utilization=0.1,0.2,0.3")]
+    #[error("the grid is empty; add a parameter, like --grid utilization=0.1,0.2,0.3")]
     Empty,
-    #[error("the grid has {key} twice; drop one")]
+    #[error("the grid has {key} twice; remove one")]
     Twice { key: String },
-    #[error("grid {key}: the list is empty; give it a value, or drop it")]
+    #[error("grid {key}: the list is empty; add a value, or remove the key")]
     NoValues { key: String },
-    #[error("grid {key}: {value} is there twice; drop one")]
+    #[error("grid {key}: {value} is given twice; remove one")]
     Duplicate { key: String, value: String },
     #[error(
-        "grid {key}: no parameter has this name, and {{{key}}} stands in no text of the \
-         experiment; parameters are {parameters}"
+        "grid {key}: no parameter has this name, and no text of the experiment contains \
+         {{{key}}}; parameters are {parameters}"
     )]
     Unused { key: String, parameters: String },
-    #[error("{name} has {{{key}}}, and the grid has no {key}; add it, as --grid {key}=1,2")]
+    #[error("{name} contains {{{key}}}, but the grid has no {key}; add it, like --grid {key}=1,2")]
     Unfilled { name: String, key: String },
-    #[error("grid {key}: {value} does not fit; give {wanted}")]
+    #[error("grid {key}: {value} is not valid; use {wanted}")]
     Misfit { key: String, value: String, wanted: &'static str },
     #[error("grid {key}: {why}")]
     Range { key: String, why: String },
@@ -37,7 +37,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The key of the grid that it is about, if it is about one.
+    /// Returns the key in the grid that caused the error, if any.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Twice { key }
@@ -52,18 +52,22 @@ impl Error {
     }
 }
 
-/// Why results cannot be kept, or found again. How to give another directory or to drop what is
-/// there, each program knows: it appends that to [`StoreError::Another`] and [`StoreError::Line`].
-#[allow(missing_docs, reason = "the messages say it")]
+/// Reason why results cannot be written or read back. Each program appends its own advice to the
+/// messages of [`StoreError::Another`] and [`StoreError::Line`]: how to choose another directory or
+/// drop the old results.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("{} holds another sweep: {difference}", .folder.display())]
+    #[error("{} contains another sweep: {difference}", .folder.display())]
     Another { folder: PathBuf, difference: String },
     #[error("{}:{line}: {why}", .path.display())]
     Line { path: PathBuf, line: usize, why: String },
-    #[error("a result from elsewhere is not of this sweep: {why}; use the same curtail everywhere")]
+    #[error(
+        "a remote result does not belong to this sweep: {why}; use the same version of curtail \
+         everywhere"
+    )]
     Foreign { why: String },
-    #[error("{}: another sweep is writing it; let it end", .path.display())]
+    #[error("{}: another sweep is writing this file; wait until it ends", .path.display())]
     Busy { path: PathBuf },
     #[error("{}: {what}: {source}", .path.display())]
     Io { path: PathBuf, what: &'static str, source: io::Error },

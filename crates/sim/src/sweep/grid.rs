@@ -10,17 +10,17 @@ use crate::error::shown;
 use crate::experiment::Experiment;
 use crate::parameters::{Parameters, split_changes};
 
-/// A grid of experiments. Points are numbered from 0; the last axis varies fastest.
+/// A grid of experiments. Points are numbered from 0, and the last axis varies fastest.
 #[derive(Clone, Debug)]
 pub struct Grid {
     axes: Vec<Axis>,
-    /// What is not varied, by name.
+    /// The fixed parameters, by name.
     template: Map<String, Json>,
     points: usize,
 }
 
 impl Grid {
-    /// Varies some of the parameters. Texts of theirs may have placeholders `{key}`.
+    /// Varies some of the parameters. Their texts may have placeholders `{key}`.
     pub fn new(parameters: &Parameters, axes: Vec<Axis>) -> Result<Self, Error> {
         if axes.is_empty() {
             return Err(Error::Empty);
@@ -67,17 +67,17 @@ impl Grid {
         Ok(Self { axes, template, points: count as usize })
     }
 
-    /// How many points it has.
+    /// Returns the number of points.
     pub fn points(&self) -> usize {
         self.points
     }
 
-    /// What is varied.
+    /// Returns the axes.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
-    /// For each axis, which of its values a point has.
+    /// Returns the indexes of a point's values, one per axis.
     pub fn indexes(&self, point: usize) -> Vec<usize> {
         let mut rest = point;
         let mut indexes: Vec<usize> = self
@@ -94,13 +94,13 @@ impl Grid {
         indexes
     }
 
-    /// The values of a point, by axis.
+    /// Returns the values of a point, by axis.
     pub fn values(&self, point: usize) -> impl Iterator<Item = (&str, &Value)> {
         let axes = self.axes.iter().zip(self.indexes(point));
         axes.map(|(axis, index)| (&axis.key[..], &axis.values[index]))
     }
 
-    /// The experiment of a point; files are read here.
+    /// Returns the experiment of a point. Reads the files that it names.
     pub fn experiment(&self, point: usize) -> Result<Experiment, Error> {
         let values: Vec<_> = self.values(point).collect();
         let mut map = self.template.clone();
@@ -137,7 +137,8 @@ impl Grid {
     }
 }
 
-/// The parameter that a key varies: two flags have other names.
+/// Returns the name of the parameter that a key varies. The names of two flags differ from those of
+/// their parameters.
 #[must_use]
 pub fn parameter(key: &str) -> &str {
     match key {
@@ -147,9 +148,9 @@ pub fn parameter(key: &str) -> &str {
     }
 }
 
-/// Parameters that are whole numbers where they are given, and nothing else.
+/// Optional parameters that are whole numbers.
 const OPTIONAL_WHOLE: [&str; 5] = ["change-at", "window", "servers", "clients", "score-exponent"];
-/// Those that are any number.
+/// Optional parameters that may be any number.
 const OPTIONAL_NUMBER: [&str; 2] = ["hint-error", "repair"];
 
 fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_s_name_is_that_of_its_parameter() {
+    fn flag_names_are_aliases_of_parameters() {
         let grid = |axes| grid(&Parameters::default(), axes);
         let made = grid(&[("service-time", "exp:1,exp:3")]).expect("a grid");
         let mean = |point| made.experiment(point).expect("valid").service.mean() / 1e6;
@@ -284,25 +285,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn grid_errors_name_the_problem() {
         let jitter = with_jitter("bimodal:{p}:15");
         let plain = Parameters::default();
         for (parameters, axes, words) in [
             (&plain, &[][..], "the grid is empty"),
             (&plain, &[("utilizaton", "1")], "grid utilizaton: no parameter"),
-            (&jitter, &[("shards", "1")], "jitter has {p}"),
-            (&plain, &[("shards", "1.5")], "grid shards: 1.5 does not fit; give whole numbers"),
+            (&jitter, &[("shards", "1")], "jitter contains {p}"),
+            (&plain, &[("shards", "1.5")], "grid shards: 1.5 is not valid; use whole numbers"),
             (
                 &plain,
                 &[("seed", "18446744073709551616")],
                 "whole numbers up to 18446744073709551615",
             ),
-            (&plain, &[("window", "wide")], "wide does not fit; give numbers"),
-            (&plain, &[("window", "0.5")], "0.5 does not fit; give whole numbers"),
-            (&plain, &[("hint-error", "large")], "large does not fit; give numbers"),
-            (&plain, &[("change", "jitter=exp:{q}")], "change has {q}"),
-            (&plain, &[("utilization", "much")], "much does not fit; give numbers"),
-            (&plain, &[("jitter", "bimodal:{q}:1")], "jitter has {q}"),
+            (&plain, &[("window", "wide")], "wide is not valid; use numbers"),
+            (&plain, &[("window", "0.5")], "0.5 is not valid; use whole numbers"),
+            (&plain, &[("hint-error", "large")], "large is not valid; use numbers"),
+            (&plain, &[("change", "jitter=exp:{q}")], "change contains {q}"),
+            (&plain, &[("utilization", "much")], "much is not valid; use numbers"),
+            (&plain, &[("jitter", "bimodal:{q}:1")], "jitter contains {q}"),
             (&plain, &[("seed", "0..999:1"), ("shards", "1..2000:1")], "2000000 points"),
         ] {
             let error = grid(parameters, axes).expect_err("wrong").to_string();

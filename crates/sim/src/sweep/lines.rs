@@ -1,7 +1,7 @@
-//! What the points of a sweep came to: a line for each that is done, in the order in which they were.
+//! Results of a sweep: a line per finished point, in the order in which the points finished.
 //!
-//! A line is written as a whole and synced before the next one begins. So a kill costs what is in
-//! flight, and at most the last line is torn.
+//! A line is written as a whole and synced before the next one begins. A crash therefore loses only
+//! the points in flight, and tears at most the last line.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write};
@@ -15,7 +15,7 @@ use super::columns;
 use super::error::StoreError;
 use super::plan::Plan;
 
-/// A line, as far as it must be known.
+/// The parts of a line that are checked.
 #[derive(Deserialize)]
 struct Known<'a> {
     point: usize,
@@ -29,9 +29,9 @@ struct Known<'a> {
 pub struct Lines {
     path: PathBuf,
     file: File,
-    /// Shall a line outlive a power cut?
+    /// Whether a line must survive a power failure.
     durable: bool,
-    /// Where the line of each point is, and how long it is.
+    /// Offset and length of the line of each point.
     places: Vec<Option<(u64, usize)>>,
     end: u64,
 }
@@ -41,7 +41,7 @@ impl Lines {
         Self { path, file, durable: true, places: vec![None; points], end: 0 }
     }
 
-    /// No lines yet, in a file without a name: they are gone when this is.
+    /// Makes an empty set of lines in an unnamed file, which is deleted when it is closed.
     pub fn scratch(plan: &Plan) -> Result<Self, StoreError> {
         let path = std::env::temp_dir();
         match tempfile::tempfile() {
@@ -55,7 +55,7 @@ impl Lines {
         Ok(metadata.map_err(|error| self.failed("cannot be written", error))?.len() > 0)
     }
 
-    /// Reads what is done. A torn last line is none.
+    /// Reads the finished lines. Ignores a torn last line.
     pub(super) fn read(&mut self, plan: &Plan) -> Result<(), StoreError> {
         let mut reader = BufReader::new(&self.file);
         let (mut line, mut number) = (Vec::new(), 0);
@@ -86,13 +86,13 @@ impl Lines {
         cut.map_err(|error| self.failed("cannot be cut", error))
     }
 
-    /// The points that are not done.
+    /// Returns the unfinished points.
     pub fn missing(&self) -> Vec<usize> {
         let points = self.places.iter().enumerate();
         points.filter(|(_, place)| place.is_none()).map(|(point, _)| point).collect()
     }
 
-    /// Keeps a line that [`Plan::run`] made, here or elsewhere.
+    /// Appends a line that [`Plan::run`] made, here or elsewhere.
     pub fn append(&mut self, plan: &Plan, mut line: String) -> Result<(), StoreError> {
         let point = known(line.as_bytes(), plan).and_then(|point| self.unseen(point));
         let point = point.map_err(|why| StoreError::Foreign { why })?;
@@ -109,12 +109,12 @@ impl Lines {
 
     fn unseen(&self, point: usize) -> Result<usize, String> {
         match self.places[point] {
-            Some(_) => Err(format!("point {point} is there twice")),
+            Some(_) => Err(format!("point {point} occurs twice")),
             None => Ok(point),
         }
     }
 
-    /// The line of a point that is done.
+    /// Returns the line of a finished point.
     pub fn line(&self, point: usize) -> io::Result<String> {
         let (start, length) = self.places[point].unwrap_or_default();
         let mut line = vec![0; length];
@@ -122,8 +122,8 @@ impl Lines {
         String::from_utf8(line).map_err(io::Error::other)
     }
 
-    /// Writes all points, in order, as one JSON document. A line that cannot be read is an inner error, what
-    /// cannot be written outside.
+    /// Writes all points, in order, as one JSON document. The inner error means that a line cannot
+    /// be read. The outer error means that the document cannot be written.
     pub fn write_json(&self, to: &mut impl Write) -> io::Result<Result<(), StoreError>> {
         for point in 0..self.places.len() {
             let line = match self.line(point) {
@@ -141,16 +141,16 @@ impl Lines {
     }
 }
 
-/// The point of a line that belongs to the plan.
+/// Returns the point of a line, if the line belongs to the plan.
 fn known(line: &[u8], plan: &Plan) -> Result<usize, String> {
     let line: Known<'_> = serde_json::from_slice(line).map_err(|error| {
-        // Its own position would be taken for that of the line.
+        // The error's own position would be mistaken for a position in the file.
         let why = error.to_string();
         why.split(" at line").next().unwrap_or_default().to_owned()
     })?;
     let Known { point, grid, outcomes } = line;
     if point >= plan.grid().points() {
-        return Err(format!("there is no point {point}"));
+        return Err(format!("point {point} does not exist"));
     }
     let expected = serde_json::to_string(&plan.values(point)).map_err(|error| error.to_string())?;
     if grid.get() != expected {

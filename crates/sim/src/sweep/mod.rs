@@ -1,9 +1,10 @@
-//! A grid of experiments: every combination of some values, each compared by all policies on common
-//! random numbers.
+//! A grid of experiments: one experiment per combination of values. Each experiment compares all
+//! policies with common random numbers.
 //!
-//! A [`Plan`] is what is run. Its points make lines, which [`Lines`] keeps, in a directory
-//! ([`Store`]) or for this process alone. Tables are made of lines, read back in the order of the
-//! grid: so their bytes depend neither on who ran which point nor on when.
+//! A [`Plan`] defines the sweep. Each point makes one line, and [`Lines`] keeps the lines in a
+//! directory ([`Store`]) or in a temporary file of this process. Tables are made from the lines,
+//! which are read back in the order of the grid. The bytes of a table therefore do not depend on
+//! where or when a point ran.
 
 mod axis;
 mod columns;

@@ -1,4 +1,5 @@
-//! What a sweep runs. It lies beside the results, so that they are never mixed with others.
+//! The plan of a sweep. A copy of the plan is stored beside the results, so that they are never
+//! mixed with the results of another plan.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -18,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::parallel::{self, Plan as How};
 use crate::parameters::Parameters;
 
-/// A sweep: a grid, and what is run at each of its points.
+/// A sweep: a grid, and the policies to compare at each of its points.
 #[derive(Debug)]
 pub struct Plan {
     grid: Grid,
@@ -46,7 +47,7 @@ struct Line<'a> {
 }
 
 impl Plan {
-    /// Percentiles as [`crate::check_percentiles`] lets them pass.
+    /// Makes a plan. The percentiles must pass [`crate::check_percentiles`].
     pub fn new(
         parameters: &Parameters,
         axes: Vec<Axis>,
@@ -68,35 +69,36 @@ impl Plan {
         Ok(Self { grid, candidates, policies, percentiles, json })
     }
 
-    /// The experiments.
+    /// Returns the grid of experiments.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// The names of what is compared.
+    /// Returns the names of the policies.
     pub fn policies(&self) -> &[String] {
         &self.policies
     }
 
-    /// The percentiles that are reported.
+    /// Returns the percentiles to report.
     pub fn percentiles(&self) -> &[f64] {
         &self.percentiles
     }
 
-    /// The columns of the results: of the grid, and of outcomes.
+    /// Returns the columns of the results: first those of the grid, then those of outcomes.
     pub fn schema(&self) -> Schema {
         columns::schema(self.grid.axes(), &self.percentiles)
     }
 
-    /// As it is kept.
+    /// Returns the plan as stored.
     pub fn json(&self) -> &str {
         &self.json
     }
 
-    /// Checks every point before anything runs. Tells, for each, how many requests it will count
-    /// and how many queries it simulates.
+    /// Checks every point before anything runs. Returns, for each point, the number of requests
+    /// that it will count and its simulation cost in queries.
     pub fn check(&self) -> Result<Vec<(u64, f64)>, Error> {
-        // A policy fits the servers or not, whatever the load; making one takes longer than all else.
+        // Whether a policy fits the servers does not depend on the load. Building a policy takes
+        // longer than everything else here.
         let mut fits = BTreeSet::new();
         let mut lengths = Vec::with_capacity(self.grid.points());
         for point in 0..self.grid.points() {
@@ -111,9 +113,9 @@ impl Plan {
         Ok(lengths)
     }
 
-    /// Runs some points, and hands over the line of each as soon as it is there; `done` says
-    /// whether to go on. The lines do not depend on the number of threads, but for how long each
-    /// run took; the order in which points are done does. False where it was stopped.
+    /// Runs some points and passes the line of each to `done` as soon as it is finished. `done`
+    /// returns whether to go on. The order of the lines depends on the number of threads, but their
+    /// contents do not, except for the elapsed time of each run. Returns false if it was stopped.
     pub fn run(
         &self,
         points: &[usize],
@@ -122,7 +124,8 @@ impl Plan {
     ) -> Result<bool, Error> {
         let how = How { percentiles: &self.percentiles, ..*how };
         let Some(&first) = points.first() else { return Ok(true) };
-        // Points of fewer runs than threads go side by side, so that no thread is idle.
+        // If a point has fewer runs than there are threads, several points run concurrently, so
+        // that no thread is idle.
         let runs = self.candidates.len() * self.grid.experiment(first)?.replications as usize;
         let abreast = how.threads.div_ceil(runs.max(1));
         let (done, failure) = (Mutex::new(done), Mutex::new(None));
@@ -135,7 +138,7 @@ impl Plan {
             });
             let goes_on = match outcomes {
                 Ok(None) => false,
-                // What is done is kept, even after the word to stop.
+                // Finished points are kept, even if the stop flag has been set.
                 Ok(Some(outcomes)) => {
                     let line = Line { point, grid: self.values(point), outcomes: &outcomes };
                     let line = serde_json::to_string(&line).expect("names, numbers and texts");
@@ -147,7 +150,7 @@ impl Plan {
                 }
             };
             if !goes_on {
-                // Points that run beside this one end as well.
+                // Stops the points that run concurrently with this one.
                 how.stop.store(true, Ordering::Relaxed);
             }
             goes_on.then_some(())
@@ -169,10 +172,10 @@ impl Plan {
             .is_ok_and(|plan| parts.iter().all(|part| plan.get(part).is_some()))
     }
 
-    /// How another plan differs, in words; none where it does not.
+    /// Describes how another plan differs. Returns `None` if it does not.
     pub(super) fn difference(&self, other: &str) -> Option<String> {
         if !Self::is_one(other) {
-            return Some("its sweep.json is no plan of a sweep".to_owned());
+            return Some("its sweep.json is not the plan of a sweep".to_owned());
         }
         let there: Json = serde_json::from_str(other).unwrap_or_default();
         let here: Json = serde_json::from_str(&self.json).unwrap_or_default();

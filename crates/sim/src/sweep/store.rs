@@ -1,4 +1,4 @@
-//! The directory of a sweep: what is run, what the points that are done came to, and tables of it.
+//! The directory of a sweep: its plan, the lines of its finished points, and tables made from them.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,13 +19,13 @@ const MADE: [&str; 4] = ["results.csv", "results.parquet", "results.html", "resu
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// What is done.
+    /// The lines of finished points.
     pub lines: Lines,
 }
 
 impl Store {
-    /// Opens a directory, made where it is missing, and finds what is done. Nothing in it changes
-    /// yet, except that it gets an empty file of results where it is this plan's.
+    /// Opens a directory and reads the finished lines. Creates the directory if it is missing, and
+    /// an empty results file if the directory belongs to this plan. Makes no other changes yet.
     pub fn open(folder: &Path, plan: &Plan, restart: bool) -> Result<Self, StoreError> {
         let path = folder.join(RESULTS);
         let lacking = |error: io::Error| StoreError::io(&path, "cannot be written", error);
@@ -34,7 +34,7 @@ impl Store {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(&path).map_err(lacking)?;
-        // Where a file system has no locks, nothing is known.
+        // File systems without locks return other errors, which are ignored.
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(StoreError::Busy { path });
         }
@@ -48,10 +48,10 @@ impl Store {
         Ok(Self { folder: folder.to_owned(), lines })
     }
 
-    /// From here on the directory is this plan's: what else is there goes.
+    /// Assigns the directory to this plan, and deletes other results in it.
     pub fn begin(&mut self, plan: &Plan) -> Result<(), StoreError> {
         if self.lines.is_empty() {
-            // Results of another plan must never stand beside this one's, not even after a crash.
+            // Results of another plan must never coexist with this plan, not even after a crash.
             self.lines.cut()?;
             for name in MADE {
                 remove(&self.folder.join(name))?;
@@ -61,7 +61,7 @@ impl Store {
         self.lines.cut()
     }
 
-    /// Writes a file of the directory, which is there as a whole or not at all.
+    /// Replaces a file in the directory atomically.
     pub fn replace(
         &self,
         name: &str,
@@ -87,10 +87,10 @@ fn find(folder: &Path, plan: &Plan, lines: &mut Lines) -> Result<(), StoreError>
     let path = folder.join(PLAN);
     let (difference, foreign) = match std::fs::read_to_string(&path) {
         Ok(other) => (plan.difference(&other), !Plan::is_one(&other)),
-        Err(_) => (Some(format!("it has no {PLAN} that can be read")), path.exists()),
+        Err(_) => (Some(format!("it has no readable {PLAN}")), path.exists()),
     };
     match difference {
-        // A plan without results is no loss: there is nothing to mix up.
+        // A plan without results can be overwritten, because there is nothing to mix up.
         Some(difference)
             if foreign || lines.any()? || MADE.iter().any(|name| folder.join(name).exists()) =>
         {
@@ -101,7 +101,7 @@ fn find(folder: &Path, plan: &Plan, lines: &mut Lines) -> Result<(), StoreError>
     }
 }
 
-/// As other files are; temporary ones are for their owner alone.
+/// The usual file permissions. Temporary files are readable only by their owner.
 fn readable() -> std::fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o644)
 }

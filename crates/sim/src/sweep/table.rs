@@ -15,7 +15,7 @@ use crate::outcome::Outcome;
 
 const PIECE: usize = 4096;
 
-/// A single experiment as a table: a row per policy, and all that its JSON says.
+/// Returns the table of a single experiment: a row per policy, with all fields of its JSON.
 pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Vec<Row>) {
     let mut schema = outcome_schema(percentiles);
     schema.extend(MORE.map(|(name, kind)| (name.to_owned(), kind)));
@@ -29,8 +29,8 @@ pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Vec<Ro
 }
 
 impl Store {
-    /// Writes the results, all of which are there, as tables, and shows the outcomes of each point
-    /// meanwhile.
+    /// Writes all results, which must be complete, as tables. Calls `seen` with the outcomes of
+    /// each piece.
     pub fn write_tables(
         &self,
         plan: &Plan,
@@ -55,8 +55,8 @@ impl Store {
     }
 }
 
-/// Reads results, all of which are there, in the order of the grid, and hands them over piece by
-/// piece: as rows, and as JSON.
+/// Reads all results, which must be complete, in the order of the grid, and passes them to `take`
+/// piece by piece: as rows, and as JSON.
 pub fn pieces(
     plan: &Plan,
     lines: &Lines,
@@ -108,7 +108,7 @@ fn cell(kind: Kind, value: Json) -> Cell {
         (Kind::Number, value) => value.as_f64().into(),
         (Kind::Text, Json::Null) => Cell::Unknown,
         (Kind::Text, Json::String(text)) => text.into(),
-        // A number among texts is a text as well.
+        // A number in a text column is written as text, too.
         (Kind::Text, other) => other.to_string().into(),
     }
 }

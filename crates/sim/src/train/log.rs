@@ -1,15 +1,15 @@
-//! A log of response times, as training needs them: of the first copy of a query, and of the second
-//! where there was one.
+//! A log of response times for training: of the first copy of each sampled query, and of its second
+//! copy if there was one.
 //!
 //! Source: Kaler, He, Elnikety, "Optimal Reissue Policies for Reducing Tail Latency" (SPAA 2017),
-//! by way of documents 000 §4.6 and 001 §3.3, which sample 60 % of the queries. Cost: O(log
-//! samples) per copy, and a record per sample; nothing without training.
+//! as used in documents 000 §4.6 and 001 §3.3, which sample 60 % of the queries. Cost: O(log
+//! samples) per copy, and a record per sample. There is no cost without training.
 //!
-//! X runs from a query's arrival to the end of its first copy, though the second may have won:
-//! losers run to their end, so it is known all the same. Y runs from the moment when the second
-//! copy was sent, the delay after the arrival. Both are what the cell sees, so a network is in
-//! them. Deviation: a query whose first copy has not ended when the run ends, or was lost with its
-//! server, is left out.
+//! X is the time from a query's arrival to the end of its first copy, even if the second copy won,
+//! because losers run to completion. Y is the time from when the second copy is sent until it ends.
+//! The second copy is sent one delay after the arrival. Both are measured at the cell, so they
+//! include the network. Deviation: a query is left out if its first copy has not ended by the end
+//! of the run, or was lost with its server.
 
 use curtail_dist::seed;
 use curtail_kernel::CopyId;
@@ -22,9 +22,9 @@ pub(super) const RATE: f64 = 0.6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// X, of the first copy.
+    /// X, for the first copy.
     pub(crate) first_ns: u64,
-    /// Y, of the second copy, where there was one.
+    /// Y, for the second copy, if there was one.
     pub(crate) second_ns: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ struct Record {
 #[derive(Debug)]
 pub(crate) struct Log {
     rng: Pcg64Mcg,
-    /// From a query's arrival to its second copy.
+    /// Time from a query's arrival to its second copy.
     delay_ns: u64,
     records: Vec<Record>,
 }

@@ -1,28 +1,33 @@
-//! Training of `probabilistic:auto`: the delay, the probability and, where it is not given, the
-//! budget of second copies that a workload asks for, found by pilot simulations.
+//! Training of `probabilistic:auto`. Pilot simulations find the delay, the probability and, if it
+//! is not given, the best budget of second copies for a workload.
 //!
 //! Source: documents 000 §4.6 and 001 §3.3, after Kaler, He, Elnikety (SPAA 2017). For a budget:
-//! run with the present delay and probability, find the best ones on the log of that run, and move
-//! the delay half of the way there, because copies change the queues that they meet. The budget:
-//! grow it while the percentile improves; where it does not, turn round with half the step.
+//! run with the present delay and probability, find the best ones for the log of that run, and move
+//! the delay halfway to the best one. It moves only halfway, because copies change the queues that
+//! they meet. For the budget itself: increase it while the percentile improves, and otherwise
+//! reverse the direction and halve the step.
 //!
-//! Settled: the percentile is one of *queries*. A request over N shards is as slow as its slowest
-//! query, so its p99 is the 0.99^(1/N) of queries; [`Training::percentile`] asks for another. Where
-//! that is beyond what an examination can tell, as from a few hundred shards on, it is the highest one
-//! with ten queries above it. Logs
-//! hold 60 % of a pilot's queries (the sources' sampling rate). Policies are judged by what an
-//! examination measured, not by what a log promised; it has the same draws for all budgets, and its
-//! percentile counts all queries. A budget is better where the 95 % confidence interval of the
-//! paired differences says so: the best of many would else often be the luckiest. An unstable one
-//! is worse than any other. A budget that is given is a limit: where queues would grow, or it
-//! cannot be kept, and where no budget helps, no second copies are left: `random`.
+//! Choices:
+//! - The percentile refers to *queries*, not to requests. A request over N shards is as slow as its
+//!   slowest query, so its p99 is the 0.99^(1/N) quantile of queries. [`Training::percentile`] sets
+//!   a different one. With a few hundred shards or more, an examination cannot measure that
+//!   quantile. In that case, the percentile is the highest one with ten queries above it.
+//! - Logs contain 60 % of a pilot's queries (the sources' sampling rate).
+//! - Policies are compared by the measurements of an examination, not by the predictions from a
+//!   log. An examination uses the same draws for all budgets, and its percentile covers all
+//!   queries.
+//! - A budget is better if the 95 % confidence interval of the paired differences is below zero.
+//!   Otherwise, the best of many budgets would often be only the luckiest one. An unstable budget
+//!   is worse than any other.
+//! - A given budget is a limit. If queues would grow, if the limit cannot be kept, or if no budget
+//!   helps, the result has no second copies: `random`.
 //!
-//! Deviation: only the first budget is learned from no delay on; the others go on from the delay of
-//! the best one so far, so fewer pilots do.
+//! Deviation: learning starts from a delay of zero only for the first budget. For the others, it
+//! starts from the delay of the best budget so far, because fewer pilots are then needed.
 //!
-//! Cost: at most [`Training::budgets`] × [`Training::pilots`] pilots, each a 64th of the experiment
-//! within bounds, and one or two longer examinations per budget: together about as much as the runs
-//! of a policy or two.
+//! Cost: at most [`Training::budgets`] × [`Training::pilots`] pilots, and one or two longer
+//! examinations per budget. A pilot has a 64th of the experiment's queries, within bounds.
+//! Together, pilots and examinations take about as long as the runs of one or two policies.
 
 mod log;
 mod optimize;
@@ -39,30 +44,30 @@ use crate::parallel::Plan;
 use crate::student;
 pub(crate) use log::Log;
 use optimize::Joint;
-use pilot::World;
+use pilot::Pilots;
 use setting::Setting;
 
-/// How far the delay moves toward the best one on the last log.
+/// The delay moves by this share of its distance to the best delay for the last log.
 const LEARNING_RATE: f64 = 0.5;
 
-/// A delay that moves by less than this share of itself has arrived.
+/// The delay has converged if its relative change is smaller than this.
 const ARRIVED: f64 = 0.05;
 
 const EXAMINATIONS: u32 = 2;
 
-/// The first budget that is tried, and the smallest step between two.
+/// The first budget to try, and the smallest step between two budgets.
 const STEP: f64 = 0.04;
 const LEAST_STEP: f64 = 0.0005;
 
-/// How to train.
+/// Settings of the training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Training {
-    /// The share of queries whose latency is to be least, 0 to 1; that which makes the p99 of
-    /// requests, where it is none.
+    /// The quantile of query latency to minimize, 0 to 1. `None` for the one that gives the p99 of
+    /// requests.
     pub percentile: Option<f64>,
-    /// The most budgets to try.
+    /// Maximum number of budgets.
     pub budgets: u32,
-    /// The most pilots for each of them.
+    /// Maximum number of pilots per budget.
     pub pilots: u32,
 }
 
@@ -72,16 +77,17 @@ impl Default for Training {
     }
 }
 
-/// What training came to.
+/// The result of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trained {
-    /// A `probabilistic:D:Q`, or `random` where no second copy helps.
+    /// A `probabilistic:D:Q`, or `random` if no second copy helps.
     pub policy: Policy,
     /// The share of queries that may get a second copy.
     pub budget: f64,
 }
 
-/// Trains for an experiment; the budget as well, where none is given. None where it was stopped.
+/// Trains a policy for an experiment. If `budget` is `None`, finds the best budget, too. Returns
+/// `None` if it was stopped.
 pub fn train(
     experiment: &Experiment,
     budget: Option<f64>,
@@ -89,20 +95,20 @@ pub fn train(
     plan: &Plan<'_>,
 ) -> Option<Trained> {
     let k = training.share(experiment);
-    let trainer = Trainer { world: World::new(experiment, k, plan), pilots: training.pilots, k };
+    let trainer = Trainer { runs: Pilots::new(experiment, k, plan), pilots: training.pilots, k };
     let before = plan.progress.load(Ordering::Relaxed);
     let trained = match budget {
         Some(budget) => trainer.fixed(budget)?,
         None => trainer.search(training.budgets)?,
     };
-    // What was not needed counts as done.
+    // Pilots that were not needed count as done.
     let done = plan.progress.load(Ordering::Relaxed) - before;
     let left = training.cost(experiment, budget).saturating_sub(done);
     plan.progress.fetch_add(left, Ordering::Relaxed);
     Some(trained)
 }
 
-/// Trains what has to be trained among the candidates; none where it was stopped.
+/// Trains the candidates that need it. Returns `None` if it was stopped.
 pub(crate) fn all(
     experiment: &Experiment,
     candidates: &[Candidate],
@@ -117,7 +123,8 @@ pub(crate) fn all(
     each.collect()
 }
 
-/// How many requests [`crate::compare`] will count in [`Plan::progress`] for training.
+/// Returns the number of requests that [`crate::compare`] counts in [`Plan::progress`] for
+/// training.
 pub(crate) fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
     let costs = candidates.iter().map(|candidate| match *candidate {
         Candidate::Trained { budget } => Training::default().cost(experiment, budget),
@@ -127,13 +134,13 @@ pub(crate) fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
 }
 
 impl Training {
-    /// The share of queries whose latency is to be least.
+    /// Returns the quantile of query latency to minimize.
     fn share(&self, experiment: &Experiment) -> f64 {
         let of_requests = 0.99_f64.powf(1.0 / f64::from(experiment.shards));
         self.percentile.unwrap_or_else(|| of_requests.min(pilot::highest_share(experiment)))
     }
 
-    /// The most that it counts in a plan's progress.
+    /// Returns the maximum number of requests that the training counts in a plan's progress.
     fn cost(&self, experiment: &Experiment, budget: Option<f64>) -> u64 {
         let (pilots, examinations) = match budget {
             Some(0.0) => (0, 0),
@@ -145,9 +152,9 @@ impl Training {
 }
 
 struct Trainer<'a> {
-    world: World<'a>,
+    runs: Pilots<'a>,
     pilots: u32,
-    /// The share of queries whose latency is to be least.
+    /// The quantile of query latency to minimize.
     k: f64,
 }
 
@@ -166,7 +173,7 @@ impl Trainer<'_> {
         let mut step: f64 = STEP;
         let mut tried = 0;
         while tried < budgets && step.abs() >= LEAST_STEP {
-            // In parts of a million, for these are printed.
+            // Rounded to millionths, because budgets are printed.
             let budget = ((best.budget + step).min(1.0) * 1e6).round() / 1e6;
             let mut improves = false;
             if budget > 0.0 && budget != best.budget {
@@ -182,12 +189,12 @@ impl Trainer<'_> {
         Some(best.trained())
     }
 
-    /// Examines a setting: its percentiles, none where queues grow. Where it exceeds its budget,
-    /// its probability is lowered first, and where that does not help, it is no better than one
-    /// whose queues grow.
+    /// Examines a setting and returns its percentiles, or `None` if queues grow. If the setting
+    /// exceeds its budget, its probability is lowered first. If that does not help, it is treated
+    /// like a setting whose queues grow.
     fn settle(&self, mut setting: Setting) -> Option<(Setting, Option<Vec<f64>>)> {
         for _ in 0..EXAMINATIONS {
-            let examined = self.world.examine(setting.policy())?;
+            let examined = self.runs.examine(setting.policy())?;
             if examined.percentiles.is_none() || setting.keeps(examined.hedged) {
                 return Some((setting, examined.percentiles));
             }
@@ -197,12 +204,13 @@ impl Trainer<'_> {
         Some((setting, None))
     }
 
-    /// Learns the delay and the probability for the budget of a setting, from there on. In the
-    /// second half of the pilots the delay stays, and the probability alone is brought within the
-    /// budget: more copies make more queries wait for longer than the delay.
+    /// Learns the delay and the probability for the budget of a setting, starting from that
+    /// setting. In the second half of the pilots the delay is fixed, and only the probability is
+    /// adjusted to stay within the budget, because more copies make more queries wait for longer
+    /// than the delay.
     fn learn(&self, mut setting: Setting) -> Option<Setting> {
         for number in 0..self.pilots {
-            let pilot = self.world.pilot(setting.policy(), number)?;
+            let pilot = self.runs.pilot(setting.policy(), number)?;
             if pilot.samples.is_empty() {
                 break;
             }
@@ -228,7 +236,8 @@ impl Trainer<'_> {
     }
 }
 
-/// Are these percentiles lower than those, by more than chance? Each pair is of the same draws.
+/// Whether `these` percentiles are lower than `those` by more than chance can explain. Both
+/// percentiles of a pair come from the same draws.
 fn is_better(these: Option<&[f64]>, those: Option<&[f64]>) -> bool {
     let (Some(these), Some(those)) = (these, those) else { return these.is_some() };
     let differences: Vec<f64> = these.iter().zip(those).map(|(this, that)| this - that).collect();

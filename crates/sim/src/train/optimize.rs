@@ -1,38 +1,40 @@
-//! The delay and the probability of a second copy that make a percentile of response times least,
-//! on a log, within a budget of second copies.
+//! Finds the delay and the probability of a second copy that minimize a percentile of response
+//! times in a log, within a budget of second copies.
 //!
-//! Source: Kaler, He, Elnikety (SPAA 2017), the best SingleR policy with correlated copies: for a
-//! delay d the budget B allows the probability q = min(1, B / Pr(X > d)), and the percentile is the
-//! least t with Pr(X ≤ t) + q·Pr(X > t, Y ≤ t − d) ≥ k. A query's copies share its own service
-//! time, so the joint samples count: with independent ones a slow query would look as curable as a
-//! hiccup.
+//! Source: Kaler, He, Elnikety (SPAA 2017), the best SingleR policy with correlated copies. For a
+//! delay d, the budget B allows the probability q = min(1, B / Pr(X > d)), and the percentile is
+//! the least t with Pr(X ≤ t) + q·Pr(X > t, Y ≤ t − d) ≥ k. A query's copies share its service
+//! time, so X and Y are not independent. If they were treated as independent, a slow query would
+//! look as avoidable as a hiccup.
 //!
-//! Settled: only queries that had a second copy are samples of Y, and these are few; each of the
-//! others borrows the Y of the one that is nearest in X. With that, all counts are over whole
-//! queries, so the share is a distribution function of t, and t is found by halving. Between two
-//! response times nothing changes but t − d, so only they and 0 are delays to try.
+//! Choices: only queries that had a second copy provide samples of Y, and these are few. Each of
+//! the other queries uses the Y of the one whose X is nearest. All counts are therefore over whole
+//! queries, so the share is a distribution function of t, and bisection finds t. Between two
+//! response times only t − d changes, so only the response times and 0 are candidates for the
+//! delay.
 //!
-//! Deviation: the source slides d and t past each other over all samples; here the delays tried
-//! thin out in the bulk, where Pr(X > d) hardly differs from one to the next (by at most
-//! 1/[`FINENESS`]). Up to twice as many samples are tried each, which is exact. Cost: O(n log n),
-//! and per delay tried O(samples above t).
+//! Deviation: the source moves d and t past each other over all samples. Here the candidate delays
+//! are sparser in the bulk, where Pr(X > d) differs little from one to the next (by at most
+//! 1/[`FINENESS`]). The highest 2 · [`FINENESS`] samples are all candidates, so the search there is
+//! exact. Cost: O(n log n), and O(samples above t) per candidate.
 
 use super::log::Sample;
 
-/// The delays tried, per e-fold of the share of queries that they leave.
+/// Number of candidate delays over which the share of queries above the delay falls by a factor of
+/// e.
 const FINENESS: usize = 64;
 
-/// Rounding must not cost a sample.
+/// Rounding must not lose a sample.
 const ROUNDING: f64 = 1e-9;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Optimum {
     pub(super) delay_ns: u64,
-    /// The percentile, if the policy changed no response time of a copy.
+    /// The percentile, assuming that the policy does not change the copies' response times.
     pub(super) percentile_ns: u64,
 }
 
-/// Response times of queries, both of each, in the order of the first.
+/// Both response times of each query, in the order of the first.
 #[derive(Debug)]
 pub(super) struct Joint {
     first_ns: Vec<u64>,
@@ -59,7 +61,7 @@ impl Joint {
             let before = next.checked_sub(1).map(|at| pairs[at]);
             let after = pairs.get(next).copied();
             let nearest = before.into_iter().chain(after).min_by_key(|pair| pair.0.abs_diff(x));
-            // Where nothing is known, nothing is promised.
+            // Without any sample of Y, a second copy never helps.
             nearest.map_or(u64::MAX, |pair| pair.1)
         };
         let second_ns = samples.iter().map(second_of).collect();
@@ -79,11 +81,11 @@ impl Joint {
         if budget < share { budget / share } else { 1.0 }
     }
 
-    /// Are at least `k` of the queries answered after `ns`?
+    /// Whether at least a share `k` of the queries gets a response within `ns`.
     fn reaches(&self, ns: u64, (delay_ns, probability): (u64, f64), k: f64) -> bool {
         let done = self.count() - self.above(ns);
         let needed = k * self.count() as f64 - done as f64 - ROUNDING;
-        // Most are settled without a look at the second copies.
+        // Most calls return before the second copies are examined.
         if needed <= 0.0 || ns < delay_ns {
             return needed <= 0.0;
         }
@@ -95,13 +97,14 @@ impl Joint {
         needed <= probability * cured as f64
     }
 
-    /// The best delay with this budget for the share `k` of queries; none where no second copy
-    /// helps.
+    /// Returns the best delay with this budget for the share `k` of queries, or `None` if no second
+    /// copy helps.
     pub(super) fn optimum(&self, k: f64, budget: f64) -> Option<Optimum> {
         let mut best = Optimum { delay_ns: 0, percentile_ns: *self.first_ns.last()? };
         let alone = self.least((0, 0.0), k, best.percentile_ns);
         best.percentile_ns = alone;
-        // From the longest on, so that of equals the one with fewest copies is kept.
+        // The longest delay comes first, so that among equally good delays, the one with the fewest
+        // copies is kept.
         for delay_ns in self.delays() {
             let policy = (delay_ns, self.probability(delay_ns, budget));
             if best.percentile_ns > 0 && self.reaches(best.percentile_ns - 1, policy, k) {
@@ -112,7 +115,8 @@ impl Joint {
         (best.percentile_ns < alone).then_some(best)
     }
 
-    /// The least time after which `k` of the queries are answered, where they are at `most`.
+    /// Returns the least time within which a share `k` of the queries gets a response. `most` is an
+    /// upper bound.
     fn least(&self, policy: (u64, f64), k: f64, most: u64) -> u64 {
         let (mut from, mut to) = (0, most);
         while from < to {
@@ -142,7 +146,7 @@ mod tests {
 
     const K: f64 = 0.9;
 
-    /// Small logs of whole numbers: a part that copies share, and for some a hiccup.
+    /// Makes a small log of whole numbers: a part that copies share, and a hiccup for some.
     fn log(seed: u64, paired: u64) -> Vec<Sample> {
         let mut rng = seed::rng(seed);
         let mut below = |n: u64| rng.next_u64() % n;
@@ -157,7 +161,7 @@ mod tests {
         samples
     }
 
-    /// The share that is answered by `t`, as the definition says.
+    /// Returns the share with a response by `t`, directly from the definition.
     fn share(joint: &Joint, t: u64, delay: u64, q: f64) -> f64 {
         let each = joint.first_ns.iter().zip(&joint.second_ns).map(|(&x, &y)| {
             let cured = y.checked_add(delay).is_some_and(|end| end <= t);
@@ -217,7 +221,7 @@ mod tests {
 
     #[test]
     fn rare_hiccups_are_hedged_after_the_bulk() {
-        // One query in 100 takes 30, the others 0 to 9; a second copy takes 5.
+        // One query in 100 takes 30, the others 0 to 9. A second copy takes 5.
         let samples = (0..10_000).map(|i| Sample {
             first_ns: if i % 100 == 0 { 30 } else { i % 10 },
             second_ns: Some(5),

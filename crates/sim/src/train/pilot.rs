@@ -1,9 +1,10 @@
-//! Pilot simulations: the experiment in small, to learn from.
+//! Pilot simulations: smaller versions of the experiment, to learn from.
 //!
-//! A pilot is some independent runs of the experiment with fewer requests and fewer shards, which
-//! is enough: shards share nothing but the arrivals. Its draws come from the experiment's seed, by
-//! streams of their own, so that what is learned is not measured on the draws that it was learned
-//! from. The runs of a pilot do not depend on the number of threads, so no result does.
+//! A pilot consists of several independent runs of the experiment with fewer requests and fewer
+//! shards. That is sufficient because shards share only the arrivals. Its draws come from separate
+//! streams, derived from the experiment's seed, so that a policy is not measured on the draws from
+//! which it was learned. The runs of a pilot do not depend on the number of threads, so the results
+//! do not depend on it either.
 
 use std::sync::atomic::Ordering;
 
@@ -18,48 +19,49 @@ use crate::run::replicate;
 use crate::stability;
 use crate::tally::Tally;
 
-/// The share of the experiment's queries that one pilot simulates.
+/// Share of the experiment's queries that one pilot simulates.
 const SHARE: f64 = 1.0 / 64.0;
 
-/// The most samples of a log: beyond it, a pilot is not made larger.
+/// Maximum number of samples in a log. It limits the size of a pilot.
 const MOST_SAMPLES: f64 = 200_000.0;
 
-/// The fewest queries of a pilot, however small the experiment is: fewer would not show that second
-/// copies slow each other down until queues grow.
+/// Minimum number of queries in a pilot, even for small experiments. Fewer would not show that
+/// second copies slow each other down until queues grow.
 const LEAST_QUERIES: f64 = 100_000.0;
 
 const MOST_SHARDS: u32 = 10;
 
-/// Independent runs of a pilot: as many threads can work on it.
+/// Independent runs per pilot, which limits the number of threads that work on it.
 const RUNS: u32 = 4;
 
-/// The runs of an examination, and how many times as long they are as those of a pilot: it must
-/// tell budgets apart, and see the rare long queues that second copies bring about.
+/// Number of runs of an examination, and their length relative to a pilot's runs. An examination
+/// must distinguish budgets, and contain the rare long queues that second copies cause.
 const EXAMINATION: (u32, u32) = (8, 3);
 
-/// Queries that are above a percentile, where it is more than chance.
+/// Minimum number of queries above a percentile. With fewer, the percentile would be mostly due to
+/// chance.
 const LEAST_ABOVE: f64 = 10.0;
 
-/// The share of a pilot's requests that comes before measuring begins.
+/// Share of a pilot's requests that arrive before measuring begins.
 const WARM_UP: f64 = 0.2;
 
 #[derive(Debug)]
 pub(super) struct Pilot {
-    /// The percentile of queries in each run, in ns; none where it was unstable.
+    /// The percentile of queries in each run, in ns. `None` if the pilot was unstable.
     pub(super) percentiles: Option<Vec<f64>>,
     pub(super) hedged: f64,
     pub(super) samples: Vec<Sample>,
 }
 
 #[derive(Debug)]
-pub(super) struct World<'a> {
+pub(super) struct Pilots<'a> {
     experiment: Experiment,
-    /// The same, for longer.
+    /// The same experiment with longer runs, which examinations use.
     long: Experiment,
-    /// Of queries, 0 to 1.
+    /// The quantile of query latency, 0 to 1.
     k: f64,
     plan: &'a Plan<'a>,
-    /// What one run of a pilot counts in the plan's progress.
+    /// Number of requests that one run of a pilot adds to the plan's progress.
     weight: u64,
 }
 
@@ -72,20 +74,20 @@ fn small(of: &Experiment) -> Experiment {
         requests: queries.ceil() as u64 + warm_up,
         warm_up,
         seed: seed::stream(of.seed, &[b"training"]),
-        // Who trains does not know yet what will change.
+        // Training takes place before the change.
         change: None,
         windows: None,
         ..of.clone()
     }
 }
 
-/// The highest share of queries, 0 to 1, whose percentile one run of an examination tells.
+/// Returns the highest quantile of queries, 0 to 1, that one run of an examination can measure.
 pub(super) fn highest_share(of: &Experiment) -> f64 {
     1.0 - LEAST_ABOVE / (queries(of) / f64::from(RUNS) * f64::from(EXAMINATION.1))
 }
 
-/// What one run of a pilot counts in a plan's progress: requests of the experiment that are as much
-/// work.
+/// Returns the number of requests that one run of a pilot adds to a plan's progress. It is the
+/// number of requests in the full experiment whose simulation takes as much work as the run.
 fn weight(of: &Experiment, small: &Experiment) -> u64 {
     (small.requests * u64::from(small.shards)).div_ceil(u64::from(of.shards))
 }
@@ -96,8 +98,8 @@ pub(super) fn cost(of: &Experiment, pilots: u32, examinations: u32) -> u64 {
     all * weight(of, &small(of))
 }
 
-impl<'a> World<'a> {
-    /// A world of pilots for an experiment, in which the share `k` of queries matters.
+impl<'a> Pilots<'a> {
+    /// Makes the pilots for an experiment and the quantile `k` of queries.
     pub(super) fn new(of: &Experiment, k: f64, plan: &'a Plan<'a>) -> Self {
         let experiment = small(of);
         let weight = weight(of, &experiment);
@@ -107,12 +109,13 @@ impl<'a> World<'a> {
         Self { experiment, long, k, plan, weight }
     }
 
-    /// A pilot with a log; `number` names its draws. None where it was stopped.
+    /// Runs a pilot with a log. `number` selects its draws. Returns `None` if it was stopped.
     pub(super) fn pilot(&self, policy: Policy, number: u32) -> Option<Pilot> {
         self.run(policy, number * RUNS..(number + 1) * RUNS, false)
     }
 
-    /// A longer pilot without a log, the same one for all policies. None where it was stopped.
+    /// Runs a longer pilot without a log, with the same draws for all policies. Returns `None` if
+    /// it was stopped.
     pub(super) fn examine(&self, policy: Policy) -> Option<Pilot> {
         self.run(policy, u32::MAX - EXAMINATION.0..u32::MAX, true)
     }

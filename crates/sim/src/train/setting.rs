@@ -1,14 +1,15 @@
-//! What training moves: the delay and the probability of a hedge, within a budget.
+//! A setting of the hedge: the delay and the probability that training adjusts, within a budget.
 //!
-//! Settled: both are rounded to three digits, toward fewer copies, so that the name of a trained
-//! policy is short, and is exactly what ran.
+//! Choice: both are rounded to three digits, toward fewer copies, so that the name of a trained
+//! policy is short and exact.
 
 use curtail_kernel::Policy;
 use curtail_kernel::hedge::Probabilistic;
 
 use super::Trained;
 
-/// A budget may be exceeded by this share of itself, which may be chance.
+/// A budget counts as kept if the excess over it is at most this share of the budget, because such
+/// an excess can be due to chance.
 const TOLERANCE: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,7 @@ impl Setting {
         } else {
             0
         };
-        // In parts of a power of ten, which divide without a remainder in the last digit.
+        // Divides by a power of ten, because that is exact to the last digit.
         let parts = (1.0 / digit(self.probability)).round();
         let probability = match self.probability {
             q if q < 1.0 => (q * parts).floor() / parts,

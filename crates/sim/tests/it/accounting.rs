@@ -1,14 +1,15 @@
-//! What is counted besides latencies: busy time, copies, waste, queues.
+//! Measurements other than latencies: busy time, copies, waste, queues.
 
 use crate::common::{assert_close, mean, run, run_one, sharp};
 use curtail_sim::Parameters;
 
-/// The busy share of n queries has a standard error of ρ·√(2/n), for Poisson arrivals and
-/// exponential service; with n = 720,000 that is 0.17 %. Six of them: one false alarm in 10⁸ seeds.
+/// Tolerance for the busy share. For n queries with Poisson arrivals and exponential service, its
+/// standard error is ρ·√(2/n), which is 0.17 % with n = 720,000. Six standard errors: one false
+/// alarm in 10⁸ seeds.
 const BUSY: f64 = 0.01;
 
 #[test]
-fn servers_are_busy_for_what_was_offered() {
+fn busy_time_equals_the_offered_load() {
     for (replicas, slots) in [(1, 1), (3, 1), (2, 2)] {
         let parameters = Parameters { replicas, slots, utilization: 0.4, ..sharp() };
         let [psq, naive] = &run(&parameters, &["psq", "naive"])[..] else { panic!("two") };
@@ -18,7 +19,7 @@ fn servers_are_busy_for_what_was_offered() {
         assert_eq!(psq.copies_per_query, Some(1.0));
         assert_eq!(psq.hedged_fraction, Some(0.0));
         let wasted = psq.wasted_fraction.expect("it was busy");
-        assert!(wasted.abs() < 1e-9, "every copy answers: {wasted}");
+        assert!(wasted.abs() < 1e-9, "every copy returns a response: {wasted}");
         if replicas > 1 {
             let busy = naive.utilization.busy.expect("it took time");
             assert_close("naive is busy", busy, 0.8, BUSY);
@@ -32,8 +33,9 @@ fn servers_are_busy_for_what_was_offered() {
 
 #[test]
 fn naive_wastes_half_without_jitter() {
-    // Both copies of a query take the same time, so the loser costs as much as the winner. Only
-    // copies that are cut by the ends of the measured time differ: a few in 36,000.
+    // Both copies of a query take the same time, so the loser costs as much as the winner. The only
+    // difference comes from the few copies, out of 36,000, that span the start or the end of the
+    // measured time.
     let parameters = Parameters { replicas: 3, utilization: 0.3, ..sharp() };
     let naive = run_one(&parameters, "naive");
     assert_close("wasted", naive.wasted_fraction.expect("it was busy"), 0.5, 1e-3);
@@ -45,13 +47,14 @@ fn jitter_counts_as_busy() {
     let parameters = Parameters { jitter, utilization: 0.4, ..sharp() };
     let psq = run_one(&parameters, "psq");
     assert_close("with jitter", psq.utilization.with_jitter, 0.6, 1e-12);
-    // The squared coefficient of variation of S is 1.44: the error is a little larger.
+    // The squared coefficient of variation of S is 1.44, so the error is slightly larger.
     assert_close("busy", psq.utilization.busy.expect("it took time"), 0.6, 1.3 * BUSY);
 }
 
 #[test]
-fn the_queue_is_as_long_as_littles_law_says() {
-    // M/M/1: ρ²/(1 − ρ) wait on average, and each for ρ/(1 − ρ). Everything but service is waiting.
+fn the_queue_length_follows_littles_law() {
+    // M/M/1: ρ²/(1 − ρ) queries wait on average, each for ρ/(1 − ρ). The sojourn is the wait plus
+    // the service.
     let parameters = Parameters { utilization: 0.5, ..sharp() };
     let psq = run_one(&parameters, "psq");
     let queue = psq.queue.expect("a stable run");

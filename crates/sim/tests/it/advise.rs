@@ -1,5 +1,5 @@
-//! The advice is right: in five services where hedging pays and five where it does not, as longer
-//! simulations of every policy that could be deployed say.
+//! The advice is right for services where hedging pays and for services where it does not,
+//! according to longer simulations of every deployable policy.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -26,20 +26,20 @@ fn experiment((shards, replicas, utilization, service, jitter): Service) -> Expe
     parameters.experiment().expect("parameters of an experiment")
 }
 
-fn asked(experiment: &Experiment, cancel: bool, threads: usize) -> Result<Advice, Error> {
-    asked_at_length(experiment, cancel, threads, 0.15)
+fn advice_on(experiment: &Experiment, cancel: bool, threads: usize) -> Result<Advice, Error> {
+    advice_with_effort(experiment, cancel, threads, 0.15)
 }
 
-fn asked_at_length(
+fn advice_with_effort(
     experiment: &Experiment,
     cancel: bool,
     threads: usize,
     effort: f64,
 ) -> Result<Advice, Error> {
-    answered(&Question { experiment, cancel, effort, resampled: &[], replicas_at: &[] }, threads)
+    answer(&Question { experiment, cancel, effort, resampled: &[], replicas_at: &[] }, threads)
 }
 
-fn answered(question: &Question<'_>, threads: usize) -> Result<Advice, Error> {
+fn answer(question: &Question<'_>, threads: usize) -> Result<Advice, Error> {
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan { threads, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
     let advice = advise(question, &plan)?.expect("nothing stops it");
@@ -48,7 +48,7 @@ fn answered(question: &Question<'_>, threads: usize) -> Result<Advice, Error> {
     Ok(advice)
 }
 
-/// What the best of all policies that hedge gains at p99, by a simulation of its own.
+/// Returns the p99 gain of the best policy that hedges, from a separate simulation.
 fn brute_force(experiment: &Experiment, cancel: bool) -> f64 {
     let mut names = vec!["psq", "laedge", "naive"];
     names.extend(match cancel {
@@ -63,7 +63,7 @@ fn brute_force(experiment: &Experiment, cancel: bool) -> f64 {
     });
     let parse = |name: &&str| Candidate::parse(name, UNIT_NS).expect("a policy");
     let candidates: Vec<Candidate> = names.iter().map(parse).collect();
-    // Another seed, so that it is no repetition.
+    // Another seed, so that the simulation does not repeat the one for the advice.
     let requests = (250_000 / u64::from(experiment.shards)).min(20_000);
     let longer = Experiment { requests, warm_up: requests / 10, seed: 7, ..experiment.clone() };
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -79,25 +79,23 @@ fn check(services: &[Service], cancel: bool, pays: bool, effort: f64) {
     for &service in services {
         let experiment = experiment(service);
         let gain = brute_force(&experiment, cancel);
-        assert_eq!(
-            gain > WORTH,
-            pays,
-            "the case is not what it is meant to be: {service:?} {gain}"
-        );
-        let advice = asked_at_length(&experiment, cancel, 2, effort).expect("it can be answered");
+        assert_eq!(gain > WORTH, pays, "the case is not as intended: {service:?} {gain}");
+        let advice =
+            advice_with_effort(&experiment, cancel, 2, effort).expect("the question is valid");
         assert_eq!(advice.hedge, pays, "{service:?}: {}", advice.because);
         assert_eq!(advice.policy == "psq", !pays);
         assert!(advice.confidence > 0.9, "{service:?}: {}", advice.confidence);
-        let (said, bound) = (advice.gain.p99.unwrap_or(-1.0), advice.bound.p99.expect("a bound"));
-        assert!(said <= bound + 0.01, "{service:?}: {said} exceeds {bound}");
+        let (reported, bound) =
+            (advice.gain.p99.unwrap_or(-1.0), advice.bound.p99.expect("a bound"));
+        assert!(reported <= bound + 0.01, "{service:?}: {reported} exceeds {bound}");
         if pays {
-            assert!((said - gain).abs() < 0.1, "{service:?}: {said} and not {gain}");
+            assert!((reported - gain).abs() < 0.1, "{service:?}: {reported} and not {gain}");
         }
     }
 }
 
 #[test]
-fn hedging_pays_where_longer_simulations_say_so() {
+fn hedging_pays_where_longer_simulations_confirm_it() {
     let services = [
         (5, 2, 0.35, "exp:5ms", Some("bimodal:0.003:75ms")),
         (50, 2, 0.2, "exp:1", Some("bimodal:0.001:15")),
@@ -114,12 +112,12 @@ fn it_pays_beyond_half_load_where_replicas_stop_what_is_given_up() {
         (50, 2, 0.7, "exp:1", Some("bimodal:0.001:15")),
         (5, 2, 0.8, "exp:5ms", Some("bimodal:0.003:75ms")),
     ];
-    // What there is to gain is learned in some ten thousand queries.
+    // The policies need about ten thousand queries to learn the gain.
     check(&services, true, true, 0.6);
 }
 
 #[test]
-fn it_does_not_where_they_say_that() {
+fn hedging_does_not_pay_where_longer_simulations_deny_it() {
     let services = [
         (20, 2, 0.3, "exp:1", None),
         (50, 1, 0.5, "exp:1", Some("bimodal:0.001:15")),
@@ -128,7 +126,7 @@ fn it_does_not_where_they_say_that() {
         (20, 2, 0.6, "exp:5ms", Some("det:3ms")),
     ];
     check(&services, true, false, 0.15);
-    // The bounds of LÆDGE, which replicas that stop nothing leave.
+    // Without cancellation, hedging pays only within the limits of LÆDGE.
     let services = [
         (50, 2, 0.7, "exp:1", Some("bimodal:0.001:15")),
         (5, 2, 0.85, "exp:5ms", Some("bimodal:0.003:75ms")),
@@ -143,7 +141,7 @@ fn what_is_recommended_is_not_beaten_in_its_own_table() {
         (1, 6, 0.3, "exp:5ms", Some("bimodal:0.003:75ms")),
         (5, 2, 0.35, "exp:5ms", Some("bimodal:0.003:75ms")),
     ] {
-        let advice = asked_at_length(&experiment(service), true, 2, 0.6).expect("an answer");
+        let advice = advice_with_effort(&experiment(service), true, 2, 0.6).expect("an answer");
         assert!(advice.hedge, "{service:?}: {}", advice.because);
         let delayed = |row: &&Latency| row.policy.starts_with("delayed:");
         let deployed = |row: &&Latency| !["idealized", "o1"].contains(&&*row.policy);
@@ -173,7 +171,7 @@ fn what_is_recommended_is_not_beaten_in_its_own_table() {
 fn a_delayed_hedge_is_as_good_at_low_load_only() {
     let ask = |load, cancel| {
         let service = experiment((5, 2, load, "exp:5ms", Some("bimodal:0.003:75ms")));
-        let advice = asked_at_length(&service, cancel, 2, 0.6).expect("an answer");
+        let advice = advice_with_effort(&service, cancel, 2, 0.6).expect("an answer");
         let rival = &advice.rival;
         let row = advice.latencies.iter().find(|row| row.policy == rival.policy);
         assert_eq!(row.and_then(|row| row.p99), rival.p99, "it is in the table");
@@ -191,37 +189,41 @@ fn a_delayed_hedge_is_as_good_at_low_load_only() {
 #[test]
 fn the_answer_does_not_depend_on_the_threads() {
     let service = experiment((5, 2, 0.3, "exp:1", Some("bimodal:0.003:15")));
-    let said = |threads| format!("{:?}", asked(&service, true, threads).expect("an answer").curve);
-    assert_eq!(said(1), said(3));
+    let curve =
+        |threads| format!("{:?}", advice_on(&service, true, threads).expect("an answer").curve);
+    assert_eq!(curve(1), curve(3));
 }
 
 #[test]
-fn a_load_that_nobody_can_carry_is_refused() {
+fn an_overload_is_refused() {
     let service = experiment((5, 2, 0.99, "exp:1", Some("bimodal:0.01:15")));
-    let error = asked(&service, false, 1).expect_err("overloaded").to_string();
-    assert!(error.contains("utilization is 0.99; give it less"), "{error}");
+    let error = advice_on(&service, false, 1).expect_err("overloaded").to_string();
+    assert!(error.contains("utilization is 0.99; use less"), "{error}");
 }
 
 #[test]
 fn reasons_do_not_contradict_the_figures() {
     let because = |service| {
-        let advice = asked(&experiment(service), false, 2).expect("it can be answered");
+        let advice = advice_on(&experiment(service), false, 2).expect("the question is valid");
         assert!(!advice.hedge, "{}", advice.because);
         advice.because
     };
     let alone = because((1, 1, 0.3, "exp:1", Some("bimodal:0.01:15")));
-    assert!(alone.contains("nobody to send a second copy to"), "{alone}");
-    // Few are hit, and more wait behind them.
+    assert!(alone.contains("no other replica for a second copy"), "{alone}");
+    // Few queries are hit, but more wait behind them.
     let behind = because((1, 2, 0.3, "exp:1", Some("bimodal:0.005:15")));
-    assert!(behind.contains("others wait behind them"), "{behind}");
-    // The load alone would be no reason.
+    assert!(behind.contains("other queries wait behind them"), "{behind}");
+    // If there were no jitter, the load would not be a reason.
     let jitter = because((1, 2, 0.2, "det:1", Some("bimodal:0.2:10")));
     assert!(jitter.contains("with the jitter busy for 60 % of the time"), "{jitter}");
-    // Second copies run, and bring nothing.
+    // Second copies run, but gain nothing.
     let alike = because((20, 2, 0.1, "exp:5ms", Some("det:8ms")));
-    assert!(alike.contains("the jitter of two copies is much alike"), "{alike}");
+    assert!(alike.contains("the jitter of two copies is similar"), "{alike}");
     let seldom = because((1, 2, 0.05, "pareto:2.5:1", Some("pareto:1.5:0.1")));
-    assert!(seldom.contains("though there is room for most of them, are not faster"), "{seldom}");
+    assert!(
+        seldom.contains("there is room for most second copies, but they are not faster"),
+        "{seldom}"
+    );
     let never = because((1, 2, 0.1, "exp:1", Some("bimodal:1e-12:15")));
     assert!(never.contains("no draw of the jitter is longer than"), "{never}");
     let none = because((1, 2, 0.1, "exp:1", None));
@@ -231,24 +233,25 @@ fn reasons_do_not_contradict_the_figures() {
 }
 
 #[test]
-fn the_verdict_is_that_of_the_gain_that_is_told() {
-    // So busy that the runs differ more than the policies: the mean of their differences is one
-    // thing, the difference of their common percentiles another.
+fn the_verdict_matches_the_reported_gain() {
+    // At this load, the differences between runs are larger than those between policies. The mean
+    // of the differences is not the difference of the percentiles over all runs.
     for seed in [3, 11] {
         let service = experiment((2, 2, 0.33, "det:1", Some("bimodal:0.02:100")));
         let experiment = Experiment { seed, ..service };
-        let advice = asked(&experiment, true, 2).expect("it can be answered");
+        let advice = advice_on(&experiment, true, 2).expect("the question is valid");
         let gain = advice.gain.p99.expect("both have a steady state");
         assert_eq!(advice.hedge, gain > WORTH, "{gain}: {}", advice.because);
     }
 }
 
 #[test]
-fn what_hangs_on_rare_events_is_not_sure() {
-    // Every hiccup stops a replica for a thousand services; a seed that meets some says yes.
+fn a_verdict_on_rare_events_has_low_confidence() {
+    // Every hiccup stops a replica for a thousand service times. With a seed that draws some
+    // hiccups, hedging seems to pay.
     for seed in [4, 7] {
         let service = experiment((100, 2, 0.3, "exp:1", Some("bimodal:0.00001:1000")));
-        let advice = asked(&Experiment { seed, ..service }, false, 2).expect("an answer");
+        let advice = advice_on(&Experiment { seed, ..service }, false, 2).expect("an answer");
         assert!(!advice.hedge || advice.confidence < 0.9, "{seed}: {}", advice.confidence);
     }
 }
@@ -257,7 +260,7 @@ fn what_hangs_on_rare_events_is_not_sure() {
 fn jitter_shorter_than_a_service_is_no_hiccup_and_can_pay_all_the_same() {
     let ask = |load| {
         let service = experiment((1, 2, load, "det:10ms", Some("bimodal:0.05:9ms")));
-        asked(&service, true, 2).expect("it can be answered")
+        advice_on(&service, true, 2).expect("the question is valid")
     };
     let idle = ask(0.02);
     assert!(idle.hedge && idle.hiccups.probability == 0.0, "{}", idle.because);
@@ -272,9 +275,9 @@ fn jitter_shorter_than_a_service_is_no_hiccup_and_can_pay_all_the_same() {
 }
 
 #[test]
-fn hedging_is_not_faster_beyond_the_load_that_is_told() {
-    let advice = asked(&experiment((5, 2, 0.3, "exp:1", Some("bimodal:0.003:15"))), false, 2);
-    let advice = advice.expect("it can be answered");
+fn hedging_is_not_faster_above_the_reported_load() {
+    let advice = advice_on(&experiment((5, 2, 0.3, "exp:1", Some("bimodal:0.003:15"))), false, 2);
+    let advice = advice.expect("the question is valid");
     let stop = advice.stop_above_utilization.expect("it pays at low loads");
     let lower = |at: &Point| at.hedging.zip(at.psq).is_some_and(|(hedging, psq)| hedging < psq);
     let below: Vec<&Point> = advice.curve.iter().filter(|at| at.utilization < stop).collect();
@@ -284,21 +287,22 @@ fn hedging_is_not_faster_beyond_the_load_that_is_told() {
     assert!(advice.curve.iter().all(|at| lower(at) || !at.faster), "{:?}", advice.curve);
 }
 
-/// P and J as measured, of so many executions: 3 % have a hiccup of 30.
+/// Makes measured P and J from a number of executions: 3 % have a hiccup of 30.
 fn repeated(executions: u32) -> Repeated {
     let p_ns = (1..=100).map(|at| f64::from(at) * 2e4).collect();
     let j_ns = (0..executions).map(|at| if at % 100 < 3 { 3e7 } else { 1e4 }).collect();
     Repeated { name: "samples".to_owned(), p_ns, j_ns, have_units: true, found: None }
 }
 
-/// What is advised on these at a utilization, and half of the interval of psq's p99.
+/// Returns the advice on these times at a utilization, and half the width of the interval of psq's
+/// p99.
 fn advised(repeated: Repeated, utilization: f64) -> (Advice, f64) {
     let parameters = Parameters { shards: 1, utilization, ..Parameters::default() };
     let times = Times::Repeated(repeated);
     let (experiment, _) = times.experiment(&parameters).expect("samples enough");
     let resampled = times.resampled(&parameters, &experiment);
     assert_eq!(resampled.len(), 16);
-    // The world has one arrival rate, whatever was sampled.
+    // All resampled experiments have the same arrival rate.
     let off = |of: &Experiment| (of.gap_ns() / experiment.gap_ns() - 1.0).abs();
     assert!(resampled.iter().all(|of| off(of) < 1e-9));
     let question = Question {
@@ -308,7 +312,7 @@ fn advised(repeated: Repeated, utilization: f64) -> (Advice, f64) {
         resampled: &resampled,
         replicas_at: &[],
     };
-    let advice = answered(&question, 2).expect("it can run");
+    let advice = answer(&question, 2).expect("it can run");
     let rate = advice.rate.expect("there are units");
     assert!((rate * experiment.gap_ns() / 1e9 - 1.0).abs() < 1e-9);
     let half = advice.latencies[0].p99_ci95.expect("it is stable");
@@ -316,7 +320,7 @@ fn advised(repeated: Repeated, utilization: f64) -> (Advice, f64) {
 }
 
 #[test]
-fn few_samples_leave_more_open_than_many() {
+fn few_samples_give_wider_intervals_than_many() {
     let width = |executions| {
         let (advice, half) = advised(repeated(executions), 0.2);
         let gain = advice.gain.p99.expect("both are stable");
@@ -333,8 +337,8 @@ fn few_samples_leave_more_open_than_many() {
 }
 
 #[test]
-fn what_samples_leave_open_is_no_verdict() {
-    // One pause in 120 executions, which hit two of them: there may be none, or three times as many.
+fn an_uncertain_verdict_is_not_settled() {
+    // One pause hit two of the 120 executions. Other samples may have none, or three.
     let rare = |executions| Repeated {
         j_ns: (0..executions).map(|at| if at % 120 / 2 == 30 { 3e7 } else { 1e4 }).collect(),
         ..repeated(0)
@@ -345,15 +349,15 @@ fn what_samples_leave_open_is_no_verdict() {
     assert_eq!(open.policy, "psq");
     assert!(
         open.because
-            .contains("other samples of the same service might well lead to another answer")
+            .contains("other samples of the same service could lead to a different verdict")
     );
     let (sure, _) = advised(rare(120_000), 0.3);
     assert!(sure.settled && sure.confidence >= 0.9, "{}", sure.confidence);
 }
 
 #[test]
-fn where_nearly_all_is_jitter_loads_count_it() {
-    // The leaf draws its time anew for each execution, so that the least of them is next to nothing.
+fn utilizations_count_jitter_if_nearly_all_is_jitter() {
+    // The leaf draws a new time for each execution, so the shortest one is almost zero.
     let spec: Spec = "exp:5ms".parse().expect("a distribution");
     let (from, mut rng) = (spec.resolve(1.0).expect("a distribution"), seed::rng(3));
     let j_ns = (0..20_000).map(|_| from.sample(&mut rng)).collect();
@@ -367,13 +371,13 @@ fn where_nearly_all_is_jitter_loads_count_it() {
     let steady = advice.curve.iter().filter(|point| point.psq.is_some()).count();
     assert!(steady > 8, "{:?}", advice.curve);
     assert!(!advice.because.contains("hiccups of"), "{}", advice.because);
-    assert!(advice.because.contains("no rare hiccups; at a utilization of 0.2"));
+    assert!(advice.because.contains("not rare hiccups; at a utilization of 0.2"));
     assert!(advice.because.contains("with the jitter (100.0 requests/s)"), "{}", advice.because);
     let busy = experiment((1, 2, 0.3, "det:10us", Some("exp:5ms")));
     let refused = overloaded(&busy);
-    assert!(refused.contains("give the utilization with it (utilization-of total)"), "{refused}");
+    assert!(refused.contains("count it in the utilization (utilization-of total)"), "{refused}");
 }
 
 fn overloaded(experiment: &Experiment) -> String {
-    asked(experiment, false, 1).expect_err("it is overloaded").to_string()
+    advice_on(experiment, false, 1).expect_err("it is overloaded").to_string()
 }

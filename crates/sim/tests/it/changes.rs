@@ -1,4 +1,4 @@
-//! A world that changes: what later requests meet, and what windows tell of it.
+//! Changes of the world during a run: their effect on later requests, and the report by windows.
 
 use crate::common::{assert_close, assert_same, percentile, run, run_one, with};
 use curtail_sim::{Outcome, Parameters, Unstable, Window};
@@ -13,7 +13,7 @@ fn changed(change: &[&str], parameters: &Parameters) -> Parameters {
 }
 
 fn windows(outcome: &Outcome) -> &[Window] {
-    outcome.windows.as_deref().expect("windows were asked for")
+    outcome.windows.as_deref().expect("the experiment has windows")
 }
 
 #[track_caller]
@@ -25,7 +25,7 @@ fn p(window: &Window, percentile: f64) -> f64 {
 const POLICIES: [&str; 3] = ["psq", "laedge:cc", "delayed:2"];
 
 #[test]
-fn what_changes_after_the_end_changes_nothing() {
+fn a_change_after_the_end_has_no_effect() {
     let before = run(&world(), &POLICIES);
     for at in [20_000, u64::MAX] {
         let late = Parameters { change_at: Some(at), window: Some(100), ..world() };
@@ -38,8 +38,8 @@ fn what_changes_after_the_end_changes_nothing() {
 }
 
 #[test]
-fn what_changes_to_the_same_changes_nothing() {
-    // Draws of a single term are the same wherever a block of arrivals ends.
+fn a_change_to_equal_values_has_no_effect() {
+    // Draws of a distribution with a single term do not depend on where blocks of arrivals end.
     let same = ["service=exp:1", "jitter=bimodal:0.02:10", "speeds=1,1"];
     let before = run(&world(), &POLICIES);
     for change_at in [Some(0), Some(5), None, Some(12_345)] {
@@ -52,7 +52,7 @@ fn what_changes_to_the_same_changes_nothing() {
 }
 
 #[test]
-fn a_change_at_once_is_another_world() {
+fn a_change_at_the_first_request_equals_another_world() {
     let at_once = Parameters { change_at: Some(0), ..world() };
     let changes = ["service=det:2", "jitter=exp:0.5"];
     let outcomes = run(&changed(&changes, &at_once), &POLICIES);
@@ -68,13 +68,14 @@ fn a_change_at_once_is_another_world() {
 }
 
 #[test]
-fn without_hiccups_late_windows_are_those_of_a_world_without() {
+fn after_hiccups_end_windows_equal_those_without_hiccups() {
     let windowed = Parameters { window: Some(6_000), ..world() };
     let outcomes = run(&changed(&["jitter=none"], &windowed), &POLICIES);
     let never = run(&Parameters { jitter: None, ..windowed }, &POLICIES);
     for (outcome, never) in outcomes.iter().zip(&never) {
         assert_eq!(windows(outcome).len(), 3);
-        // What waited when the hiccups ended is gone soon: the same draws, the same latencies.
+        // The queries that waited when the hiccups ended are soon gone. After that, the same draws
+        // give the same latencies.
         for (late, never) in windows(outcome)[1..].iter().zip(&windows(never)[1..]) {
             assert_eq!(late, never, "{}", outcome.policy);
         }
@@ -82,14 +83,15 @@ fn without_hiccups_late_windows_are_those_of_a_world_without() {
 }
 
 #[test]
-fn times_that_are_three_times_as_long_make_latencies_so_at_the_same_load() {
+fn tripled_service_times_triple_latencies_at_equal_load() {
     let windowed = Parameters { jitter: None, window: Some(6_000), ..world() };
     for policy in ["psq", "naive"] {
         let outcome = run_one(&changed(&["service=exp:3"], &windowed), policy);
         let before = run_one(&windowed, policy);
         for (late, before) in windows(&outcome)[1..].iter().zip(&windows(&before)[1..]) {
             for percentile in [50.0, 95.0, 99.0] {
-                // The same draws, but times are whole nanoseconds and classes of a histogram.
+                // The draws are the same, but times are rounded to nanoseconds and to classes of a
+                // histogram.
                 assert_close(policy, p(late, percentile), 3.0 * p(before, percentile), 4e-3);
             }
         }
@@ -104,21 +106,22 @@ fn times_that_are_three_times_as_long_make_latencies_so_at_the_same_load() {
 }
 
 #[test]
-fn a_replica_that_becomes_slow_is_so_for_what_begins_then() {
-    // The 500th request and those behind it at a fifth of the speed.
+fn a_speed_change_affects_copies_that_begin_later() {
+    // At the 500th request, the speed falls to a fifth.
     let clockwork =
         Parameters { change_at: Some(500), window: Some(250), ..crate::common::clockwork() };
     let outcome = run_one(&changed(&["speeds=0.2"], &clockwork), "psq");
     let of = |length: f64| outcome.histogram.count_at((length * 1e6) as u64);
     assert_eq!((of(1.0), of(5.0)), (500, 500));
-    // Nothing waits before the change, and that which executes when it comes is not slowed down.
+    // Nothing waits before the change, and it does not slow down the copy that is executing at the
+    // time.
     let full = Parameters { utilization: 0.999, ..clockwork.clone() };
     let last = Parameters { change_at: Some(999), ..full };
     let outcome = run_one(&changed(&["speeds=0.2"], &last), "psq");
     assert_eq!((outcome.unstable_because, outcome.stable), (Some(Unstable::Overload), false));
     let slow = outcome.histogram.len() - outcome.histogram.count_between(0, 1_100_000);
     assert_eq!(slow, 1, "the last one alone");
-    // In slow stretches it is the share of its new speed: half of 0.2 all of the time.
+    // The speed of a slow stretch is relative to the new speed: always half of 0.2.
     let slowdown = Some("det:1e-3/det:1e6/0.5".to_owned());
     let outcome = run_one(&changed(&["speeds=0.2"], &Parameters { slowdown, ..clockwork }), "psq");
     for window in windows(&outcome) {
@@ -127,13 +130,13 @@ fn a_replica_that_becomes_slow_is_so_for_what_begins_then() {
 }
 
 #[test]
-fn windows_are_of_all_replications_and_of_no_request_twice() {
+fn windows_count_each_request_of_all_replications_once() {
     let windowed = Parameters { window: Some(700), change_at: Some(1_000), ..world() };
     let outcome = run_one(&windowed, "psq");
-    let told = windows(&outcome);
-    assert_eq!(told.len(), 28);
-    assert_eq!((told[1].from, told[1].requests), (700, 3 * 700));
-    let last = &told[27];
+    let reported = windows(&outcome);
+    assert_eq!(reported.len(), 28);
+    assert_eq!((reported[1].from, reported[1].requests), (700, 3 * 700));
+    let last = &reported[27];
     assert_eq!((last.from, last.requests), (27 * 700, 3 * 100), "what is left");
     assert!(last.percentiles.contains(&(99.9, None)), "too few for it");
     let whole = Parameters { window: Some(20_000), ..world() };
@@ -147,7 +150,7 @@ fn windows_are_of_all_replications_and_of_no_request_twice() {
 }
 
 #[test]
-fn a_change_to_more_than_the_replicas_can_do_is_unstable_and_its_windows_tell_how() {
+fn a_change_to_overload_is_unstable_and_windows_show_growth() {
     let parameters = Parameters { jitter: None, window: Some(6_000), ..world() };
     let outcome = run_one(&changed(&["speeds=0.25,0.25"], &parameters), "psq");
     assert_eq!(outcome.unstable_because, Some(Unstable::Overload));
@@ -161,7 +164,7 @@ fn a_change_to_more_than_the_replicas_can_do_is_unstable_and_its_windows_tell_ho
 }
 
 #[test]
-fn a_policy_is_trained_in_the_world_before() {
+fn training_uses_the_world_before_the_change() {
     let trained = |parameters: &Parameters| run_one(parameters, "probabilistic:auto:0.1").trained;
     let before = trained(&world());
     assert!(before.is_some());

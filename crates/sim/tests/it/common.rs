@@ -1,15 +1,15 @@
-//! What the tests of the simulator share: runs, and when an estimate agrees with the truth.
+//! Helpers for the simulator's tests: runs, and comparisons of estimates with the truth.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use curtail_sim::{Candidate, Error, Outcome, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
 
-/// How many half widths of a 95 % interval an estimate may be off. With the twenty replications of
-/// [`sharp`] these are 4.5 × 2.093 = 9.4 standard errors of Student's t with 19 degrees of freedom:
-/// one false alarm in more than 10⁷ seeds.
+/// Allowed error of an estimate, in half widths of its 95 % interval. With the twenty replications
+/// of [`sharp`] this is 4.5 × 2.093 = 9.4 standard errors of Student's t with 19 degrees of
+/// freedom: one false alarm in more than 10⁷ seeds.
 const HALF_WIDTHS: f64 = 4.5;
 
-/// Histograms tell latencies apart to three digits, and report the upper end.
+/// Histograms have three digits, and report the upper end of a class.
 pub(crate) const DIGITS: f64 = 1.5e-3;
 
 #[track_caller]
@@ -24,7 +24,7 @@ pub(crate) fn sharp() -> Parameters {
     with("shards = 1, replicas = 1, requests = 40_000, replications = 20")
 }
 
-/// One request every 10, each of length 1: nothing waits.
+/// A request of length 1 arrives every 10 time units, so nothing waits.
 pub(crate) fn clockwork() -> Parameters {
     with(
         "shards = 1, replicas = 1, utilization = 0.1, service = 'det:1', arrivals = 'constant', \
@@ -32,7 +32,7 @@ pub(crate) fn clockwork() -> Parameters {
     )
 }
 
-/// Runs policies, on a number of threads.
+/// Runs policies on this number of threads.
 pub(crate) fn run_on(threads: usize, parameters: &Parameters, policies: &[&str]) -> Vec<Outcome> {
     let experiment = parameters.experiment().expect("a good experiment");
     let parse = |text: &&str| Candidate::parse(text, UNIT_NS).expect("a policy");
@@ -50,7 +50,7 @@ pub(crate) fn run_one(parameters: &Parameters, policy: &str) -> Outcome {
     run(parameters, &[policy]).remove(0)
 }
 
-/// The mean latency of requests, with half the width of its interval.
+/// Returns the mean latency of requests, with half the width of its interval.
 pub(crate) fn mean(outcome: &Outcome) -> (f64, f64) {
     let mean = |figures: &Option<curtail_sim::Figures>| {
         figures.as_ref().and_then(|figures| figures.mean).expect("a stable run")
@@ -58,7 +58,7 @@ pub(crate) fn mean(outcome: &Outcome) -> (f64, f64) {
     (mean(&outcome.request), mean(&outcome.ci95))
 }
 
-/// A percentile of requests' latencies, with half the width of its interval.
+/// Returns a percentile of requests' latencies, with half the width of its interval.
 pub(crate) fn percentile(outcome: &Outcome, percentile: f64) -> (f64, f64) {
     let figure = |figures: &Option<curtail_sim::Figures>| {
         figures.as_ref().and_then(|figures| figures.percentile(percentile)).expect("enough samples")
@@ -66,8 +66,8 @@ pub(crate) fn percentile(outcome: &Outcome, percentile: f64) -> (f64, f64) {
     (figure(&outcome.request), figure(&outcome.ci95))
 }
 
-/// Asserts that an estimate agrees with the truth, and that it is sharp enough to mean something:
-/// `most` is how wide its interval may be, as a share of the truth.
+/// Asserts that an estimate agrees with the truth, and that it is precise enough: half the width of
+/// its interval is at most the share `most` of the truth.
 #[track_caller]
 pub(crate) fn assert_agrees(what: &str, (estimate, half): (f64, f64), truth: f64, most: f64) {
     assert!(half <= most * truth, "{what}: ±{half} is too vague about {truth}");
@@ -78,13 +78,13 @@ pub(crate) fn assert_agrees(what: &str, (estimate, half): (f64, f64), truth: f64
     );
 }
 
-/// Asserts that two numbers are the same but for a share.
+/// Asserts that two numbers differ by at most the given share of the truth.
 #[track_caller]
 pub(crate) fn assert_close(what: &str, seen: f64, truth: f64, share: f64) {
     assert!((seen - truth).abs() <= share * truth.abs(), "{what}: {seen}, but it is {truth}");
 }
 
-/// Asserts that two outcomes are of the same latencies, to the last digit.
+/// Asserts that two outcomes have exactly the same latencies.
 #[track_caller]
 pub(crate) fn assert_same(a: &Outcome, b: &Outcome) {
     let policies = (&a.policy, &b.policy);

@@ -1,4 +1,4 @@
-//! Duplication that cannot hurt: DAS beside single copies, and what its parts are worth.
+//! Harmless duplication: DAS compared with single copies, and the value of its parts.
 
 use crate::common::{assert_agrees, mean, percentile, run, run_one, with};
 use curtail_sim::{Candidate, Outcome, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
@@ -8,7 +8,8 @@ fn world(text: &str) -> Parameters {
     with(&format!("servers = 10, replicas = 3, slots = 1, {text}"))
 }
 
-/// No mean and no 99th percentile is above the baseline's by more than the intervals of both.
+/// Asserts that the mean and the 99th percentile exceed the baseline's by no more than the
+/// intervals of both.
 fn assert_not_worse(outcome: &Outcome, baseline: &Outcome, context: &str) {
     let p99 = |outcome| percentile(outcome, 99.0);
     for (what, (x, half), (y, other)) in
@@ -21,7 +22,8 @@ fn assert_not_worse(outcome: &Outcome, baseline: &Outcome, context: &str) {
 
 #[test]
 fn no_load_and_no_service_time_makes_a_primary_wait_for_a_duplicate() {
-    // All copies of a query take as long, or each draws its own time; a duplicate is then of use, or not.
+    // Either all copies of a query take the same time and a duplicate is useless, or each copy
+    // draws its own time and a duplicate helps.
     let times = [
         "service = 'exp:1'",
         "service = 'det:1'",
@@ -45,7 +47,7 @@ fn no_load_and_no_service_time_makes_a_primary_wait_for_a_duplicate() {
 
 #[test]
 fn without_a_second_server_it_is_a_single_copy() {
-    // M/M/1 at 0.7: there is no duplicate, so nothing that could differ.
+    // M/M/1 at 0.7. There is no duplicate, so the two do not differ.
     let text = "servers = 4, replicas = 1, slots = 1, utilization = 0.7, requests = 40_000, replications = 20";
     let outcomes = run(&with(text), &["random", "das"]);
     let [random, das] = &outcomes[..] else { panic!("two") };
@@ -56,7 +58,8 @@ fn without_a_second_server_it_is_a_single_copy() {
 
 #[test]
 fn full_duplication_without_priorities_is_unstable_where_das_is_not() {
-    // With purges, cloning does twice the work of those that begin together: most, where times vary little.
+    // With purges, cloning does twice the work for copies that begin together, as most copies do if
+    // times vary little.
     let text = "service = 'lognormal:1:0.3', utilization = 0.75, requests = 60_000, replications = 2, \
                 network = 'det:0.01'";
     let outcomes = run(&world(text), &["naive", "delayed:0:cc", "das", "random"]);
@@ -67,18 +70,18 @@ fn full_duplication_without_priorities_is_unstable_where_das_is_not() {
 }
 
 #[test]
-fn a_purge_frees_what_priority_alone_leaves_to_duplicates() {
+fn purges_free_capacity_that_priority_alone_gives_to_duplicates() {
     let text =
         "service = 'lognormal:1:0.3', utilization = 0.5, requests = 30_000, replications = 2";
     let outcomes = run(&world(text), &["das", "das:no-purge"]);
     let [das, keeps] = &outcomes[..] else { panic!("two") };
-    assert!(keeps.utilization.busy > Some(0.9), "they fill what is left");
+    assert!(keeps.utilization.busy > Some(0.9), "they fill the remaining capacity");
     assert!(das.utilization.busy < Some(0.8));
     assert!(mean(das).0 < 0.95 * mean(keeps).0, "{:?} {:?}", mean(das), mean(keeps));
 }
 
 #[test]
-fn stopping_costs_what_it_takes_and_purges_take_their_way() {
+fn cancel_cost_and_purge_latency_increase_busy_time() {
     let run = |text: &str| {
         let text = format!(
             "service = 'exp:1', utilization = 0.4, requests = 30_000, replications = 2, {text}"
@@ -90,13 +93,13 @@ fn stopping_costs_what_it_takes_and_purges_take_their_way() {
     assert!(run("network = 'det:0.5'") > at_once + 0.02, "duplicates run on meanwhile");
 }
 
-/// Two stages in a row whose service times are exponential are two M/M/1 queues (Burke).
+/// Two stages in a row with exponential service times are two M/M/1 queues (Burke).
 #[test]
 fn a_chain_of_stages_is_a_tandem() {
     let text = "servers = 4, replicas = 1, slots = 1, utilization = 0.5, service = 'exp:1', requests = 40_000, \
                 replications = 20, stage = ['network:exp:1.2', 'link@client:det:0.05']";
     let outcome = run_one(&with(text), "random");
-    // At the client a fifth of the time: M/D/1 with many senders.
+    // The client's link is busy a tenth of the time: M/D/1 with many senders.
     let link = 0.05 + 0.05 * 0.1 / (2.0 * 0.9);
     assert_agrees("mean sojourn", mean(&outcome), 2.0 + 1.2 / 0.4 + link, 0.03);
     let load = outcome.servers.expect("servers are shared");
@@ -109,7 +112,7 @@ fn a_chain_of_stages_is_a_tandem() {
 }
 
 #[test]
-fn a_legacy_layer_that_is_the_bottleneck_is_hurt_by_duplicates_and_one_that_prioritizes_is_not() {
+fn duplicates_hurt_a_legacy_bottleneck_but_not_one_with_priorities() {
     let run = |stage: &str| {
         let text = format!(
             "service = 'exp:1', utilization = 0.3, requests = 30_000, replications = 3, stage = ['{stage}']"
@@ -139,27 +142,30 @@ fn idealized_and_laedge_run_here_as_they_do_in_shards() {
 }
 
 #[test]
-fn stages_that_make_no_sense_are_refused_with_their_value_and_a_fix() {
+fn invalid_stages_are_refused_with_value_and_fix() {
     let bad = [
-        ("stage = ['disk']", "stage is disk; give it NAME[@client][/legacy]:DISTRIBUTION"),
-        ("stage = ['/legacy:exp:1']", "stage is /legacy:exp:1; give it NAME"),
+        ("stage = ['disk']", "stage is disk; use NAME[@client][/legacy]:DISTRIBUTION"),
+        ("stage = ['/legacy:exp:1']", "stage is /legacy:exp:1; use NAME"),
         ("stage = ['a:exp:1', 'a:exp:1']", "each stage once"),
-        ("stage = ['a@client:exp:1', 'b:exp:1']", "those of clients behind those of servers"),
+        (
+            "stage = ['a@client:exp:1', 'b:exp:1']",
+            "put the stages of clients after those of servers",
+        ),
         ("stage = ['a:pareto:0.5:1']", "a mean above 0"),
         ("stage = ['a:exp:1ms']", "unit"),
-        ("chunk = '0'", "chunk is 0; give it a time of 1us or more"),
+        ("chunk = '0'", "chunk is 0; use a time of 1us or more"),
         ("noise = 'bimodal:2:1'", "noise"),
     ];
-    for (text, said) in bad {
+    for (text, expected) in bad {
         let error = world(text).experiment().expect_err(text).to_string();
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
     let error = with("chunk = '1'").experiment().expect_err("no servers").to_string();
     assert!(error.contains("chunk: it is for servers that clients share"), "{error}");
 }
 
 #[test]
-fn a_shard_whose_servers_tell_copies_apart_is_a_world_of_its_own() {
+fn a_shard_with_priorities_equals_a_shared_world() {
     let times = "service = 'exp:1', jitter = 'bimodal:0.05:10', utilization = 0.4, requests = 30_000, replications = 10";
     let shard = with(&format!("shards = 1, replicas = 3, slots = 1, {times}"));
     let shared = with(&format!("servers = 3, replicas = 3, slots = 1, {times}"));
@@ -179,5 +185,5 @@ fn a_shard_whose_servers_tell_copies_apart_is_a_world_of_its_own() {
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan { threads: 1, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
     let error = compare(&experiment, &das, &plan).expect_err("they never fail");
-    assert!(error.to_string().contains("drop outage"), "{error}");
+    assert!(error.to_string().contains("remove outage"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Legal but extreme parameters: nothing overflows, nothing hangs, and what is too much is refused.
+//! Legal but extreme parameters: nothing overflows or hangs, and excessive experiments end early.
 //! Tests run with overflow checks.
 
 use crate::common::{assert_close, run, run_one, with};
@@ -30,7 +30,7 @@ fn the_shortest_and_the_longest_services_run() {
 }
 
 #[test]
-fn latencies_of_weeks_are_told_apart() {
+fn latencies_of_weeks_are_exact_to_three_digits() {
     let parameters = Parameters { replicas: 8, utilization: 0.5, ..service("det:400h") };
     let request = run_one(&parameters, "psq").request.expect("a stable run");
     assert_close("p50", request.percentile(50.0).expect("enough samples"), 1.44e9, 2e-3);
@@ -38,7 +38,7 @@ fn latencies_of_weeks_are_told_apart() {
 
 #[test]
 fn copies_that_never_end_are_an_unstable_run_at_most() {
-    // A draw may be 292 years long: as long as the clock.
+    // A draw may be as long as the range of the clock, which is 292 years.
     let parameters = Parameters {
         jitter: Some("bimodal:0.01:2500000h".to_owned()),
         utilization: 1.0,
@@ -67,7 +67,7 @@ fn far_too_much_load_ends_soon() {
 
 #[test]
 fn far_too_much_load_on_many_servers_ends_soon_and_in_bounded_memory() {
-    // Servers that are so many hold more copies than memory does.
+    // This many servers could hold more copies than fit into memory.
     let parameters = with(
         "shards = 40, replicas = 100, utilization = 1e3, requests = 1_000_000_000, queue = 5000, \
          replications = 2",
@@ -94,7 +94,7 @@ fn many_slots_replicas_and_shards_run() {
 }
 
 #[test]
-fn what_happens_often_runs() {
+fn frequent_disturbances_run() {
     let parameters = with(
         "shards = 2, requests = 2000, replications = 2, slowdown = 'det:0.001/det:0.001/0.5', \
          outage = 'det:100/det:0.01', arrivals = 'on-off:0.5:0.001'",

@@ -1,15 +1,14 @@
-//! Requests that ask many shards, where nothing waits: the load is so low that two queries hardly
-//! ever meet.
+//! Requests to many shards at a load so low that two queries hardly ever meet.
 
 use crate::common::{assert_agrees, mean, percentile, run_one, sharp};
 use curtail_sim::Parameters;
 
-/// A load at which a query in a thousand has to wait, on one of three or more replicas.
+/// A load at which fewer than one query in a thousand has to wait.
 const IDLE: f64 = 1e-4;
 
 #[test]
 fn a_request_is_as_slow_as_the_slowest_of_its_shards() {
-    // P(max of N exponentials ≤ x) = (1 − e^−x)^N, so its q-quantile is −ln(1 − q^(1/N)), and its
+    // P(max of N exponentials ≤ x) = (1 − e^−x)^N, so the q-quantile is −ln(1 − q^(1/N)), and the
     // mean is the harmonic number of N.
     for shards in [1, 10, 100] {
         let requests = 5_000;
@@ -26,7 +25,7 @@ fn a_request_is_as_slow_as_the_slowest_of_its_shards() {
 #[test]
 fn shards_and_copies_draw_independently() {
     // Naive hedging runs S = P + min(J1, J2). With P = 1 and J exponential with mean 1, min(J1, J2)
-    // is exponential with mean 1/2: the p99 is 1 + ln(100)/2. Of a maximum over 10 shards it is
+    // is exponential with mean 1/2, so the p99 is 1 + ln(100)/2. For a maximum over 10 shards it is
     // 1 − ln(1 − 0.99^(1/10))/2.
     for shards in [1, 10] {
         let parameters = Parameters {
@@ -47,7 +46,7 @@ fn shards_and_copies_draw_independently() {
 
 #[test]
 fn services_of_some_grains_of_time_are_not_cut_short() {
-    // Whole nanoseconds are all that the clock has: 1/(2·sinh(1/20)) = 9.996 of them.
+    // The clock counts whole nanoseconds, so the mean service time is 1/(2·sinh(1/20)) = 9.996 ns.
     let service = "exp:10ns".to_owned();
     let outcome = run_one(&Parameters { service, utilization: IDLE, ..sharp() }, "psq");
     assert_agrees("mean", mean(&outcome), 9.996e-6, 0.01);

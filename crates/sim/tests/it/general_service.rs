@@ -1,11 +1,11 @@
-//! Poisson arrivals at one server with any service: Pollaczek and Khinchine.
+//! Poisson arrivals at one server with general service: Pollaczek and Khinchine.
 
 use crate::common::{assert_agrees, mean, run_one, sharp, with};
 use curtail_dist::Spec;
 use curtail_sim::{Parameters, UNIT_NS};
 
-/// The mean sojourn x̄·(1 + ρ/(1 − ρ)·(1 + c²)/2), where c² is the squared coefficient of variation
-/// of the service.
+/// Returns the mean sojourn x̄·(1 + ρ/(1 − ρ)·(1 + c²)/2), where c² is the squared coefficient of
+/// variation of the service.
 fn mean_sojourn(service: &str, load: f64) -> f64 {
     let spec: Spec = service.parse().expect("a distribution");
     let service = spec.resolve(UNIT_NS as f64).expect("a distribution");
@@ -23,13 +23,13 @@ fn assert_pollaczek_khinchine(service: &str, most: f64) {
 
 #[test]
 fn constant_service_is_md1() {
-    // By hand: 1 + 0.6/(2·0.4).
+    // The expected value is 1 + 0.6/(2·0.4).
     assert!((mean_sojourn("det:1", 0.6) - 1.75).abs() < 1e-12);
     assert_pollaczek_khinchine("det:1", 0.02);
 }
 
 #[test]
-fn even_service_waits_less_and_uneven_service_more() {
+fn waits_follow_the_variability_of_service() {
     for service in ["erlang:4:2", "uniform:0:2", "gamma:1:0.5"] {
         assert_pollaczek_khinchine(service, 0.02);
     }
@@ -40,7 +40,7 @@ fn even_service_waits_less_and_uneven_service_more() {
 
 #[test]
 fn jitter_is_part_of_the_service() {
-    // S = P + J, both independent: the utilization counts both where it is asked to.
+    // S = P + J, where P and J are independent. With `total`, the utilization counts both.
     let parameters = with(
         "shards = 1, replicas = 1, jitter = 'bimodal:0.05:5', utilization = 0.6, \
          utilization-of = 'total', requests = 60_000, replications = 20",
@@ -50,22 +50,23 @@ fn jitter_is_part_of_the_service() {
     assert!((outcome.utilization.with_jitter - 0.6).abs() < 1e-12);
     let of_mean = Parameters { utilization_of: curtail_sim::UtilizationOf::Mean, ..parameters };
     let experiment = of_mean.experiment().expect("a good experiment");
-    // By hand: 0.6 · 1.25.
+    // The expected value is 0.6 · 1.25.
     assert!((experiment.utilization_with_jitter() - 0.75).abs() < 1e-12);
 }
 
 #[test]
-fn a_queue_remembers_for_as_long_as_theory_says() {
-    let remembers = |service: &str, replicas, utilization| {
+fn the_relaxation_time_matches_theory() {
+    let relaxation = |service: &str, replicas, utilization| {
         let service = service.to_owned();
         let parameters = Parameters { service, replicas, utilization, ..Parameters::default() };
         parameters.experiment().expect("a good experiment").relaxation_ns()
             / curtail_sim::UNIT_NS as f64
     };
-    // By hand: 1 / (1 − √0.25)² services, by as many servers, and half of it without variance.
+    // The expected time is 1 / (1 − √0.25)² mean service times, divided by the number of servers.
+    // Constant service times halve it.
     for (service, replicas, expected) in [("exp:1", 1, 4.0), ("exp:2", 4, 2.0), ("det:1", 1, 2.0)] {
-        let told = remembers(service, replicas, 0.25);
-        assert!((told - expected).abs() < 1e-6, "{service} × {replicas}: {told}");
+        let computed = relaxation(service, replicas, 0.25);
+        assert!((computed - expected).abs() < 1e-6, "{service} × {replicas}: {computed}");
     }
-    assert!(remembers("exp:1", 1, 0.99) > 39_000.0);
+    assert!(relaxation("exp:1", 1, 0.99) > 39_000.0);
 }

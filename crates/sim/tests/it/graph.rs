@@ -1,12 +1,13 @@
-//! Graphs of services: what control from end to end is worth, and what is wrong with a file.
+//! Graphs of services: the value of end-to-end control, and errors in files.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use curtail_sim::Plan;
 use curtail_sim::graph::{Graph, GraphFile, GraphOutcome, Replicated, WorkflowOutcome, replicate};
 
-/// The example of document 002 §5.1.3: w1 goes through A, B and E, w2 only through A. E is slow, so that w1 asks for four
-/// times what E can do, and A is short of threads where w1 enters unchecked: each call of B holds one.
+/// The example of document 002 §5.1.3: w1 passes through A, B and E, and w2 passes only through A.
+/// E is slow: w1 needs four times the capacity that E has. If w1 enters unchecked, A runs out of
+/// threads, because each call of B holds one.
 const OUTAGE: &str = r#"
 duration = "20s"
 warmup = "5s"
@@ -59,14 +60,14 @@ fn a_slow_service_far_down_hurts_only_those_that_need_it() {
     for outcome in [rates, fair] {
         let (w1, w2) = (of(&outcome.mean, "w1"), of(&outcome.mean, "w2"));
         assert!(w2.goodput > 0.99 * w2.offered, "{w2:?}");
-        assert!(w1.goodput > 30.0, "50 per second is what there is: {w1:?}");
+        assert!(w1.goodput > 30.0, "the capacity is 50 per second: {w1:?}");
         assert!(outcome.mean.wasted_work < 0.08, "{}", outcome.mean.wasted_work);
     }
 }
 
 #[test]
-fn where_e_gets_slow_w1_is_limited_where_it_enters_and_little_of_its_work_is_in_vain() {
-    // From 10 s on, E does an eighth of what it did.
+fn rate_control_limits_w1_at_the_entry_and_wastes_little_work() {
+    // From 10 s on, E has an eighth of its capacity.
     let text = OUTAGE
         .replace("\"20s\"", "\"40s\"")
         .replace("\"5s\"", "\"15s\"")
@@ -75,8 +76,8 @@ fn where_e_gets_slow_w1_is_limited_where_it_enters_and_little_of_its_work_is_in_
         .replace("[\"call e\"]", "[\"use cpu exp:5ms\", \"call e\"]");
     let outcomes = all(&text, &["timeouts", "fifo+rc"], 2);
     let [timeouts, rates] = &outcomes[..] else { panic!("there are two") };
-    // Of what B did for w1, the part for requests that were not good.
-    let in_vain = |outcome: &GraphOutcome| {
+    // The share of B's work for w1 that went to requests without a good response.
+    let wasted = |outcome: &GraphOutcome| {
         let busy_s = outcome.services[1].utilization[0].1 * 8.0 * 40.0;
         let good: f64 = of(outcome, "w1").series.iter().map(|sample| sample.good).sum();
         1.0 - good * 0.005 / busy_s
@@ -87,30 +88,25 @@ fn where_e_gets_slow_w1_is_limited_where_it_enters_and_little_of_its_work_is_in_
     };
     let bare = &timeouts.mean;
     assert!(of(bare, "w2").goodput < 20.0, "w2 suffers: {:?}", of(bare, "w2").goodput);
-    assert!(
-        in_vain(bare) > 0.3 && bare.wasted_work > 0.2,
-        "{} {}",
-        in_vain(bare),
-        bare.wasted_work
-    );
+    assert!(wasted(bare) > 0.3 && bare.wasted_work > 0.2, "{} {}", wasted(bare), bare.wasted_work);
     let limited = &rates.mean;
     let (w1, w2) = (of(limited, "w1"), of(limited, "w2"));
     assert!(w2.goodput > 0.99 * w2.offered, "{} of {}", w2.goodput, w2.offered);
     let (before, after) = (median_ms(limited, 2, 10), median_ms(limited, 15, 39));
-    assert!(after < 1.1 * before, "w2 takes {after} ms, and before {before}");
-    assert!(w1.goodput > 35.0, "50 per second is what there is: {}", w1.goodput);
+    assert!(after < 1.1 * before, "w2 takes {after} ms, and {before} ms before");
+    assert!(w1.goodput > 35.0, "the capacity is 50 per second: {}", w1.goodput);
     let turned: Vec<f64> = limited.services.iter().map(|of| of.dropped_at_admission).collect();
     assert!(turned[0] > 20.0 * (turned[1] + turned[2]), "at the entry: {turned:?}");
-    assert!(in_vain(limited) < 0.08, "{}", in_vain(limited));
+    assert!(wasted(limited) < 0.08, "{}", wasted(limited));
     assert!(limited.wasted_work < 0.05, "{}", limited.wasted_work);
 }
 
 #[test]
-fn what_others_do_works_too() {
+fn guards_from_the_literature_keep_goodput_up() {
     for outcome in all(OUTAGE, &["google", "gradient2", "dagor", "prices"], 2) {
         let (name, w2) = (&outcome.mean.control, of(&outcome.mean, "w2"));
         let good = of(&outcome.mean, "w1").goodput + w2.goodput;
-        assert!(good > 60.0, "{name} lets something through: {good}");
+        assert!(good > 60.0, "{name} admits some requests: {good}");
     }
 }
 
@@ -127,7 +123,7 @@ fn results_do_not_depend_on_threads_and_have_intervals() {
 }
 
 #[test]
-fn other_loads_leave_fixed_clients_as_they_are() {
+fn load_factors_leave_fixed_clients_unchanged() {
     let text = OUTAGE.replacen("{ open = 200 }", "{ open = 200, fixed = true }", 1);
     let file: GraphFile = toml::from_str(&text).expect("it is well formed");
     let graph = Graph::new(&file).expect("it can be simulated");
@@ -151,7 +147,7 @@ fn every_request_ends_in_one_way() {
     }
 }
 
-/// A store, one of whose four processes has a fault from 5 s to 10 s, at 80 % load.
+/// A store at 80 % load. One of its four processes has a fault from 5 s to 10 s.
 fn faulty(fault: &str) -> String {
     format!(
         r#"
@@ -193,7 +189,7 @@ fn a_fault_costs_what_the_process_would_have_done_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn requests_end_in_one_way_where_processes_die_under_them() {
+fn requests_end_in_one_way_when_processes_die() {
     for instance in ["a", "s"] {
         let text = faulty("kind = \"down\"")
             .replace("fault = [", "was = [")
@@ -221,7 +217,7 @@ fn requests_end_in_one_way_where_processes_die_under_them() {
 }
 
 #[test]
-fn lost_and_late_announcements_cost_little_where_requests_fan_out_and_none_at_all_much() {
+fn lost_and_late_announcements_cost_little_but_none_at_all_costs_much() {
     let overload = include_str!("../../../../eval/soa/goodput.toml")
         .replace("70s", "16s")
         .replace("10s", "6s")
@@ -250,7 +246,7 @@ fn callers_that_rank_replicas_avoid_those_that_are_slow() {
 }
 
 #[test]
-fn what_is_wrong_with_a_graph_is_said_with_its_place() {
+fn graph_errors_name_their_place() {
     let error = |from: &str, to: &str| {
         let text = OUTAGE.replace(from, to);
         assert_ne!(text, OUTAGE);
@@ -258,8 +254,8 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
         Graph::new(&file).expect_err("it is wrong").to_string()
     };
     for (from, to, expected) in [
-        ("\"20s\"", "\"soon\"", "duration: \"soon\" is no time"),
-        ("\"20s\"", "\"4s\"", "duration: give more than warmup and timeout"),
+        ("\"20s\"", "\"soon\"", "duration: \"soon\" is not a time"),
+        ("\"20s\"", "\"4s\"", "duration: must be longer than warmup and timeout"),
         ("call e\"", "call f\"", "workflow w1 at b: \"call f\": at.f is missing"),
         (
             "use disk",
@@ -267,13 +263,17 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
             "workflow w1 at e: \"use disks exp:40ms\": e has no resource disks",
         ),
         ("exp:40ms", "exp:-1ms", "workflow w1 at e: \"exp:-1ms\""),
-        ("[\"call e\"]", "[\"call a\"]", "workflow w1: its calls go in a circle"),
-        ("call e\"", "call e x0\"", "x1 to x10000 calls in parallel"),
-        ("open = 200", "open = 0", "workflow w1: open = 0: give a rate above 0"),
-        ("open = 200", "open = 1e7", "workflow w1: open = 10000000: give a rate above 0, up to"),
-        ("open = 200", "closed = 1000000000", "workflow w1: closed = 1000000000: 100000 clients"),
+        ("[\"call e\"]", "[\"call a\"]", "workflow w1: its calls form a circle"),
+        ("call e\"", "call e x0\"", "the number of parallel calls must be x1 to x10000"),
+        ("open = 200", "open = 0", "workflow w1: open = 0: must be above 0"),
+        ("open = 200", "open = 1e7", "workflow w1: open = 10000000: must be above 0 and at most"),
+        (
+            "open = 200",
+            "closed = 1000000000",
+            "workflow w1: closed = 1000000000: must be at most 100000 clients",
+        ),
         ("open = 200", "from = \"60s\", open = 200", "workflow w1: clients begin at 60s and end"),
-        ("timeout = \"1s\"", "timeout = \"0s\"", "timeout: \"0s\" is no time at all"),
+        ("timeout = \"1s\"", "timeout = \"0s\"", "timeout: \"0s\": must be above 0s"),
         ("timeout = \"1s\"", "timeout = \"-1s\"", "timeout: \"-1s\" is"),
         ("timeout = \"1s\"", "sample = \"1e30s\"", "sample: \"1e30s\" is out of range"),
         ("name = \"w2\"", "name = \"w1\"", "two workflows have the same name"),
@@ -282,9 +282,9 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
             "instances = 0\n[[service]]\nname = \"e\"",
             "service b: 0 instances",
         ),
-        ("slots = 1 ", "slots = 0 ", "service e: resource disk: give it a slot"),
-        ("timeout = \"1s\"", "flow.target = 7.0", "flow.target = 7: it is between 0 and 1"),
-        ("timeout = \"1s\"", "flow.loss = 7.0", "flow.loss = 7: loss is 0 to 1"),
+        ("slots = 1 ", "slots = 0 ", "service e: resource disk: slots and queue must be"),
+        ("timeout = \"1s\"", "flow.target = 7.0", "flow.target = 7: must be between 0 and 1"),
+        ("timeout = \"1s\"", "flow.loss = 7.0", "flow.loss = 7: loss must be 0 to 1"),
         (
             "name = \"e\"",
             "name = \"e\"\nroute = \"rescue\"",
@@ -293,14 +293,14 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
         (
             "name = \"e\"",
             "name = \"e\"\nfault = [{ instance = 2, at = \"1s\", until = \"2s\", kind = \"down\" }]",
-            "service e: fault at 1s: it ends after it began, and befalls an instance that there is",
+            "service e: fault at 1s: it must end after it begins, and its instance must exist",
         ),
         (
             "name = \"e\"",
             "name = \"e\"\nfluctuates = { every = \"1s\", times = 0 }",
-            "service e: times = 0; work takes 0.001 to 1000 times as long",
+            "service e: times = 0: must be 0.001 to 1000",
         ),
-        ("timeout = \"1s\"", "flow.speed = 7.0", "flow.speed = 7: write interval, quantile"),
+        ("timeout = \"1s\"", "flow.speed = 7.0", "flow.speed = 7: use interval, quantile"),
     ] {
         let error = error(from, to);
         assert!(error.contains(expected), "{error}");
@@ -308,5 +308,5 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
     let wrong = "edf+lstf+rc".parse::<curtail_sim::graph::Control>().expect_err("it is wrong");
     assert!(wrong.contains("two disciplines"), "{wrong}");
     let wrong = "fq+fifo+tc".parse::<curtail_sim::graph::Control>().expect_err("it is wrong");
-    assert!(wrong.contains("\"tc\" is none of fq, rc, fifo"), "{wrong}");
+    assert!(wrong.contains("\"tc\" is not one of fq, rc, fifo"), "{wrong}");
 }

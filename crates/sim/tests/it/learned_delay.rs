@@ -1,4 +1,4 @@
-//! Hedging after a learned delay: what it learns of a service, and what it costs.
+//! Hedging after a learned delay: the delay that it learns, and the cost.
 
 use crate::common::{percentile, run, with};
 use curtail_sim::Outcome;

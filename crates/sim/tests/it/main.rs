@@ -1,4 +1,4 @@
-//! The simulator against theory, its rules against small worlds, and what it refuses.
+//! Tests of the simulator: against theory, on small worlds, and with bad input.
 
 mod accounting;
 mod advise;

@@ -3,13 +3,13 @@
 use crate::common::{assert_agrees, mean, percentile, run_one, sharp};
 use curtail_sim::{Outcome, Parameters};
 
-/// The mean wait in the queue. It comes without an interval of its own, so it borrows that of the
-/// mean sojourn, whose noise contains it.
+/// Returns the mean wait in the queue. It has no interval of its own, so it gets the interval of
+/// the mean sojourn, whose noise includes that of the wait.
 fn wait(outcome: &Outcome) -> (f64, f64) {
     (outcome.queue.expect("a stable run").mean_wait, mean(outcome).1)
 }
 
-/// M/M/1: the sojourn is exponential with mean 1/(1 − ρ), for service with mean 1.
+/// Asserts M/M/1: the sojourn is exponential with mean 1/(1 − ρ), for service with mean 1.
 fn assert_mm1(outcome: &Outcome, load: f64) {
     let sojourn = 1.0 / (1.0 - load);
     assert_agrees("mean sojourn", mean(outcome), sojourn, 0.03);
@@ -35,7 +35,7 @@ fn random_over_replicas_is_as_many_mm1() {
     }
 }
 
-/// Erlang C: the probability of waiting with k servers and k·ρ of load, from the recursion of
+/// Erlang C: the probability of waiting with k servers and a load of k·ρ, from the recursion of
 /// Erlang B, 1/B(k) = 1 + k/a · 1/B(k − 1), and C = B / (1 − ρ·(1 − B)).
 fn erlang_c(servers: u32, load: f64) -> f64 {
     let offered = f64::from(servers) * load;
@@ -44,7 +44,7 @@ fn erlang_c(servers: u32, load: f64) -> f64 {
     blocked / (1.0 - load * (1.0 - blocked))
 }
 
-/// M/M/k: the mean wait is C / (k·(1 − ρ)), for service with mean 1.
+/// Asserts M/M/k: the mean wait is C / (k·(1 − ρ)), for service with mean 1.
 fn assert_mmk(parameters: &Parameters, servers: u32) {
     let load = parameters.utilization;
     let outcome = run_one(parameters, "psq");

@@ -1,4 +1,4 @@
-//! Clients that share servers: against theory, against each other, and what is refused.
+//! Clients that share servers: against theory, compared with each other, and with bad input.
 
 use crate::common::{assert_agrees, mean, percentile, run, run_on, run_one, with};
 use curtail_sim::{Outcome, Parameters};
@@ -13,7 +13,8 @@ fn p99(outcome: &Outcome) -> f64 {
 
 #[test]
 fn a_server_that_many_clients_share_is_one_queue() {
-    // M/M/4 at 0.7: a query waits with probability 0.4287, and then for 1 / (4 · 0.3) services.
+    // M/M/4 at 0.7: a query waits with probability 0.4287. If it waits, it waits for 1 / (4 · 0.3)
+    // mean service times on average.
     let text = "servers = 1, clients = 20, replicas = 1, slots = 4, utilization = 0.7, requests = 40_000, \
                 replications = 20";
     let outcome = run_one(&with(text), "random");
@@ -24,23 +25,24 @@ fn a_server_that_many_clients_share_is_one_queue() {
 }
 
 #[test]
-fn random_choice_makes_of_each_server_one_of_its_own_and_the_network_comes_on_top() {
+fn random_choice_is_independent_mm1_plus_the_network() {
     let text = "servers = 6, clients = 10, replicas = 2, slots = 1, utilization = 0.5, requests = 40_000, \
                 network = 'det:3', replications = 20";
     assert_agrees("mean sojourn", mean(&run_one(&with(text), "random")), 2.0 + 6.0, 0.03);
 }
 
 #[test]
-fn speeds_that_change_are_worth_their_mean() {
+fn changing_speeds_have_the_capacity_of_their_mean() {
     let text = "servers = 8, clients = 8, requests = 30_000, replications = 2, utilization = 0.6, \
                 speed = '3:10ms', repair = 0.1";
     let busy = run_one(&shared(text), "least-outstanding").utilization.busy.expect("it is known");
-    // With a tenth of the requests at all three servers; slower servers are used as often, and for longer.
+    // A tenth of the requests go to all three servers. Slower servers get the same share of
+    // requests, and need more time for them.
     assert!((0.72..0.82).contains(&busy), "{busy}");
 }
 
 #[test]
-fn feedback_pays_where_speeds_change_slowly_and_the_oracle_knows_best() {
+fn feedback_pays_if_speeds_change_slowly_and_the_oracle_is_best() {
     let text = "servers = 20, clients = 60, requests = 100_000, replications = 2, utilization = 0.7, \
                 speed = '3:300ms'";
     let outcomes = run(&shared(text), &["oracle", "c3", "prequal", "least-outstanding", "random"]);
@@ -66,8 +68,8 @@ fn results_depend_on_the_seed_and_on_nothing_else() {
 
 #[test]
 fn copies_that_are_cancelled_stop_wherever_they_are() {
-    // A second copy for everybody, and the loser stopped: no more work is done than that of one, but for
-    // what the messages take.
+    // Every query gets a second copy, and the loser is stopped. The total work is that of one copy,
+    // except for the travel time of messages.
     let text = "servers = 6, clients = 9, replicas = 2, slots = 1, requests = 20_000, replications = 2, \
                 utilization = 0.4, network = 'det:0.001'";
     let outcome = run_one(&with(text), "tied+least-outstanding");
@@ -77,8 +79,9 @@ fn copies_that_are_cancelled_stop_wherever_they_are() {
 }
 
 #[test]
-fn what_one_client_learns_no_other_one_has() {
-    // A delay is learned from 20 responses. Together the clients have 400, each has some ten.
+fn clients_do_not_share_what_they_learn() {
+    // A delay is learned from 20 responses. Together the clients have 400 responses, but each
+    // client has only a few.
     let copies = |clients| {
         let text = format!(
             "servers = 4, clients = {clients}, replicas = 4, requests = 400, warmup = 0, replications = 2"
@@ -98,12 +101,12 @@ fn clients_keep_to_the_slots_of_their_own_configuration() {
         );
         run_one(&with(&text), "psq").servers.expect("they are shared").most_outstanding
     };
-    assert!(most("") > 4, "as many as both clients take the servers to serve");
+    assert!(most("") > 4, "the slots that both clients assume");
     assert_eq!(most(", client-slots = 1"), 2);
 }
 
 #[test]
-fn kinds_of_clients_a_surge_and_a_server_that_joins_are_seen() {
+fn server_load_reports_client_kinds_a_surge_and_a_joining_server() {
     let text = "servers = 10, clients = 10, requests = 30_000, replications = 1, utilization = 0.2, \
                 surge = '1s:3:0.6', turn = '2s:0:1', queue-series = true";
     let outcome = run_one(&shared(text), "c3");
@@ -119,7 +122,7 @@ fn kinds_of_clients_a_surge_and_a_server_that_joins_are_seen() {
 }
 
 #[test]
-fn rates_spare_other_clients_the_bursts_of_one_and_hold_nothing_at_high_fan_in() {
+fn rates_protect_clients_from_bursts_and_hold_nothing_at_high_fan_in() {
     let text = "servers = 10, clients = 10, requests = 60_000, replications = 1, utilization = 0.7, \
                 demand = '0.1:0.8', arrivals = 'mmpp:3:0.1:300ms'";
     let outcomes = run(&shared(text), &["c3", "c3+cubic", "c3:literal"]);
@@ -152,39 +155,39 @@ fn a_queue_at_a_server_that_overflows_ends_the_run() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_its_value_and_a_fix() {
+fn invalid_parameters_are_refused_with_value_and_fix() {
     let bad = [
         ("clients = 3", "clients: it is for servers that clients share; add them"),
-        ("servers = 0", "servers is 0; give it 1 to 10000"),
-        ("servers = 2", "replicas is 3; give it 2 or fewer"),
+        ("servers = 0", "servers is 0; use 1 to 10000"),
+        ("servers = 2", "replicas is 3; use 2 or fewer"),
         ("servers = 10000, clients = 401", "at most 4000000 pairs"),
         ("servers = 9, clients = 0", "clients is 0"),
-        ("servers = 9, client-slots = 0", "client-slots is 0; give it 1 to 1024"),
+        ("servers = 9, client-slots = 0", "client-slots is 0; use 1 to 1024"),
         ("client-slots = 2", "client-slots: it is for servers that clients share; add them"),
-        ("servers = 9, speed = '3'", "speed is 3; give it D:T, as 3:500ms"),
+        ("servers = 9, speed = '3'", "speed is 3; use D:T, like 3:500ms"),
         ("servers = 9, speed = '0:1ms'", "speed is 0:1ms"),
         ("servers = 9, speed = '3:5'", "unit"),
-        ("servers = 9, demand = '0.2'", "demand is 0.2; give it A:B"),
+        ("servers = 9, demand = '0.2'", "demand is 0.2; use A:B"),
         ("servers = 9, demand = '0.2:1.5'", "demand is 0.2:1.5"),
-        ("servers = 9, surge = '1s:3'", "surge is 1s:3; give it AT:CLIENTS:UTILIZATION"),
+        ("servers = 9, surge = '1s:3'", "surge is 1s:3; use AT:CLIENTS:UTILIZATION"),
         ("servers = 9, turn = '1s:-1:3'", "turn is 1s:-1:3"),
-        ("servers = 9, speed = '3:5ms', turn = '1s:1:3'", "drop one"),
-        ("servers = 9, speed = '3:0ms'", "speed is 3:0ms; give it a time of 1us or more"),
-        ("servers = 9, load-window = '0ms'", "load-window is 0ms; give it a time of 1us or more"),
+        ("servers = 9, speed = '3:5ms', turn = '1s:1:3'", "remove one"),
+        ("servers = 9, speed = '3:0ms'", "speed is 3:0ms; use a time of 1us or more"),
+        ("servers = 9, load-window = '0ms'", "load-window is 0ms; use a time of 1us or more"),
         ("servers = 9, clients = 3, surge = '1s:4:0.6'", "with 1 to 3 clients"),
         ("servers = 9, surge = '1ms:1:0.1'", "with a utilization above 0.3"),
         ("servers = 9, surge = '9999s:1:0.5'", "it comes after the last of"),
         ("servers = 9, turn = '9999s:1:2'", "turn: it comes after the last of"),
-        ("servers = 9, shards = 5", "shards: it is for shards"),
+        ("servers = 9, shards = 5", "shards: it is only for shards"),
         ("servers = 9, repair = 2.0", "repair is 2"),
         ("servers = 9, score-exponent = 0", "score-exponent"),
-        ("servers = 9, tune = ['burst']", "tune is burst; give it NAME=VALUE"),
+        ("servers = 9, tune = ['burst']", "tune is burst; use NAME=VALUE"),
         ("servers = 9, tune = ['bursts=3']", "use one of clients, score-exponent"),
         ("servers = 9, tune = ['burst=0']", "burst is out of range"),
-        ("servers = 9, slowdown = 'exp:10ms/exp:5ms/0.2'", "slowdown: it is for shards, and not"),
+        ("servers = 9, slowdown = 'exp:10ms/exp:5ms/0.2'", "slowdown: it is only for shards, not"),
     ];
-    for (text, said) in bad {
+    for (text, expected) in bad {
         let error = shared(text).experiment().expect_err(text).to_string();
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
 }

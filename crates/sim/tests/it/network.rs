@@ -1,4 +1,4 @@
-//! Latency between balancer and replicas, and what stopping costs.
+//! Latency between balancer and replicas, and the cost of stopping copies.
 
 use crate::common::{DIGITS, assert_agrees, assert_close, mean, percentile, run_one, sharp, with};
 use curtail_sim::Parameters;
@@ -11,12 +11,12 @@ fn unloaded() -> Parameters {
 }
 
 #[test]
-fn an_unloaded_request_takes_service_and_two_ways() {
+fn an_unloaded_request_takes_service_and_a_round_trip() {
     for policy in ["psq", "random", "naive", "laedge", "laedge:cc", "delayed:1.2:cc"] {
         let outcome = run_one(&unloaded(), policy);
         assert_eq!(mean(&outcome).0, 1.5, "{policy}");
         assert_close(policy, percentile(&outcome, 50.0).0, 1.5, DIGITS);
-        // The way there counts as waiting: the first copy begins when it arrives.
+        // The trip to the server counts as waiting, because the first copy begins when it arrives.
         assert_eq!(outcome.queue.expect("stable").mean_wait, 0.25, "{policy}");
     }
 }
@@ -29,21 +29,23 @@ fn a_network_without_latency_changes_nothing() {
 }
 
 #[test]
-fn ways_are_drawn_one_by_one() {
-    // The sum of two exponentials of mean 0.5 each, and the service.
+fn latencies_are_drawn_per_message() {
+    // The latency is the sum of two exponentials, each with mean 0.5, and the service time.
     let network = Some("exp:0.5".to_owned());
     let parameters = Parameters { network, utilization: 1e-3, replicas: 3, ..sharp() };
     let parameters = Parameters { service: "det:1".to_owned(), ..parameters };
     let outcome = run_one(&parameters, "psq");
     assert_agrees("mean", mean(&outcome), 2.0, 0.01);
-    // Erlang of two stages with rate 2: (1 + 2x)·e^−2x = 0.01 at x = 3.3192.
+    // The time on the network has an Erlang distribution with two stages of rate 2: (1 + 2x)·e^−2x
+    // = 0.01 at x = 3.3192.
     assert_agrees("p99", percentile(&outcome, 99.0), 4.3192, 0.02);
 }
 
 #[test]
 fn a_slot_is_held_for_the_round_trip() {
-    // For the balancer a query occupies its slot for 1 + 2·0.25: M/D/1 with that service. At ρ of
-    // 0.4 for the servers it is 0.6 for the slots; the mean sojourn is 1.5·(1 + 0.6/(2·0.4)).
+    // For the balancer, a query occupies its slot for 1 + 2·0.25: M/D/1 with this service time. If
+    // ρ is 0.4 for the servers, it is 0.6 for the slots, and the mean sojourn is 1.5·(1 +
+    // 0.6/(2·0.4)).
     let parameters = Parameters {
         utilization: 0.4,
         service: "det:1".to_owned(),
@@ -53,32 +55,34 @@ fn a_slot_is_held_for_the_round_trip() {
     let psq = run_one(&parameters, "psq");
     assert_agrees("psq", mean(&psq), 1.5 * 1.75, 0.02);
     assert_close("busy", psq.utilization.busy.expect("time"), 0.4, 0.01);
-    // Where queues are at the servers, latency only adds up: M/D/1 at 0.4, and two ways.
+    // With queues at the servers, the latency is simply added: M/D/1 at 0.4, plus a round trip.
     let random = run_one(&parameters, "random");
     assert_agrees("random", mean(&random), 1.0 + 0.4 / 1.2 + 0.5, 0.02);
 }
 
 #[test]
-fn stopping_takes_its_time() {
-    // Two copies start together; each takes 1, or 3 with a hiccup. Where one has a hiccup and the
-    // other has none, there is something to stop when the answer comes.
+fn stopping_a_copy_takes_the_cancel_cost() {
+    // Two copies start together. Each takes 1, or 3 with a hiccup. If exactly one has a hiccup,
+    // there is a copy to stop when the response arrives.
     let parameters =
         Parameters { network: None, jitter: Some("bimodal:0.5:2".to_owned()), ..unloaded() };
     let wasted = |cost: Option<&str>| {
         let cancel_cost = cost.map(str::to_owned);
         let outcome = run_one(&Parameters { cancel_cost, ..parameters.clone() }, "laedge:cc");
-        // Useful is the winner, wasted all else.
+        // All work is wasted except that of the winner.
         let busy = outcome.utilization.busy.expect("time");
         (mean(&outcome).0, busy * outcome.wasted_fraction.expect("busy"))
     };
     let (free, cheap, dear) = (wasted(None), wasted(Some("0.5")), wasted(Some("10")));
     assert_eq!((free.0, free.0), (cheap.0, dear.0), "unloaded requests do not notice");
     assert!(free.1 < cheap.1 && cheap.1 < dear.1, "{free:?} {cheap:?} {dear:?}");
-    // One that would end before it has stopped ends: as much waste as without stopping.
+    // If a copy would end before it could be stopped, it runs to completion, so the waste is the
+    // same as without stopping.
     let whole = run_one(&parameters, "laedge");
     let busy = whole.utilization.busy.expect("time");
     assert_close("dear", dear.1, busy * whole.wasted_fraction.expect("busy"), 1e-9);
-    // Half of the queries have one hiccup of 2, which is stopped after 0.5: 0.25 more per query,
-    // and a query comes every 50. The queries differ by chance: six standard errors of 1,800.
+    // Half of the queries have exactly one hiccup of 2, which is stopped after 0.5. That adds 0.25
+    // per query on average, and a query arrives every 50. The number of these queries varies by
+    // chance, so the tolerance is six standard errors for 1,800 of them.
     assert_close("cheap", cheap.1 - free.1, 0.25 / 50.0 / 2.0, 6.0 / 1_800_f64.sqrt());
 }

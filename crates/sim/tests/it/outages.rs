@@ -1,4 +1,4 @@
-//! Servers that fail: copies are lost and sent again, and every request is counted once.
+//! Servers that fail: copies are lost and retried, and every request is counted once.
 
 use crate::common::{assert_close, clockwork, run, run_one, with};
 use curtail_sim::{Outcome, Parameters, UNIT_NS};
@@ -44,7 +44,8 @@ fn every_request_is_answered_or_failed_once() {
 
 #[test]
 fn a_lost_copy_fails_without_another_server_and_queries_wait_for_one() {
-    // A request every 10 of length 1, and a failure from 100.5, in the middle of a copy, to 1100.5.
+    // A request of length 1 arrives every 10 time units. An outage begins at 100.5, in the middle
+    // of a copy, and ends at 1100.5.
     let outage = Some("det:100.5/det:1000".to_owned());
     let alone = Parameters { outage, requests: 100, ..clockwork() };
     let outcome = run_one(&alone, "psq");
@@ -55,31 +56,34 @@ fn a_lost_copy_fails_without_another_server_and_queries_wait_for_one() {
 
 #[test]
 fn a_retry_hides_a_failure() {
-    // Three servers that fail each for itself and seldom: a lost copy finds another. Only where the
-    // second is lost as well, or all are down, a request fails.
+    // Three servers fail independently and rarely, so the retry of a lost copy nearly always finds
+    // a server that is up. A request fails only if the second copy is lost, too, or all servers are
+    // down.
     let rare = Parameters { outage: Some("exp:500/exp:5".to_owned()), ..parameters() };
     let outcome = run_one(&rare, "psq");
     assert!(outcome.copies_per_query.is_some_and(|copies| copies > 1.0), "some are sent again");
     let failed = outcome.requests_failed as f64 / outcome.histogram.len() as f64;
     assert!(failed < 1e-3, "{failed}");
-    // The useful part is that of the winners: what was lost is wasted.
+    // Only winners are useful. Lost copies are waste.
     let wasted = outcome.wasted_fraction.expect("busy");
     assert!(wasted > 0.0 && wasted < 0.01, "{wasted}");
 }
 
 #[test]
 fn a_server_that_returns_is_empty() {
-    // Copies are under way for long. What was on its way to a server when this failed must not
-    // occupy it when it is back: the cell believes it lost, and sends it to another.
+    // Copies travel for a long time. If a server fails while a copy is on its way there, the copy
+    // must not occupy the server after it is up again, because the cell considers the copy lost and
+    // retries it.
     let parameters = with(
         "shards = 1, service = 'det:1', network = 'det:4', outage = 'exp:20/exp:1', \
          requests = 10_000, replications = 3",
     );
     let outcome = run_one(&parameters, "random");
     assert_all_counted(&outcome, &parameters);
-    // A copy is lost where its server fails in the 4 before it arrives: 1 − e^−(4/20) = 18 %. It is
-    // sent again at most once, and as far as the budget of a tenth goes. So servers are busy for
-    // less than 0.3·0.82·1.1 of the time, and for a little less still, as copies are cut short.
+    // A copy is lost if its server fails within the 4 time units before the copy arrives: 1 −
+    // e^−(4/20) = 18 %. It is retried at most once, within a budget of a tenth. Servers are
+    // therefore busy for less than 0.3·0.82·1.1 of the time, and the true share is slightly lower
+    // still, because outages cut copies short.
     let busy = outcome.utilization.busy.expect("time");
     assert!(busy < 0.3 * 0.82 * 1.1, "{busy}");
     assert_close("busy", busy, 0.26, 0.1);

@@ -1,4 +1,4 @@
-//! How well copies are chosen that make room for others, as it is counted.
+//! How the accuracy of pre-emptions is counted.
 
 use crate::common::{assert_close, run_one, with};
 use curtail_sim::{Accuracy, Parameters};
@@ -14,12 +14,12 @@ fn parameters() -> Parameters {
 }
 
 #[test]
-fn pre_emptions_are_counted_whatever_they_take() {
+fn pre_emptions_are_counted_with_a_cost_and_with_a_network() {
     let plain = accuracy(&parameters());
     let right = plain.overall.ratio().expect("some");
     assert!(plain.overall.all > 10_000 && right > 0.5 && right < 1.0, "{plain:?}");
     assert!(plain.together.all + plain.apart.all < plain.overall.all, "hiccups are rare");
-    // Cost and latency so small that they change hardly anything.
+    // The cost and the latency are so small that they change hardly anything.
     for parameters in [
         Parameters { cancel_cost: Some("0.0001".to_owned()), ..parameters() },
         Parameters { network: Some("det:0.0001".to_owned()), ..parameters() },
@@ -31,9 +31,10 @@ fn pre_emptions_are_counted_whatever_they_take() {
 }
 
 #[test]
-fn speeds_count() {
-    // Two copies of a query take the same work, which the slower server ends later. So where they
-    // began together the right one to stop is that of the slow server, half of the time.
+fn accuracy_accounts_for_speeds() {
+    // Two copies of a query have the same work, and the slower server ends its copy later. If they
+    // began together, a pre-emption is right if it stops the copy on the slow server, which happens
+    // half of the time.
     let speeds = vec![0.5, 1.5];
     let parameters = Parameters { jitter: None, speeds, ..parameters() };
     let overall = accuracy(&parameters).overall;

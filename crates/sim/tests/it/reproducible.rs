@@ -1,4 +1,4 @@
-//! What results depend on: the parameters, the seed and the policy, and on nothing else.
+//! Results depend on the parameters, the seed and the policy, and on nothing else.
 
 use crate::common::{run, run_on, with};
 use curtail_sim::{Outcome, Parameters, total};
@@ -23,11 +23,11 @@ const POLICIES: [&str; 10] = [
     "rescue+bounded:2",
 ];
 
-/// What an outcome says, but for the time that it took.
+/// Returns an outcome as JSON without its elapsed time.
 fn json(outcome: &Outcome) -> String {
     let mut value = serde_json::to_value(outcome).expect("an outcome is data");
     let entries = value.as_object_mut().expect("an object");
-    entries.remove("elapsed_s").expect("it says how long it took");
+    entries.remove("elapsed_s").expect("the outcome contains its run time");
     value.to_string()
 }
 
@@ -61,7 +61,7 @@ fn seeds_matter() {
 }
 
 #[test]
-fn policies_beside_it_do_not_matter() {
+fn other_policies_do_not_matter() {
     let together = run(&parameters(), &POLICIES);
     for (policy, outcome) in POLICIES.iter().zip(together) {
         let alone = run(&parameters(), &[policy]).remove(0);

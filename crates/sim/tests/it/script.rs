@@ -1,4 +1,4 @@
-//! Scripts: played step by step, to the nanosecond, and refused where they make no sense.
+//! Scripts: played step by step with exact times, and refused if they are invalid.
 
 use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{Limits, Policy};
@@ -23,10 +23,11 @@ fn log(script: &Script) -> Vec<String> {
 }
 
 #[test]
-fn what_comes_at_once_has_an_order() {
+fn simultaneous_events_have_an_order() {
     let mut script = script("psq", [(0, query(3 * MS)), (1, query(MS)), (3 * MS, query(MS))]);
     script.limits.timeout_ns = 3 * MS;
-    // The copy ends in time; then the second query begins, and then the third one comes.
+    // The copy still ends within its timeout, then the second query begins, and then the third one
+    // arrives.
     assert_eq!(
         log(&script),
         [
@@ -48,7 +49,7 @@ fn what_comes_at_once_has_an_order() {
 }
 
 #[test]
-fn queries_are_named_by_their_arrival_and_those_that_ended_do_not_leave() {
+fn queries_are_numbered_by_arrival_and_ended_ones_cannot_leave() {
     let steps = [(0, query(MS)), (2 * MS, query(MS)), (2 * MS, What::Leave(0))];
     let log = log(&script("psq", steps));
     assert_eq!(log.last().expect("it ends"), "3.000000 ms  -> answer q1 by c1");
@@ -56,24 +57,22 @@ fn queries_are_named_by_their_arrival_and_those_that_ended_do_not_leave() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_scripts_are_refused() {
     let refusal = |script: &Script| play(script).expect_err("refused").to_string();
-    let said = |steps: &[(u64, What)]| refusal(&script("psq", steps.iter().copied()));
+    let error = |steps: &[(u64, What)]| refusal(&script("psq", steps.iter().copied()));
+    assert!(error(&[(5, query(1)), (4, query(1))]).contains("a step, in ns, is 4; use a number"));
+    assert!(error(&[(0, What::Leave(0))]).contains("a query that has arrived"));
     assert!(
-        said(&[(5, query(1)), (4, query(1))]).contains("a step, in ns, is 4; give it a number")
+        error(&[(0, query(1)), (0, What::Leave(1))]).contains("is 1; use a number from 0 to 0")
     );
-    assert!(said(&[(0, What::Leave(0))]).contains("none has arrived"));
-    assert!(
-        said(&[(0, query(1)), (0, What::Leave(1))]).contains("is 1; give it a number from 0 to 0")
-    );
-    assert!(said(&[(0, What::Down(1))]).contains("a server is 1"));
-    assert!(said(&[(0, query(u64::MAX))]).contains("the time of a copy"));
-    assert!(refusal(&script("tied", [])).contains("needs servers that tell"));
+    assert!(error(&[(0, What::Down(1))]).contains("a server is 1"));
+    assert!(error(&[(0, query(u64::MAX))]).contains("the time of a copy"));
+    assert!(refusal(&script("tied", [])).contains("needs servers that report"));
     assert!(refusal(&script("laedge:cc", [])).contains("cancel"));
     let mut script = script("psq", []);
     script.limits.cancel_timeout_ns = MS;
-    assert!(refusal(&script).contains("use no cancel time-out"));
+    assert!(refusal(&script).contains("remove the cancel timeout"));
     script.servers = 0;
     script.limits = Limits::default();
-    assert!(refusal(&script).contains("servers is 0; give it a number from 1"));
+    assert!(refusal(&script).contains("servers is 0; use a number from 1"));
 }

@@ -1,11 +1,12 @@
-//! Servers that are not alike, or not always: speeds, slow stretches, pauses.
+//! Servers with different or changing speeds: speeds, slow stretches, pauses.
 
 use crate::common::{
     DIGITS, assert_agrees, assert_close, clockwork, mean, percentile, run_one, sharp,
 };
 use curtail_sim::{Outcome, Parameters};
 
-/// How many requests took how long, in units; exact but for the digits of histograms.
+/// Returns the latencies, in units, with their counts. They are exact except for the rounding of
+/// histograms.
 fn lengths(outcome: &Outcome) -> Vec<(f64, u64)> {
     let recorded = outcome.histogram.iter_recorded();
     recorded.map(|value| (value.value_iterated_to() as f64 / 1e6, value.count_at_value())).collect()
@@ -27,16 +28,16 @@ fn a_speed_divides_the_work() {
         let outcome = run_one(&Parameters { speeds: vec![speed], ..clockwork() }, "psq");
         assert_lengths(&outcome, &[(length, 1_000)]);
         assert_eq!(mean(&Outcome { ci95: outcome.request.clone(), ..outcome.clone() }).0, length);
-        // The utilization is that of what the servers can do: at four times the speed requests
-        // come four times as often.
+        // The utilization is relative to the capacity of the servers. At four times the speed,
+        // requests arrive four times as often.
         assert_close("busy", outcome.utilization.busy.expect("time"), 0.1, 2e-3);
     }
 }
 
 #[test]
 fn random_over_unequal_servers_is_as_many_mm1() {
-    // Each gets half of the arrivals, λ/2 with λ = 0.3·(1 + 3): the sojourn at speed v is
-    // exponential with rate v − λ/2, and the mean that of both.
+    // Each server gets half of the arrivals, λ/2 with λ = 0.3·(1 + 3). The sojourn at speed v is
+    // exponential with rate v − λ/2, and the overall mean is the average of the two means.
     let parameters =
         Parameters { replicas: 2, speeds: vec![1.0, 3.0], utilization: 0.3, ..sharp() };
     let outcome = run_one(&parameters, "random");
@@ -46,8 +47,9 @@ fn random_over_unequal_servers_is_as_many_mm1() {
 
 #[test]
 fn pauses_lengthen_exactly_the_copies_that_they_hit() {
-    // A pause from 100.5 to 103.5, from 204 to 207, from 307.5 to 310.5, … every 103.5 units.
-    // Copies run from 10·n to 10·n + 1, so those are hit whose time overlaps. Work out which.
+    // Pauses from 100.5 to 103.5, from 204 to 207, from 307.5 to 310.5, and so on every 103.5
+    // units. Copies run from 10·n to 10·n + 1, so a pause affects the copies that it overlaps.
+    // Compute which.
     let parameters = Parameters { slowdown: Some("det:100.5/det:3/0".to_owned()), ..clockwork() };
     let outcome = run_one(&parameters, "psq");
     let mut expected = std::collections::BTreeMap::new();
@@ -55,7 +57,7 @@ fn pauses_lengthen_exactly_the_copies_that_they_hit() {
         let (start, mut end) = (100 * n, 100 * n + 10); // in tenths
         for pause in (1_005..110_000).step_by(1_035) {
             if start < pause + 30 && end > pause {
-                // It waits for the rest of the pause.
+                // The copy waits for the rest of the pause.
                 end += pause + 30 - pause.max(start);
             }
         }
@@ -69,8 +71,8 @@ fn pauses_lengthen_exactly_the_copies_that_they_hit() {
 
 #[test]
 fn replicas_pause_independently() {
-    // Each is paused for a tenth of the time, so an unloaded query that runs on both is late only
-    // where both are: 1 in 100 queries starts in two pauses.
+    // Each server is paused for a tenth of the time. An unloaded query that runs on both is late
+    // only if both are paused: 1 in 100 queries.
     let parameters = Parameters {
         replicas: 2,
         utilization: 1e-6,
@@ -83,7 +85,8 @@ fn replicas_pause_independently() {
         let outcome = run_one(&parameters, policy);
         let late = outcome.histogram.len() - outcome.histogram.count_between(0, 2_000);
         let seen = late as f64 / outcome.histogram.len() as f64;
-        // Requests are far apart against pauses: independent. Six standard errors.
+        // Requests are far apart relative to pauses, and therefore independent. Six standard
+        // errors.
         let error = (share * (1.0 - share) / outcome.histogram.len() as f64).sqrt();
         assert!((seen - share).abs() < 6.0 * error, "{policy}: {seen}");
         assert!(percentile(&outcome, 50.0).0 < 0.0011);

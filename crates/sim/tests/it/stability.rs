@@ -1,4 +1,4 @@
-//! Which runs are said to reach a steady state.
+//! Detection of runs without a steady state.
 
 use crate::common::{run, run_one, with};
 use curtail_sim::{Outcome, Parameters, Unstable};
@@ -24,11 +24,11 @@ fn a_replica_that_is_full_is_unstable_however_flat_the_backlog() {
         assert_unstable(&outcome);
         assert_eq!(outcome.unstable_because, Some(Unstable::QueueFull), "{policy}");
     };
-    // Where copies wait at the replicas, the queue is there.
+    // Some policies queue at the replicas, where the limit applies, too.
     for policy in ["random", "psq"] {
         full(&Parameters { queue: 5, ..parameters(0.95) }, policy);
     }
-    // From some length of their queues on replicas get no second copies, and the backlog is flat.
+    // Replicas with long queues get no second copies, so the backlog is flat.
     let long = Parameters { requests: 600_000, replications: 1, shards: 1, ..parameters(0.7) };
     full(&long, "delayed:0");
     full(&Parameters { queue: 10_000_000, ..long }, "delayed:0");
@@ -62,9 +62,9 @@ fn short_runs_at_moderate_load_are_stable() {
 }
 
 #[test]
-fn servers_that_wait_for_the_network_have_no_time_either() {
-    // The slot is held for the round trip, twice the service: what is offered may be a third. The
-    // servers themselves are idle for two thirds of the time.
+fn slots_held_for_the_network_count_as_busy() {
+    // A slot is held for the round trip, which is twice the service time. The offered utilization
+    // is therefore limited to a third, and the servers are idle for two thirds of the time.
     let network = Some("det:1".to_owned());
     let at = |utilization| Parameters { network: network.clone(), ..parameters(utilization) };
     assert_unstable(&run_one(&at(0.4), "psq"));
@@ -81,7 +81,7 @@ fn servers_that_pause_have_less_time() {
 }
 
 #[test]
-fn a_difference_to_an_unstable_run_is_not_told() {
+fn a_difference_to_an_unstable_run_is_not_reported() {
     let outcomes = run(&parameters(0.6), &["naive", "psq"]);
     assert_unstable(&outcomes[0]);
     assert!(outcomes[1].stable && outcomes[1].versus_first.is_none());

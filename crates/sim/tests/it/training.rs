@@ -1,4 +1,4 @@
-//! `probabilistic:auto`: what training finds, and that it depends on nothing but the experiment.
+//! `probabilistic:auto`: the result of training, which depends only on the experiment.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use curtail_sim::{
     total, train,
 };
 
-/// Five shards of two replicas, with hiccups that are frequent and long.
+/// Five shards with two replicas each, and with frequent and long hiccups.
 fn hiccups(utilization: f64) -> Parameters {
     let few = with("shards = 5, jitter = 'bimodal:0.01:30', requests = 20_000, replications = 4");
     Parameters { utilization, ..few }
@@ -24,7 +24,7 @@ fn candidates(names: &[&str]) -> Vec<Candidate> {
     names.iter().map(parse).collect()
 }
 
-/// Calls with a plan; also says what was counted.
+/// Calls `call` with a plan. Returns its result, and the plan's progress.
 fn planned<T>(threads: usize, call: impl FnOnce(&Plan<'_>) -> T) -> (T, u64) {
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan { threads, percentiles: &[99.0], progress: &progress, stop: &stop };
@@ -36,7 +36,7 @@ fn outcomes(parameters: &Parameters, names: &[&str], threads: usize) -> Vec<Outc
     let (experiment, candidates) = (experiment(parameters), candidates(names));
     let (outcomes, counted) = planned(threads, |plan| compare(&experiment, &candidates, plan));
     let announced = total(&experiment, &candidates);
-    assert_eq!(counted, announced, "progress ends where it was said to");
+    assert_eq!(counted, announced, "progress ends at the announced total");
     outcomes.expect("they can run").expect("nothing stops them")
 }
 
@@ -58,7 +58,7 @@ fn it_beats_random_where_hiccups_are_frequent_and_there_is_room() {
 }
 
 #[test]
-fn what_is_trained_can_be_run_by_its_name() {
+fn a_trained_policy_can_be_run_by_its_name() {
     let parameters = hiccups(0.1);
     let auto = &outcomes(&parameters, &["probabilistic:auto:0.05"], 2)[0];
     let trained = auto.trained.as_deref().expect("it was trained");
@@ -102,7 +102,7 @@ fn without_a_budget_it_is_random() {
     assert_eq!(outcomes[0].request, outcomes[1].request);
 }
 
-/// Without jitter a second copy takes as long as the first, and takes room that is scarce.
+/// Without jitter a second copy takes as long as the first, and uses scarce capacity.
 #[test]
 fn without_jitter_hardly_any_query_is_hedged_at_high_load() {
     let parameters = Parameters { jitter: None, ..hiccups(0.8) };
@@ -111,9 +111,9 @@ fn without_jitter_hardly_any_query_is_hedged_at_high_load() {
     assert!(hedged < 0.005, "{hedged}: {:?}", outcome.trained);
 }
 
-/// Where queues grow without end, second copies cannot mend it.
+/// If queues grow without bound, second copies cannot help.
 #[test]
-fn an_overloaded_service_is_left_alone() {
+fn an_overloaded_service_gets_no_second_copies() {
     let parameters = Parameters { queue: 1_000, ..hiccups(1.5) };
     for budget in [None, Some(0.1)] {
         let training = Training { budgets: 3, pilots: 2, ..Training::default() };
@@ -122,7 +122,8 @@ fn an_overloaded_service_is_left_alone() {
     }
 }
 
-/// Hiccups of one query in a hundred are beyond the median, and within the last hundredth.
+/// One query in a hundred has a hiccup, so hiccups matter at the 99.8th percentile, but not at the
+/// median.
 #[test]
 fn the_percentile_can_be_chosen() {
     let delay = |percentile| {

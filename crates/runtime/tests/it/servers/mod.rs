@@ -1,4 +1,4 @@
-//! Servers on raw sockets, and cells over them.
+//! Servers on raw sockets, and cells that use them.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// A server that reads a request and hands the connection to a script, which may go on with it.
+/// Starts a server that reads a request and passes the connection to a script, which may return it
+/// for the next request.
 pub(crate) async fn server<F, Fut>(script: F) -> (SocketAddr, mpsc::Receiver<usize>)
 where
     F: Fn(TcpStream, usize) -> Fut + Send + Sync + 'static,
@@ -53,7 +54,7 @@ pub(crate) async fn say(mut stream: TcpStream, text: &str) -> Option<TcpStream> 
     Some(stream)
 }
 
-/// The kernel of one group.
+/// Builds a kernel with one group.
 pub(crate) fn kernel(policy: &str, servers: usize, limits: Limits) -> Box<dyn Scheduler> {
     let policy = Policy::parse(policy, None).unwrap();
     policy.build(&Topology::replicated(servers as u32, 1), limits, rng(1)).unwrap()

@@ -1,10 +1,12 @@
-//! Admission by priority: the level rises until queueing is short again, and callers hear of it.
+//! Admission by priority: an overloaded process raises its admission level until queueing delays
+//! are short again, and reports the level to callers.
 //!
-//! Source: Zhou et al., *Overload Control for Scaling WeChat Microservices* (SoCC 2018), Algorithm 1: a process is
-//! overloaded where requests waited for more than 20 ms on average in a window of 1 s or 2,000 requests. It then moves
-//! the level so that 5 % less are admitted, and otherwise 1 % more, by the histogram of the priorities that came. A
-//! priority is that of the business and, within it, of the user. Responses carry the level, and callers drop calls
-//! below it.
+//! Source: Zhou et al., *Overload Control for Scaling WeChat Microservices* (SoCC 2018), Algorithm
+//! 1: a process is overloaded if requests waited for more than 20 ms on average in a window of 1 s
+//! or 2,000 requests. If so, it moves the level so that 5 % fewer requests are admitted. Otherwise,
+//! it moves the level so that 1 % more are admitted. The level is found with a histogram of the
+//! priorities of arriving requests. A priority consists of the business priority and, within it,
+//! the user priority. Responses carry the level, and callers drop calls below it.
 
 use super::{Ask, Guard};
 
@@ -18,15 +20,15 @@ const LEVELS: usize = 8 * USERS;
 
 pub(super) struct Dagor {
     threshold_ns: f64,
-    /// The least priority that enters.
+    /// Lowest priority that is admitted.
     level: usize,
-    /// In this window: by priority, those that came.
+    /// Number of requests in this window, by priority.
     came: Vec<u32>,
     admitted: u32,
-    asked: u32,
+    requests: u32,
     waits: (f64, u32),
     since: u64,
-    /// By process called: its level.
+    /// By called process: its level.
     levels: Vec<usize>,
 }
 
@@ -37,7 +39,7 @@ impl Dagor {
             level: 0,
             came: vec![0; LEVELS],
             admitted: 0,
-            asked: 0,
+            requests: 0,
             waits: (0.0, 0),
             since: 0,
             levels: vec![0; processes],
@@ -47,7 +49,7 @@ impl Dagor {
     fn window_ends(&mut self, now: u64) {
         let overloaded = self.waits.0 > self.threshold_ns * f64::from(self.waits.1.max(1));
         let target = f64::from(self.admitted) * if overloaded { 1.0 - FALL } else { 1.0 + RISE };
-        // The level at which so many of those that came would have entered.
+        // Number of this window's requests that the new level would have admitted.
         let mut would: f64 = self.came[self.level..].iter().map(|&came| f64::from(came)).sum();
         if overloaded {
             while would > target && self.level + 1 < LEVELS {
@@ -55,7 +57,8 @@ impl Dagor {
                 self.level += 1;
             }
         } else {
-            // One level at least: fewer than 1 % of those turned away may be all that there are.
+            // Go down by at least one occupied level, even if the target does not require it. For
+            // example, the target is 0 if nothing was admitted.
             while self.level > 0 {
                 self.level -= 1;
                 would += f64::from(self.came[self.level]);
@@ -65,7 +68,7 @@ impl Dagor {
             }
         }
         self.came.fill(0);
-        (self.admitted, self.asked, self.waits, self.since) = (0, 0, (0.0, 0), now);
+        (self.admitted, self.requests, self.waits, self.since) = (0, 0, (0.0, 0), now);
     }
 }
 
@@ -75,12 +78,12 @@ fn priority(ask: Ask) -> usize {
 
 impl Guard for Dagor {
     fn admit(&mut self, now: u64, ask: Ask) -> bool {
-        if now - self.since >= WINDOW_NS || self.asked >= WINDOW_REQUESTS {
+        if now - self.since >= WINDOW_NS || self.requests >= WINDOW_REQUESTS {
             self.window_ends(now);
         }
         let priority = priority(ask);
         self.came[priority] += 1;
-        self.asked += 1;
+        self.requests += 1;
         let admits = priority >= self.level;
         self.admitted += u32::from(admits);
         admits

@@ -1,12 +1,15 @@
-//! Adaptive throttling at the client: a caller drops calls by itself where many failed.
+//! Adaptive throttling at the client: a caller drops calls itself if many have failed.
 //!
-//! Source: *Site Reliability Engineering* (Beyer et al., 2016), chapter 21, *Client-Side Throttling*: of the last two
-//! minutes, a call is dropped with probability max(0, (requests − K·accepts) / (requests + 1)), K = 2.
+//! Source: *Site Reliability Engineering* (Beyer et al., 2016), chapter 21, *Client-Side
+//! Throttling*: a call is dropped with probability max(0, (requests − K·accepts) / (requests + 1)),
+//! K = 2, over the last two minutes.
 //!
-//! Accepted is what the process called did not turn away by itself: if failures of processes further down counted, too,
-//! calls in parallel would lock the throttle, because few of them fail a whole request.
+//! A call counts as accepted if the called process did not turn it away itself. If failures of
+//! processes further downstream counted as rejections, parallel calls would lock the throttle,
+//! because a few such failures are enough to fail a whole request.
 //!
-//! Here the two minutes decay with a time constant of 30 s, so that a run of minutes sees it adapt.
+//! Here the two minutes are an exponential decay with a time constant of 30 s. The throttle
+//! therefore adapts within a run of a few minutes.
 
 use curtail_dist::seed;
 use rand_pcg::Pcg64Mcg;

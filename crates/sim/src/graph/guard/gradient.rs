@@ -1,9 +1,13 @@
-//! A limit of concurrency that follows the gradient of latency: more than it are turned away.
+//! A concurrency limit that follows the gradient of latency. Requests beyond the limit are turned
+//! away.
 //!
-//! Source: Netflix, *concurrency-limits*, `Gradient2Limit`: with the long-term average of latencies and the present
-//! one, gradient = max(½, min(1, 1.5·long/present)); limit ← 0.8·limit + 0.2·(gradient·limit + 4), from 20 to 200 at
-//! first, raised only where at least half of it is used; the long-term average is over 600 samples, and falls by 5 %
-//! where it is twice the present one.
+//! Source: Netflix, *concurrency-limits*, `Gradient2Limit`. The gradient is computed from the
+//! long-term average of latencies and the present latency: gradient = max(½, min(1,
+//! 1.5·long/present)). It adjusts the limit: limit ← 0.8·limit + 0.2·(gradient·limit + 4). The
+//! limit starts at 20 and changes only while at least half of it is used. The long-term average
+//! covers 600 samples. It falls by 5 % if it exceeds twice the present latency.
+//!
+//! Deviation: the limit stays between 4 and 1,000, instead of the source's defaults of 20 and 200.
 
 use super::{Ask, Guard};
 

@@ -1,7 +1,9 @@
-//! What others do about overload, to compare with: each process decides by itself whom it lets in and whom it calls.
+//! Overload controls from the literature, for comparison. Each process decides by itself which
+//! requests to admit and which processes to call.
 //!
-//! They get what a modern RPC library gives: deadlines that propagate, expired sub-tasks that are not served, and
-//! cancellation. Resources are first come, first served. One file each, with its source.
+//! The processes have the features of a modern RPC library: deadline propagation, no service for
+//! expired sub-tasks, and cancellation. Resources serve sub-tasks in the order of arrival. Each
+//! control has its own file, which names its source.
 
 mod dagor;
 mod google;
@@ -12,44 +14,44 @@ use std::fmt;
 
 use curtail_dist::Time;
 
-/// Who asks.
+/// The priorities of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Of its workflow; larger is more important.
+    /// Priority of its workflow. A larger value is more important.
     pub business: u32,
-    /// Of its user, 0 to 127, drawn per request; larger is more important.
+    /// Priority of its user, 0 to 127, drawn per request. A larger value is more important.
     pub user: u32,
 }
 
-/// What a process does about overload. By default, nothing.
+/// The overload control of one process. The default methods do nothing.
 pub trait Guard: Send {
-    /// May a request enter?
+    /// Returns whether a request may enter.
     fn admit(&mut self, _now: u64, _ask: Ask) -> bool {
         true
     }
 
-    /// A sub-task has waited so long for a resource.
+    /// Records the time that a sub-task has waited for a resource.
     fn waited(&mut self, _now: u64, _ns: u64) {}
 
-    /// A request that was admitted has left, after so long.
+    /// Records that an admitted request has left after `took_ns`.
     fn left(&mut self, _now: u64, _took_ns: u64, _ok: bool) {}
 
-    /// May a call be sent to a process?
+    /// Returns whether a call may be sent to a process.
     fn call(&mut self, _now: u64, _to: u32, _ask: Ask) -> bool {
         true
     }
 
-    /// A call has come back, with what its process signals. It was accepted if that process itself neither turned it
-    /// away nor let it expire in a queue.
+    /// Records that a call has returned, with the signal of its process. It was accepted if that
+    /// process itself neither turned it away nor let it expire in a queue.
     fn returned(&mut self, _now: u64, _to: u32, _accepted: bool, _signal: f64) {}
 
-    /// What goes with a response.
+    /// Returns the signal that goes with a response.
     fn signal(&mut self, _now: u64) -> f64 {
         0.0
     }
 }
 
-/// One of them, with its threshold of queueing where it has one: `dagor:40ms`.
+/// A kind of guard, and its queueing threshold if it has one, such as `dagor:40ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Google,
@@ -73,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// For one process of so many.
+    /// Makes the guard of one process out of `processes`.
     pub(super) fn build(self, processes: usize, seed: u64) -> Box<dyn Guard> {
         match self {
             Self::Google => Box::new(google::Throttling::new(processes, seed)),

@@ -1,21 +1,23 @@
-//! Prices: a process that is overloaded raises its price, and requests carry tokens to pay it.
+//! Prices: an overloaded process raises its price, and requests carry tokens to pay it.
 //!
-//! Source: Xing et al., *Rajomon: Decentralized and Coordinated Overload Control for Latency-Sensitive Microservices*
-//! (NSDI 2025), simplified: every 10 ms a process raises its price in proportion to the queueing delay beyond a
-//! threshold, and lowers it by one step otherwise; its price is its own and the highest downstream; a request whose
-//! tokens are fewer is turned away, by the caller where it knows the price. Tokens are drawn per request, evenly.
+//! Source: Xing et al., *Rajomon: Decentralized and Coordinated Overload Control for
+//! Latency-Sensitive Microservices* (NSDI 2025), simplified. Every 10 ms a process raises its price
+//! in proportion to the queueing delay beyond a threshold, or lowers it by 1 if the delay is below
+//! the threshold. It reports the maximum of its own price and the highest price downstream. A
+//! request with fewer tokens than the price is turned away. A caller that has seen the price does
+//! not even send the call. Tokens are drawn per request, uniformly.
 
 use super::{Ask, Guard};
 
 const INTERVAL_NS: u64 = 10_000_000;
 pub(super) const THRESHOLD_NS: u64 = 10_000_000;
-/// Per interval, for a delay of twice the threshold.
+/// Price increase per interval for a delay of twice the threshold.
 const STEP: f64 = 2.0;
 
 pub(super) struct Prices {
     threshold_ns: f64,
     own: f64,
-    /// By process called.
+    /// By called process: its price.
     downstream: Vec<f64>,
     longest_ns: f64,
     since: u64,

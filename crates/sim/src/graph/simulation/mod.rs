@@ -1,9 +1,9 @@
-//! The events of a graph: requests come, visit processes, and go home. Every process is the kernel's
-//! [`flow::Process`].
+//! The events of a graph: requests arrive, visit processes, and return. Every process is the
+//! kernel's [`flow::Process`].
 //!
-//! A visit is a *frame*: it waits for admission, does its acts one after the other, and returns to the frame that
-//! called it. What happens at the same time happens in the order in which it was decided. Cost: O(log events) per event;
-//! memory: O(open frames).
+//! A visit is a *frame*. It waits for admission, performs its acts one after the other, and returns
+//! to the frame that called it. Simultaneous events happen in the order in which they were
+//! scheduled. Cost: O(log events) per event. Memory: O(open frames).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -30,7 +30,7 @@ mod intervals;
 mod picks;
 mod visits;
 
-pub(super) struct World<'g> {
+pub(super) struct Simulation<'g> {
     graph: &'g Graph,
     now: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -41,20 +41,22 @@ pub(super) struct World<'g> {
     roots: Vec<Root>,
     free_roots: Vec<u32>,
     senders: Senders,
-    /// By workflow, at the entry: shared by its processes, which would each learn the same.
+    /// By workflow, at the entry. The processes of the entry share these totals, because each
+    /// process would learn the same thing.
     totals: Vec<Totals>,
     pub(super) books: Vec<Book>,
     pub(super) all: Book,
     pub(super) services: Vec<ServiceBook>,
-    /// By workflow: after so long its requests are late.
+    /// By workflow: the time after which its requests are late.
     deadlines: Vec<u64>,
     network: Distribution,
-    /// Whether a request that has failed, or was given up, is stopped everywhere.
+    /// Whether a request that has failed, or that its client gave up on, stops everywhere.
     cancels: bool,
-    /// Whether a sub-task of a request that is late is not served; flow control does so by itself.
+    /// Whether sub-tasks of late requests are skipped. Flow control does that by itself.
     drops_expired: bool,
     rng: Pcg64Mcg,
-    /// Of what befalls announcements and calls to those that are down.
+    /// Generator for lost and nonsensical announcements, and for calls that avoid processes that
+    /// are down.
     chance: Pcg64Mcg,
     /// Announcements on their way, the oldest first.
     mail: VecDeque<Mail>,
@@ -65,11 +67,11 @@ pub(super) struct World<'g> {
     sampled: u64,
 }
 
-impl<'g> World<'g> {
+impl<'g> Simulation<'g> {
     pub(super) fn new(graph: &'g Graph, control: Control, seed: u64) -> Self {
         let (instances, firsts) = instances(graph, control, seed);
         let samples = graph.samples() as usize;
-        let mut world = Self {
+        let mut simulation = Self {
             graph,
             now: 0,
             events: BinaryHeap::new(),
@@ -96,16 +98,16 @@ impl<'g> World<'g> {
             seed,
             sampled: 0,
         };
-        for sender in 0..world.senders.count() {
-            if let Some(at) = world.senders.first(sender) {
-                world.at(at, Event::Send { sender });
+        for sender in 0..simulation.senders.count() {
+            if let Some(at) = simulation.senders.first(sender) {
+                simulation.at(at, Event::Send { sender });
             }
         }
-        for instance in 0..world.instances.len() as u32 {
-            world.arm(instance);
-            world.expect_changes(instance);
+        for instance in 0..simulation.instances.len() as u32 {
+            simulation.arm(instance);
+            simulation.expect_changes(instance);
         }
-        world
+        simulation
     }
 
     fn at(&mut self, time: u64, event: Event) {
@@ -118,7 +120,7 @@ impl<'g> World<'g> {
         self.at(self.now + ns, event);
     }
 
-    /// Until the end; false where it was stopped before.
+    /// Runs to the end of the simulated time. Returns false if it was stopped before that.
     pub(super) fn run(&mut self, plan: &parallel::Plan<'_>) -> bool {
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             while (self.sampled + 1) * self.graph.sample_ns <= at.min(self.graph.duration_ns) {
@@ -150,13 +152,13 @@ impl<'g> World<'g> {
                 }
                 Event::Change { instance, change } => self.change(instance, change),
                 Event::Fluctuate { instance } => self.fluctuate(instance),
-                Event::Hear => self.hear(),
+                Event::Announcement => self.receive_announcement(),
             }
         }
         true
     }
 
-    /// A client sends a request.
+    /// Sends a client's request.
     fn send(&mut self, sender: u32) {
         let (workflow, mut rng) = self.senders.request(sender);
         if let Some(next) = self.senders.next_open(sender, self.now) {
@@ -176,7 +178,7 @@ impl<'g> World<'g> {
             ended: None,
             is_good: false,
             is_cancelled: false,
-            is_home: false,
+            has_returned: false,
             orphans: 0,
         };
         let name = self.free_roots.pop().unwrap_or(self.roots.len() as u32);
@@ -231,25 +233,26 @@ impl<'g> World<'g> {
         WorkflowId(self.roots[self.frames[frame as usize].root as usize].workflow)
     }
 
-    /// When the request is late.
+    /// Returns the time at which the request is late.
     fn deadline(&self, frame: u32) -> Timestamp {
         let root = &self.roots[self.frames[frame as usize].root as usize];
         Timestamp(root.sent + root.deadline_ns)
     }
 
-    /// A request has left the graph.
-    fn home(&mut self, root: u32, ok: bool) {
+    /// Handles a request that has left the graph.
+    fn finish(&mut self, root: u32, ok: bool) {
         if self.roots[root as usize].ended.is_none() {
             self.close(root, if ok { Ending::Responded } else { Ending::Dropped });
         }
-        self.roots[root as usize].is_home = true;
+        self.roots[root as usize].has_returned = true;
         self.free_root(root);
     }
 
-    /// A request is over where nothing that belongs to it is under way any more.
+    /// Frees a request that has returned and has no orphaned frames left.
     fn free_root(&mut self, root: u32) {
-        let Root { workflow, work_ns, is_good, is_home, orphans, .. } = self.roots[root as usize];
-        if !is_home || orphans > 0 {
+        let Root { workflow, work_ns, is_good, has_returned, orphans, .. } =
+            self.roots[root as usize];
+        if !has_returned || orphans > 0 {
             return;
         }
         for book in [&mut self.books[workflow as usize], &mut self.all] {
@@ -259,7 +262,7 @@ impl<'g> World<'g> {
         self.free_roots.push(root);
     }
 
-    /// The client of a request knows how it ended.
+    /// Ends a request for its client.
     fn close(&mut self, root: u32, ending: Ending) {
         let now = self.now;
         let of = &mut self.roots[root as usize];
@@ -279,7 +282,7 @@ impl<'g> World<'g> {
     }
 }
 
-/// All processes, and by service the first of its.
+/// Makes all processes. Also returns the first process of each service.
 fn instances(graph: &Graph, control: Control, seed: u64) -> (Vec<Instance>, Vec<u32>) {
     let config = control.config(graph.flow);
     let settings: Vec<_> = graph.workflows.iter().map(|of| of.settings).collect();

@@ -1,13 +1,14 @@
-//! What happens once per interval: processes adapt their rates and hear of each other's; and once per sample.
+//! Recurring events: once per interval, processes adapt and exchange their rates. Once per sample,
+//! the rates are recorded.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{CallerId, RequestId, WorkflowId};
 
-use super::World;
+use super::Simulation;
 use crate::graph::parts::Event;
 
-impl World<'_> {
-    /// The rates at the end of a sample.
+impl Simulation<'_> {
+    /// Records the rates at the end of a sample.
     pub(super) fn sample(&mut self) {
         let at = self.sampled as usize;
         self.sampled += 1;
@@ -23,7 +24,7 @@ impl World<'_> {
         }
     }
 
-    /// Sets the timer of a process to when it next has something to do.
+    /// Schedules the next event of a process.
     pub(super) fn arm(&mut self, instance: u32) {
         let of = &mut self.instances[instance as usize];
         let at = of.process.next_deadline().0.max(self.now);
@@ -57,7 +58,7 @@ impl World<'_> {
         self.arm(instance);
     }
 
-    /// A process polls those that it calls (Algorithm 3, lines 1 and 2), once per interval.
+    /// Polls the processes that a process calls, once per interval (Algorithm 3, lines 1 and 2).
     pub(super) fn exchange(&mut self, from: u32) {
         let now = Timestamp(self.now);
         if !self.instances[from as usize].process.ticks(now) {

@@ -1,7 +1,9 @@
-//! How a caller picks among the processes of a service: by a cell of the kernel, whose servers they are.
+//! Callers that pick among the processes of a service, with a kernel cell whose servers are these
+//! processes.
 //!
-//! Source: document 002 §5.4. Each caller has a cell of its own, which starts each call at once: it ranks, and limits
-//! no rates. Servers say how many requests are there, and how long they worked. Memory: O(callers · processes).
+//! Source: document 002 §5.4. Each caller has its own cell, which starts each call immediately. The
+//! cell only ranks processes and does not limit rates. Feedback contains the number of requests at
+//! the process, and their service time. Memory: O(callers · processes).
 
 use curtail_dist::seed;
 use curtail_kernel::{
@@ -9,12 +11,13 @@ use curtail_kernel::{
     Scheduler, ServerId, Timestamp, Topology, Tuning,
 };
 
-use super::World;
+use super::Simulation;
 use crate::graph::parts::Frame;
 use crate::graph::spec::{Route, Step};
 
-impl World<'_> {
-    /// Settles to which process a call goes. A copy, where the caller picks; it ends with [`Self::unpick`].
+impl Simulation<'_> {
+    /// Chooses the process of a call. If the caller picks, returns a copy, which ends with
+    /// [`Self::unpick`].
     pub(super) fn pick(&mut self, from: u32, root: u32, node: u32) -> Option<CopyId> {
         let planned = self.roots[root as usize].plan.nodes[node as usize].instance;
         let service = self.instances[planned as usize].service as usize;
@@ -38,7 +41,7 @@ impl World<'_> {
             };
             cell.handle(now, &event);
         }
-        // The frame that is to come.
+        // Id of the frame that will be made next.
         let query = QueryId(self.free_frames.last().map_or(self.frames.len() as u32, |&of| of));
         let arrive =
             Arrive { may_duplicate: false, may_retry: false, ..Arrive::new(query, GroupId(0)) };
@@ -50,7 +53,7 @@ impl World<'_> {
         if let Some((_, server)) = start {
             self.roots[root as usize].plan.nodes[node as usize].instance = first + server.0;
         } else {
-            // All are down, or full.
+            // All processes are down or full.
             cell.handle(now, &kernel::Event::Abandoned { query });
         }
         self.instances[from as usize].picks[service] = Some(cell);
@@ -72,7 +75,7 @@ impl World<'_> {
         policy.build(&topology, limits, rng).ok()
     }
 
-    /// How many processes call a service.
+    /// Returns the number of processes that call a service.
     fn callers_of(&self, service: u32) -> u32 {
         let mut callers: Vec<u32> = Vec::new();
         for endpoints in self.graph.workflows.iter().map(|of| &of.endpoints) {
@@ -88,7 +91,8 @@ impl World<'_> {
         callers.iter().map(|&of| self.graph.services[of as usize].instances).sum()
     }
 
-    /// A call that a caller picked for has ended, well or not; none: it was not made.
+    /// Ends a call for which the caller picked the process. `frame` is `None` if the call was not
+    /// made.
     pub(super) fn unpick(
         &mut self,
         from: u32,

@@ -1,23 +1,24 @@
-//! A visit of a process, from its arrival to its return: admission, sub-tasks, and calls of further processes.
+//! A visit to a process from arrival to return: admission, sub-tasks, and calls to further
+//! processes.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{Admission, CallerId, InstanceId, RequestId, ResourceId, Spent, Turn};
 use curtail_kernel::schedule::Standing;
 use curtail_kernel::stage::JobId;
 
-use super::World;
+use super::Simulation;
 use crate::graph::guard::Ask;
 use crate::graph::parts::{Event, Frame, Instance, NONE, ORPHAN, Task};
 use crate::graph::plan::Act;
 
-impl World<'_> {
+impl Simulation<'_> {
     pub(super) fn deliver(&mut self, frame: u32) {
         let (instance, workflow) = (self.instance_of(frame), self.workflow_of(frame));
         if self.roots[self.frames[frame as usize].root as usize].is_cancelled {
             return self.hop(Event::Return { frame, ok: false });
         }
         if self.is_down(instance) {
-            // Its connection is refused.
+            // The connection is refused.
             return self.refuse(frame);
         }
         let (now, deadline) = (Timestamp(self.now), self.deadline(frame));
@@ -49,13 +50,13 @@ impl World<'_> {
         }
     }
 
-    /// A process does not let a request in.
+    /// Sends a request back to its caller because the process does not admit it.
     pub(super) fn refuse(&mut self, frame: u32) {
         self.frames[frame as usize].refused = true;
         self.hop(Event::Return { frame, ok: false });
     }
 
-    /// A sub-task is not served: no room, or no time.
+    /// Fails a sub-task that was not served in time or found its queue full.
     pub(super) fn expired(&mut self, frame: u32) {
         self.frames[frame as usize].refused = true;
         self.joined(frame, None);
@@ -72,7 +73,7 @@ impl World<'_> {
         self.act(frame);
     }
 
-    /// A frame goes home from its process.
+    /// Sends a frame from its process back to its caller.
     pub(super) fn leave(&mut self, frame: u32, ok: bool) {
         let (instance, workflow) = (self.instance_of(frame), self.workflow_of(frame));
         let took_ns = self.now - self.frames[frame as usize].admitted.0;
@@ -87,7 +88,7 @@ impl World<'_> {
         self.hop(Event::Return { frame, ok });
     }
 
-    /// The next act of a frame begins, or its end.
+    /// Begins the next act of a frame, or ends the frame.
     pub(super) fn act(&mut self, frame: u32) {
         let Frame { root, node, step, .. } = self.frames[frame as usize];
         let instance = self.instance_of(frame);
@@ -95,10 +96,10 @@ impl World<'_> {
             None => self.leave(frame, true),
             Some(Act::Use { resource, ns }) => {
                 self.frames[frame as usize].pending = 1;
-                self.ask(
+                self.submit(
                     instance,
                     ResourceId(resource),
-                    Task { frame, ns, node: NONE, asked: self.now },
+                    Task { frame, ns, node: NONE, requested: self.now },
                 );
             }
             Some(Act::Call { first, count, via }) => {
@@ -108,10 +109,10 @@ impl World<'_> {
                     match via {
                         None => self.call(frame, node, None),
                         Some(resource) => {
-                            self.ask(
+                            self.submit(
                                 instance,
                                 ResourceId(resource),
-                                Task { frame, ns: 0, node, asked: self.now },
+                                Task { frame, ns: 0, node, requested: self.now },
                             );
                         }
                     }
@@ -120,8 +121,8 @@ impl World<'_> {
         }
     }
 
-    /// A sub-task asks for a resource.
-    pub(super) fn ask(&mut self, instance: u32, resource: ResourceId, task: Task) {
+    /// Queues a sub-task for a resource.
+    pub(super) fn submit(&mut self, instance: u32, resource: ResourceId, task: Task) {
         let (now, workflow) = (Timestamp(self.now), self.workflow_of(task.frame));
         let progress = self.frames[task.frame as usize].progress;
         let standing = Standing { deadline: self.deadline(task.frame), progress, priority: 0 };
@@ -135,7 +136,7 @@ impl World<'_> {
         }
     }
 
-    /// Whatever gets the resource begins.
+    /// Starts the sub-tasks that get the resource.
     pub(super) fn pump(&mut self, instance: u32, resource: ResourceId) {
         let now = Timestamp(self.now);
         while let Some(turn) = self.instances[instance as usize].process.schedule(now, resource) {
@@ -150,11 +151,11 @@ impl World<'_> {
                     self.expired(task.frame);
                 }
                 Turn::Starts(job) => {
-                    let Task { frame, ns, node, asked } = jobs.tasks[job.0 as usize];
+                    let Task { frame, ns, node, requested } = jobs.tasks[job.0 as usize];
                     let root = &self.roots[self.frames[frame as usize].root as usize];
                     let is_late = root.sent + root.deadline_ns < self.now;
                     if let Some(guard) = &mut self.instances[instance as usize].guard {
-                        guard.waited(self.now, self.now - asked);
+                        guard.waited(self.now, self.now - requested);
                     }
                     if root.is_cancelled || (is_late && self.drops_expired) {
                         let of = &mut self.instances[instance as usize];
@@ -175,7 +176,7 @@ impl World<'_> {
         }
     }
 
-    /// A resource has been held for long enough.
+    /// Handles a sub-task that has held its resource for the required time.
     pub(super) fn ended(&mut self, instance: u32, resource: ResourceId, job: JobId) {
         let frame = self.release(instance, resource, job);
         let of = &mut self.frames[frame.0 as usize];
@@ -228,7 +229,7 @@ impl World<'_> {
         *links[to as usize].get_or_insert_with(|| process.add_instance(service))
     }
 
-    /// A frame has come back to its caller.
+    /// Handles a frame that has returned to its caller.
     pub(super) fn returned(&mut self, frame: u32, ok: bool) {
         let visit = self.frames[frame as usize];
         let Frame { root, parent, progress, holds, refused, .. } = visit;
@@ -243,7 +244,7 @@ impl World<'_> {
             if ok {
                 self.totals[workflow.0 as usize].add(&progress);
             }
-            return self.home(root, ok);
+            return self.finish(root, ok);
         }
         let from = self.instance_of(parent);
         let link = self.link(from, to);
@@ -263,7 +264,8 @@ impl World<'_> {
         self.joined(parent, ok.then_some(progress.here));
     }
 
-    /// A part of the present act of a frame has ended, well or not.
+    /// Handles the end of one part of the act that a frame is performing. `spent` is `None` if the
+    /// part failed.
     pub(super) fn joined(&mut self, frame: u32, spent: Option<Spent>) {
         let of = &mut self.frames[frame as usize];
         match spent {

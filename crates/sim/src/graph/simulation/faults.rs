@@ -1,28 +1,31 @@
-//! What befalls processes and announcements: deaths, slow spells, silence, nonsense, loss and delay.
+//! Faults of processes and announcements: deaths, slow periods, silence, nonsense, loss and delay.
 //!
-//! - **A process that dies** loses all that it holds; callers see the end of their connections at once, and what it had
-//!   called goes on as long as nothing stops it. Then connections are refused after a round trip.
-//! - **Calls by key** go on to one that is down: its partitions are there, and what needs them fails until it is back.
-//!   **Others** avoid it once health checks have found out, after [`DETECTION_NS`], and come back as soon as it is up.
-//! - **Announcements** are polled (Algorithm 3). Each is lost or not, on its own, and those that arrive stay in order.
+//! - **A process that dies** loses all its requests. Callers see their connections end immediately,
+//!   and the calls that it had made continue unless something stops them. Afterwards, connections
+//!   are refused after a round trip.
+//! - **Calls by key** still go to a process that is down: its partitions are there, and requests
+//!   that need them fail until it is back up. **Other calls** avoid it once health checks have
+//!   detected that it is down, which takes [`DETECTION_NS`]. They use it again as soon as it is up.
+//! - **Announcements** are polled (Algorithm 3). Each is lost independently, and those that arrive
+//!   stay in order.
 
 use curtail_dist::seed;
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{Announcement, InstanceId, ResourceId, WorkflowId};
 use rand_core::Rng as _;
 
-use super::{World, guard};
+use super::{Simulation, guard};
 use crate::graph::parts::{Event, Frame, Jobs, Mail, NONE, ORPHAN};
 use crate::graph::spec::{Announces, Change, Route};
 
-/// Health checks find out after so long that a process is down.
+/// Time after which health checks detect that a process is down.
 const DETECTION_NS: u64 = 1_000_000_000;
 
-/// No process serves so many requests per second.
+/// An impossible rate, in requests per second.
 const ABSURD: f64 = 1e300;
 
-impl World<'_> {
-    /// Schedules all that will change at a process.
+impl Simulation<'_> {
+    /// Schedules all changes at a process.
     pub(super) fn expect_changes(&mut self, instance: u32) {
         let service = self.instances[instance as usize].service as usize;
         let (of, within) = (&self.graph.services[service], instance - self.firsts[service]);
@@ -53,7 +56,8 @@ impl World<'_> {
         }
     }
 
-    /// A process is fast or slow for the next while. The same draws under all controls.
+    /// Makes a process fast or slow for the next interval. The draws are the same under all
+    /// controls.
     pub(super) fn fluctuate(&mut self, instance: u32) {
         let of = &mut self.instances[instance as usize];
         let Some((every, times)) = self.graph.services[of.service as usize].fluctuates else {
@@ -69,7 +73,7 @@ impl World<'_> {
         self.instances[instance as usize].down_at != u64::MAX
     }
 
-    /// Health checks have found out that it is down.
+    /// Whether health checks have detected that it is down.
     pub(super) fn is_known_down(&self, instance: u32) -> bool {
         self.instances[instance as usize].down_at.saturating_add(DETECTION_NS) <= self.now
     }
@@ -106,7 +110,7 @@ impl World<'_> {
         (of.due_at, of.down_at, of.deaths) = (u64::MAX, self.now, of.deaths + 1);
     }
 
-    /// A call does not go to a process that is known to be down, if any other will do.
+    /// Moves a call away from a process that is known to be down, if another one is up.
     pub(super) fn reroute(&mut self, root: u32, node: u32) {
         let planned = self.roots[root as usize].plan.nodes[node as usize].instance;
         let service = self.instances[planned as usize].service as usize;
@@ -124,7 +128,7 @@ impl World<'_> {
         }
     }
 
-    /// A process announces a rate to a caller.
+    /// Announces a process's rate to a caller.
     pub(super) fn announce(
         &mut self,
         (from, to): (u32, u32),
@@ -147,13 +151,13 @@ impl World<'_> {
         let deaths = self.instances[to as usize].deaths;
         self.mail.push_back(Mail { to, deaths, link, workflow, announcement });
         match self.graph.delay_ns {
-            0 => self.hear(),
-            delay_ns => self.at(self.now + delay_ns, Event::Hear),
+            0 => self.receive_announcement(),
+            delay_ns => self.at(self.now + delay_ns, Event::Announcement),
         }
     }
 
-    /// The oldest announcement arrives.
-    pub(super) fn hear(&mut self) {
+    /// Delivers the oldest announcement.
+    pub(super) fn receive_announcement(&mut self) {
         let Some(Mail { to, deaths, link, workflow, announcement }) = self.mail.pop_front() else {
             return;
         };
