@@ -1,4 +1,4 @@
-//! `curtail agent`: sends the parts of loads that `curtail load --agents` asks for.
+//! `curtail agent`: sends parts of the loads that `curtail load --agents` distributes.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,15 +13,16 @@ use crate::child;
 use crate::exit::Stop;
 use crate::say;
 
-/// Where a token may stand, beside a file.
+/// Environment variable with the token; `--token-file` takes precedence.
 const VARIABLE: &str = "CURTAIL_AGENT_TOKEN";
 
-/// Send a part of the loads that `curtail load --agents` asks for, one load at a time.
+/// Send a share of the load that `curtail load --agents` requests, one load at a time.
 ///
-/// It sends whatever a coordinator asks for, to any server that it can reach. So it listens on
-/// loopback unless told otherwise, and beyond that only with a token, a secret that coordinators must
-/// know. The connection is not encrypted: where you do not trust the network, leave the agent on
-/// loopback and reach it through a tunnel, such as ssh -L. SIGTERM and SIGINT end it, and the load.
+/// A coordinator can make an agent send any load to any server in the agent's reach. An agent
+/// therefore listens on loopback by default. Any other address requires a token, which is a secret
+/// that agents and coordinators share. The connection is not encrypted. If you do not trust the
+/// network, leave the agent on loopback and connect through a tunnel such as ssh -L. SIGTERM and
+/// SIGINT end the agent and its load.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,12 +31,12 @@ Examples:
 Then, from anywhere:
   curtail load http://10.0.0.9/ --rate 20000 --agents 10.0.0.2:7400,10.0.0.3:7400 --token-file secret")]
 pub(crate) struct Args {
-    /// Where to listen for coordinators; port 0 takes a free one
+    /// Address to listen on for coordinators; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
     listen: SocketAddr,
     #[command(flatten)]
     token: TokenArgs,
-    /// End when stdin closes, so that nothing outlives who started it
+    /// Exit when stdin closes, so that the process does not outlive its parent
     #[arg(long, hide = true)]
     tied_to_stdin: bool,
 }
@@ -43,19 +44,19 @@ pub(crate) struct Args {
 /// The secret that coordinators and agents share.
 #[derive(clap::Args)]
 pub(crate) struct TokenArgs {
-    /// A file with the token that agents and coordinators share [default: the variable
+    /// File with the token that agents and coordinators share [default: the environment variable
     /// CURTAIL_AGENT_TOKEN]
     #[arg(long, value_name = "FILE", help_heading = "Sender")]
     token_file: Option<PathBuf>,
 }
 
 impl TokenArgs {
-    /// A file was named.
+    /// Whether `--token-file` is set.
     pub(crate) fn given(&self) -> bool {
         self.token_file.is_some()
     }
 
-    /// The token, if there is one. Messages never hold it.
+    /// Returns the token, if one is set. Error messages never contain it.
     pub(crate) fn token(&self) -> Result<Option<Token>, Stop> {
         let Some(path) = &self.token_file else {
             let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
@@ -78,20 +79,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let token = args.token.token()?;
     if token.is_none() && !args.listen.ip().is_loopback() {
         return Err(Stop::BadInput(format!(
-            "--listen {}: whoever reaches it could send loads from here; give a --token-file, or \
-             listen on 127.0.0.1",
+            "--listen {}: any host that reaches this address could send loads from here; give a \
+             --token-file, or listen on 127.0.0.1",
             args.listen
         )));
     }
     let runtime = crate::runtime()?;
     let done = runtime.block_on(listen(args, token));
-    // A name may still be looked up that nobody waits for any more.
+    // A name lookup may still be running after its load has ended. Do not wait for it.
     runtime.shutdown_background();
     done
 }
 
 async fn listen(args: &Args, token: Option<Token>) -> Result<ExitCode, Stop> {
-    // Before anybody is told where we listen: a signal must not find us unprepared.
+    // Install the signal handlers before the address is announced, so that no signal is missed.
     let mut endings = child::Endings::listen(args.tied_to_stdin)?;
     let cannot = |error: std::io::Error| {
         let why = format!("cannot listen on {}: {error}; give another --listen", args.listen);

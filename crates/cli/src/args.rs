@@ -1,4 +1,4 @@
-//! What verbs share: a flag has one name and one meaning, wherever it occurs.
+//! Arguments that several verbs share. A flag has the same name and meaning in all of them.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::exit::Stop;
 use crate::say;
 use crate::sim::length::check_length;
 
-/// The flag of programs.
+/// The `--json` flag.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Json {
     /// Print one JSON document on stdout
@@ -20,21 +20,21 @@ pub(crate) struct Json {
     pub(crate) json: bool,
 }
 
-/// The seed, where no file may have another.
+/// The `--seed` flag of verbs that do not read a seed from a file.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Seed {
-    /// Decides every draw: the same seed, the same run
+    /// Seed of all random draws; the same seed gives the same run
     #[arg(long, default_value_t = 42, value_name = "N")]
     pub(crate) seed: u64,
 }
 
-/// Which certificates of a server are accepted.
+/// Flags that choose which server certificates to accept.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct TrustArgs {
-    /// Trust the authorities in this file (PEM) rather than the system's
+    /// Trust the certificate authorities in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
-    /// Trust any certificate at all
+    /// Accept any server certificate
     #[arg(short = 'k', long, conflicts_with = "cacert")]
     insecure: bool,
 }
@@ -48,24 +48,25 @@ impl TrustArgs {
         }
     }
 
-    /// Warns about --insecure, once the plan is known to be valid.
+    /// Warns about `--insecure`. Called after the plan has been validated.
     pub(crate) fn warn(&self) {
         if self.insecure {
             say::aside(
-                "warning: --insecure: any certificate is accepted, so whoever answers could be anybody",
+                "warning: --insecure: any certificate is accepted, so the server could be an \
+                 impostor",
             );
         }
     }
 }
 
-/// Work that takes processors and time.
+/// Flags of verbs that simulate on many cores and may take a long time.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Simulation")]
 pub(crate) struct Effort {
-    /// Threads; the figures do not depend on them [default: all cores]
+    /// Number of threads; the results do not depend on it [default: all cores]
     #[arg(short, long, value_name = "N", value_parser = within(&(1..=1024)))]
     threads: Option<u32>,
-    /// Go on although it takes more than an hour
+    /// Run even if the estimate is more than an hour
     #[arg(long)]
     yes: bool,
 }
@@ -76,25 +77,26 @@ impl Effort {
         self.threads.map_or_else(cores, |threads| threads as usize)
     }
 
-    /// Refuses work that takes long, unless it was asked for; `less` is what to ask less of.
+    /// Returns an error if the work would take too long, unless `--yes` is set. The error suggests
+    /// reducing the parameter that `less` names.
     pub(crate) fn check(&self, events: f64, speed: f64, less: &str) -> Result<(), Stop> {
         if self.yes { Ok(()) } else { check_length(events, speed, less) }
     }
 }
 
-/// Times of a service, as distributions.
+/// Flags that set the service-time distributions.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct ServiceTimes {
-    /// P, a query's own service time, the same for all of its copies [default: exp:1]
+    /// Service time of a query (P), the same for all of its copies [default: exp:1]
     #[arg(long, alias = "service", value_name = "DIST")]
     pub(crate) service_time: Option<String>,
-    /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
+    /// Time that each copy adds (J), such as hiccups: bimodal:0.001:15 [default: none]
     #[arg(long, value_name = "DIST")]
     pub(crate) jitter: Option<String>,
 }
 
-/// Which percentiles are reported.
+/// The `--percentiles` flag.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Percentiles {
@@ -104,7 +106,7 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    /// Those of the flag, else those of a file, else the usual ones.
+    /// Returns the percentiles from the flag, or else from the file, or else the defaults.
     pub(crate) fn checked(&self, of_file: Option<Vec<f64>>) -> Result<Vec<f64>, Stop> {
         let given = self.percentiles.clone().or(of_file);
         let percentiles = given.unwrap_or_else(|| curtail_sim::PERCENTILES.to_vec());
@@ -113,12 +115,13 @@ impl Percentiles {
     }
 }
 
-/// Whole numbers of a range.
+/// Returns a parser for whole numbers in a range.
 pub(crate) fn within(range: &RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
     value_parser!(u32).range(i64::from(*range.start())..=i64::from(*range.end()))
 }
 
-/// What begins with the name of a flag.
+/// Reports an error as bad input. The text of the error must begin with the name of a flag, without
+/// its dashes.
 pub(crate) fn of_flag(error: impl std::fmt::Display) -> Stop {
     Stop::BadInput(format!("--{error}"))
 }

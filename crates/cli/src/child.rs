@@ -1,5 +1,5 @@
-//! Processes of our own: how a child says that it is there and when it ends, and how a parent
-//! starts it and is sure to end it.
+//! Child processes of this program: how a child announces its address and ends, and how a parent
+//! starts and kills it.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,27 +14,27 @@ use crate::exit::Stop;
 use crate::say;
 use crate::signals::Termination;
 
-/// What a child's first line on stdout begins with.
+/// Prefix of the first line that a child writes to stdout.
 const LISTENING: &str = "listening on ";
 
-/// A child that has not said where it listens by then will not.
+/// How long a child may take to announce its address.
 const START: Duration = Duration::from_secs(20);
 
-/// Lines of a child's stderr that are kept, to explain its end.
+/// Number of lines of a child's stderr that are kept, to explain why it failed.
 const TAIL: usize = 20;
 
-/// How a process that serves is tied to the one that started it.
+/// Flags that tie a server process to its parent.
 #[derive(clap::Args)]
 pub(crate) struct Ties {
-    /// Say on stdout where it listens
+    /// Print the address on stdout
     #[arg(long, hide = true)]
     pub(crate) announce: bool,
-    /// End when stdin closes, so that nothing outlives who started it
+    /// Exit when stdin closes, so that the process does not outlive its parent
     #[arg(long, hide = true)]
     pub(crate) tied_to_stdin: bool,
 }
 
-/// In the child: says where it listens, and what it is.
+/// Called in the child: prints the child's addresses on stdout, and a description on stderr.
 pub(crate) fn announce(addresses: &[SocketAddr], what: &str) -> Result<(), Stop> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     say::result(format_args!("{LISTENING}{}", addresses.join(" ")))?;
@@ -42,34 +42,35 @@ pub(crate) fn announce(addresses: &[SocketAddr], what: &str) -> Result<(), Stop>
     Ok(())
 }
 
-/// In the child: from now on it is killed when the thread that started it ends. A child that is
-/// stopped by a signal would not see its stdin close. Only Linux can do this.
+/// Called in the child: asks the kernel to kill the child when the thread that started it ends. A
+/// stopped child (SIGSTOP) would not notice that its stdin has closed. Linux only.
 pub(crate) fn end_with_parent() {
     #[cfg(target_os = "linux")]
     {
         let kill = Some(rustix::process::Signal::KILL);
-        // Where it fails, stdin still does for a child that runs.
+        // If this fails, a running child still notices when its stdin closes.
         let _ = rustix::process::set_parent_process_death_signal(kill);
     }
 }
 
-/// In the child: the reasons to end.
+/// The events that end a child. Used in the child.
 pub(crate) struct Endings {
     signals: Termination,
-    /// None where it does not matter, or is closed already.
+    /// `None` if stdin does not matter, or has closed.
     stdin: Option<tokio::io::Stdin>,
 }
 
 impl Endings {
-    /// Listens to signals, and to the end of stdin if the child is tied to that: a parent that
-    /// dies, however it dies, takes the child along.
+    /// Starts listening for signals, and for the end of stdin if `tied_to_stdin` is set. If stdin
+    /// ends, the parent has died, for whatever reason.
     pub(crate) fn listen(tied_to_stdin: bool) -> Result<Self, Stop> {
         let signals = Termination::listen();
-        let signals = signals.map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+        let signals =
+            signals.map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
         Ok(Self { signals, stdin: tied_to_stdin.then(tokio::io::stdin) })
     }
 
-    /// Waits for the next reason.
+    /// Waits for the next event.
     pub(crate) async fn next(&mut self) {
         let closed = async {
             let Some(stdin) = &mut self.stdin else { return std::future::pending().await };
@@ -83,46 +84,48 @@ impl Endings {
     }
 }
 
-/// In the parent: a process that is killed when this is dropped.
+/// A child process, as seen by its parent. Dropping this value kills it.
 pub(crate) struct Process {
     pub(crate) address: SocketAddr,
     child: Child,
 }
 
 impl Process {
-    /// Starts this program with other arguments, and waits until it listens.
+    /// Starts this program with the given arguments, and waits until it listens.
     pub(crate) async fn start(name: &str, args: &[String]) -> Result<Self, Stop> {
         let lacking =
-            |error: std::io::Error| Stop::Lacking(format!("{name} does not start: {error}"));
+            |error: std::io::Error| Stop::Lacking(format!("cannot start {name}: {error}"));
         let program = std::env::current_exe().map_err(lacking)?;
         let mut command = Command::new(program);
         command.args(args).arg("--tied-to-stdin").kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(lacking)?;
-        let said = listen_to(&mut child);
+        let tail = capture_stderr(&mut child);
         let address = match tokio::time::timeout(START, address(&mut child)).await {
             Ok(Some(address)) => address,
             Ok(None) | Err(_) => {
                 let _ = child.kill().await;
-                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                let said = said.make_contiguous().join("\n");
-                return Err(Stop::Lacking(format!("{name} does not listen; it says: {said:?}")));
+                let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+                let tail = tail.make_contiguous().join("\n");
+                return Err(Stop::Lacking(format!(
+                    "{name} did not start to listen; its output: {tail:?}"
+                )));
             }
         };
         Ok(Self { address, child })
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status, if the child has ended.
     pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Its process id, while it lives.
+    /// Returns the process id while the child runs.
     pub(crate) fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Ends it in good order.
+    /// Ends the child by closing its stdin, and kills it after 2 s.
     pub(crate) async fn end(mut self) {
         drop(self.child.stdin.take());
         if tokio::time::timeout(Duration::from_secs(2), self.child.wait()).await.is_err() {
@@ -137,21 +140,21 @@ async fn address(child: &mut Child) -> Option<SocketAddr> {
     first.strip_prefix(LISTENING)?.split(' ').next()?.parse().ok()
 }
 
-/// Reads a child's stderr, so that it never blocks, and keeps the last lines.
-fn listen_to(child: &mut Child) -> Arc<Mutex<VecDeque<String>>> {
-    let said: Arc<Mutex<VecDeque<String>>> = Arc::default();
+/// Reads a child's stderr, so that the child never blocks on it, and keeps the last lines.
+fn capture_stderr(child: &mut Child) -> Arc<Mutex<VecDeque<String>>> {
+    let tail: Arc<Mutex<VecDeque<String>>> = Arc::default();
     if let Some(stderr) = child.stderr.take() {
-        let said = Arc::clone(&said);
+        let tail = Arc::clone(&tail);
         tokio::spawn(async move {
             let mut lines = BufReader::new(stderr).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                if said.len() == TAIL {
-                    said.pop_front();
+                let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+                if tail.len() == TAIL {
+                    tail.pop_front();
                 }
-                said.push_back(line);
+                tail.push_back(line);
             }
         });
     }
-    said
+    tail
 }

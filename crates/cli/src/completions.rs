@@ -1,4 +1,5 @@
-//! `curtail completions`: what shells and `man` know of the command line, from its own definition.
+//! `curtail completions`: shell completions and man pages, generated from the definition of the
+//! command line.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use clap_complete::Shell;
 use crate::exit::Stop;
 use crate::{say, usage};
 
-/// Print what a shell completes, or the man pages.
+/// Print completions for a shell, or write man pages.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -16,10 +17,11 @@ Examples:
   curtail completions zsh --out ~/.zfunc
   curtail completions man --out ~/.local/share/man/man1")]
 pub(crate) struct Args {
-    /// For whom: a shell, or a page of `man` for each verb
+    /// The shell, or `man` for one man page per verb
     #[arg(value_name = "SHELL", value_parser = ["bash", "elvish", "fish", "powershell", "zsh", "man"])]
     of: String,
-    /// Write files there, as the shell or man looks for them [default: print]
+    /// Write files to this directory, under the names that the shell or man expects [default:
+    /// print]
     #[arg(long, value_name = "DIR", help_heading = "Output", required_if_eq("of", "man"))]
     out: Option<PathBuf>,
 }

@@ -1,37 +1,39 @@
-//! How many digits a latency is told with.
+//! Formats latencies with a suitable number of digits.
 
 use crate::plot::format::three;
 
-/// What stands where there is no figure.
+/// Placeholder for a missing value.
 pub(crate) const NONE: &str = "–";
 
-/// A figure, where there is one.
+/// Formats a value, or returns the placeholder.
 pub(crate) fn or_none<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), shown)
 }
 
-/// What the times of a table are in, by the unit of the document.
+/// The unit of a table's times, in words. `unit` is the document's unit.
 pub(crate) fn unit_words(unit: &str) -> &'static str {
     if unit == "1" { "multiples of the unit of time" } else { "milliseconds" }
 }
 
-/// A count and its noun, which gets an s unless the count is 1.
+/// A count and its noun, in the plural unless the count is 1.
 pub(crate) fn counted(count: u32, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// From here on a number is told by its magnitude.
+/// Numbers at or above this are printed in scientific notation.
 const HUGE: f64 = 1e9;
-/// Below this it is 0: in milliseconds a nanosecond, the finest time that is measured, and in multiples of a
-/// unit what differences of equal numbers leave.
+/// Numbers below this are printed as 0. For times in milliseconds this is one nanosecond, the
+/// finest resolution that is measured. For multiples of a unit it covers the rounding error of a
+/// difference between equal numbers.
 const ZERO: f64 = 1e-6;
 
-/// A time in nanoseconds, in milliseconds and to three digits.
+/// Formats nanoseconds as milliseconds with three digits.
 pub(crate) fn ms(ns: f64) -> String {
     three(if ns.abs() < 1.0 { 0.0 } else { ns / 1e6 })
 }
 
-/// As many decimals as tell latencies apart: two from 0.1 to 1,000, less above, three digits below.
+/// The number of decimals that distinguishes latencies: two from 0.1 to 1,000, fewer above, three
+/// significant digits below.
 fn decimals(value: f64) -> usize {
     match value.abs() {
         10_000.0.. => 0,
@@ -42,18 +44,18 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// A latency, in whatever unit.
+/// Formats a latency in any unit.
 pub(crate) fn latency(value: f64) -> String {
     like(value, value)
 }
 
-/// A latency and half of its confidence interval, where that is known.
+/// Formats a latency and the half-width of its confidence interval, if there is one.
 pub(crate) fn with_interval(value: f64, half: Option<f64>) -> String {
     let half = half.map_or(String::new(), |half| format!(" ±{}", like(half, value)));
     latency(value) + &half
 }
 
-/// A number with as many decimals as another.
+/// Formats `value` with as many decimals as `other` would get.
 fn like(value: f64, other: f64) -> String {
     match value.abs() {
         ..ZERO => "0".to_owned(),
@@ -68,7 +70,7 @@ mod tests {
 
     #[test]
     fn digits_fit_the_magnitude() {
-        for (value, told) in [
+        for (value, text) in [
             (0.0, "0"),
             (-0.0, "0"),
             (0.000_000_878, "0"),
@@ -82,7 +84,7 @@ mod tests {
             (25_158.03, "25158"),
             (2.171e12, "2.171e12"),
         ] {
-            assert_eq!(latency(value), told);
+            assert_eq!(latency(value), text);
         }
         assert_eq!(with_interval(14_579.4, Some(119.78)), "14579 ±120");
         assert_eq!(with_interval(0.012, Some(0.000_3)), "0.0120 ±0.0003");

@@ -1,17 +1,18 @@
-//! How verbs end.
+//! Errors that end a verb.
 
-/// Why a verb did not do what it was asked to.
+/// Why a verb failed.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The input is wrong; the text names value and fix.
+    /// The input is wrong. The text names the value and the fix.
     BadInput(String),
-    /// A configuration is wrong; each line begins with its name, as compilers do, so that editors
-    /// find it.
+    /// A configuration is wrong. Each line begins with the file's name, as compilers print it, so
+    /// that editors can jump to the error.
     BadConfig(String),
-    /// The environment lacks something; the text says what.
+    /// The environment lacks something. The text names what is missing.
     Lacking(String),
-    /// The reader of the result is gone.
+    /// The reader of stdout is gone.
     Unread,
-    /// A signal ended the work, and nothing of it is worth keeping; the text says when.
+    /// A signal interrupted the work, and no result is worth keeping. The text names the point at
+    /// which that happened.
     Interrupted(&'static str),
 }

@@ -1,4 +1,4 @@
-//! Files that are given, pages that are written, and how many may be open.
+//! Reads input files, writes pages, and checks the limit on open files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::exit::Stop;
 use curtail_load::Plan;
 
-/// Reads TOML, and the text that it is from; what is wrong is named with its line.
+/// Reads a TOML file and returns the value and the text. Errors name the line.
 pub(crate) fn toml_and_text<T: DeserializeOwned>(path: &Path) -> Result<(T, String), Stop> {
     let text = read_text(path).map_err(|error| Stop::BadInput(error.to_string()))?;
     let read = toml::from_str(&text).map_err(|error: toml::de::Error| {
@@ -22,7 +22,7 @@ pub(crate) fn toml_and_text<T: DeserializeOwned>(path: &Path) -> Result<(T, Stri
     Ok((read, text))
 }
 
-/// Serde's words in ours.
+/// Rewords serde's messages.
 fn explain(message: &str) -> String {
     if message.starts_with("unknown field ") {
         let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -34,11 +34,11 @@ fn explain(message: &str) -> String {
     message
         .replace("expected u32", &format!("{whole}, below 4294967296"))
         .replace("expected u64", whole)
-        .replace("expected f64", "expected a number, as 0.3")
-        .replace("expected a sequence", "expected a list, as [1, 2]")
+        .replace("expected f64", "expected a number, such as 0.3")
+        .replace("expected a sequence", "expected a list, such as [1, 2]")
 }
 
-/// Writes a page into the directory of `--out`, which it makes if need be.
+/// Writes a page into the directory of `--out`, and creates the directory if needed.
 pub(crate) fn write_page(out: &Path, name: &str, page: &str) -> Result<PathBuf, Stop> {
     let path = out.join(name);
     let written = fs::create_dir_all(out).and_then(|()| fs::write(&path, page));
@@ -48,15 +48,15 @@ pub(crate) fn write_page(out: &Path, name: &str, page: &str) -> Result<PathBuf, 
     Ok(path)
 }
 
-/// The line of a byte of a text, from 1.
+/// Returns the number of the line at a byte offset, counting from 1.
 pub(crate) fn line(text: &str, at: usize) -> usize {
     let before = &text.as_bytes()[..at.min(text.len())];
     1 + before.iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// Every connection is an open file, and a shell often allows 1024 where the system allows far more.
-/// Raises this process's bound as far as it may. Best effort: where it fails, whatever finds no
-/// descriptor says so.
+/// Raises this process's limit on open files to the hard limit. Every connection is an open file,
+/// and shells often allow 1024 where the system allows far more. Errors are ignored: any operation
+/// that later lacks a descriptor reports its own error.
 pub(crate) fn allow_many() {
     #[cfg(unix)]
     {
@@ -66,13 +66,15 @@ pub(crate) fn allow_many() {
     }
 }
 
-/// Open files beside those of connections: results that are written at the end, and the runtime's.
+/// Open files that are not connections: results that are written at the end, and the runtime's own
+/// files.
 const OTHERS: usize = 32;
-/// Of a thread that sends.
+/// Open files of a sending thread, in addition to its connections.
 const PER_THREAD: usize = 4;
 
-/// Whether all connections of a plan may be open at once. A request for which the system had no
-/// descriptor would look as if the server had refused it.
+/// Returns an error if the limit on open files is too low for all connections of a plan to be open
+/// at once. A request that fails for lack of a descriptor would look like one that the server
+/// refused.
 pub(crate) fn room_for(plan: &Plan) -> Result<(), Stop> {
     match most_open() {
         Some(most) => room_within(plan.connections, plan.threads, most),
@@ -88,12 +90,12 @@ fn room_within(connections: usize, threads: usize, most: u64) -> Result<(), Stop
     }
     let fewer = if room > 0 { format!("use at most {room}, or ") } else { String::new() };
     Err(Stop::Lacking(format!(
-        "{connections} connections need {needed} open files, and the system allows this process {most}; \
-         {fewer}raise that (ulimit -n)"
+        "{connections} connections need {needed} open files, but the system allows this process \
+         {most}; {fewer}raise the limit (ulimit -n)"
     )))
 }
 
-/// How many files this process may have open; none where there is no bound.
+/// This process's limit on open files; `None` if there is none.
 fn most_open() -> Option<u64> {
     #[cfg(unix)]
     {
@@ -108,14 +110,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_that_cannot_all_be_open_are_refused_with_how_many_can() {
+    fn too_many_connections_are_rejected_with_the_possible_number() {
         assert!(room_within(64, 1, 100).is_ok());
-        let Err(Stop::Lacking(said)) = room_within(65, 1, 100) else { panic!("there is no room") };
+        let Err(Stop::Lacking(message)) = room_within(65, 1, 100) else {
+            panic!("there is no room")
+        };
         assert!(
-            said.contains("65 connections need 101 open files") && said.contains("at most 64"),
-            "{said}"
+            message.contains("65 connections need 101 open files")
+                && message.contains("at most 64"),
+            "{message}"
         );
-        let Err(Stop::Lacking(said)) = room_within(1, 1, 8) else { panic!("there is no room") };
-        assert!(said.ends_with("8; raise that (ulimit -n)"), "{said}");
+        let Err(Stop::Lacking(message)) = room_within(1, 1, 8) else { panic!("there is no room") };
+        assert!(message.ends_with("8; raise the limit (ulimit -n)"), "{message}");
     }
 }

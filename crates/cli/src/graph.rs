@@ -1,4 +1,4 @@
-//! `curtail graph`: a graph of services, simulated with and without control from end to end.
+//! `curtail graph`: simulates a graph of services with and without end-to-end flow control.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,11 +12,11 @@ use crate::sim::work;
 use crate::table::row;
 use crate::{progress, say};
 
-/// Simulate a graph of services under load, with and without control from end to end.
+/// Simulate a graph of services under load, with and without end-to-end flow control.
 ///
-/// Requests of several workflows (tenants, classes) enter at the first service, call others, and hold resources. Every
-/// process runs the very flow control that the middleware runs: rates that follow the bottleneck downstream, fair
-/// queues, scheduling by deadline, and early drops.
+/// Requests of several workflows (tenants, classes) enter at the first service, call others, and
+/// hold resources. Every process runs the same flow control as the middleware: rates that follow
+/// the bottleneck downstream, fair queues, scheduling by deadline, and early drops.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,32 +40,34 @@ A graph in a file:
   at.web = [\"use threads exp:2ms\", \"call store x3\"]
   at.store = [\"use disk exp:4ms\"]")]
 pub(crate) struct Args {
-    /// The graph, in TOML
+    /// The graph, a TOML file
     file: PathBuf,
-    /// How it is controlled: `timeouts`, parts of `fq+DISCIPLINE+rc`, or google, gradient2, dagor, prices (repeatable) [default: timeouts, fifo+rc, fq+fifo+rc]
+    /// Flow control to simulate: `timeouts`, parts of `fq+DISCIPLINE+rc`, or google, gradient2,
+    /// dagor, prices (repeatable) [default: timeouts, fifo+rc, fq+fifo+rc]
     #[arg(long, value_name = "CONTROL")]
     control: Vec<Control>,
-    /// Times the load: of the rate of open clients, and of the number of closed ones, but not of `fixed` ones
+    /// Load factor: multiplies the rate of open clients and the number of closed ones, except
+    /// `fixed` ones
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     load: f64,
-    /// Without the clients of a workflow (repeatable)
+    /// Remove the clients of a workflow (repeatable)
     #[arg(long, value_name = "WORKFLOW")]
     without: Vec<String>,
-    /// Another route to a service, as store=c3 (repeatable)
+    /// Change how calls to a service are routed, for example store=c3 (repeatable)
     #[arg(long, value_name = "SERVICE=ROUTE")]
     route: Vec<String>,
-    /// Another value of a parameter of the flow control, as target=0.9 (repeatable)
+    /// Change a parameter of the flow control, for example target=0.9 (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     tune: Vec<String>,
-    /// Of the draws
+    /// Seed of all random draws
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Runs of each, with seeds that follow
+    /// Number of runs per control, with consecutive seeds
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     replications: u32,
     #[command(flatten)]
     effort: Effort,
-    /// One JSON document on stdout
+    /// Print one JSON document on stdout
     #[arg(long)]
     json: bool,
 }
@@ -95,7 +97,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         let parts =
             text.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
         let Some((name, value)) = parts else {
-            return Err(Stop::BadInput(format!("--tune {text}: write NAME=VALUE, as target=0.9")));
+            return Err(Stop::BadInput(format!(
+                "--tune {text}: write NAME=VALUE, such as target=0.9"
+            )));
         };
         graph =
             graph.tuned(name, value).map_err(|error| Stop::BadInput(format!("--tune {error}")))?;
@@ -124,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Columns: the name; per second; parts; times.
+/// Widths of the columns: name, rates, fractions, times.
 const COLUMNS: [isize; 11] = [-14, 9, 9, 8, 9, 10, 10, 10, 10, 11, 9];
 
 fn table(outcome: &Replicated) -> String {
@@ -143,7 +147,7 @@ fn table(outcome: &Replicated) -> String {
         "p99",
     ];
     let mut text = format!(
-        "{}: {:.1} % of the work was in vain\n{}",
+        "{}: {:.1} % of the work was wasted\n{}",
         outcome.control,
         100.0 * outcome.wasted_work,
         row(&COLUMNS, head)
@@ -174,8 +178,7 @@ fn table(outcome: &Replicated) -> String {
             of.utilization.iter().map(|(name, used)| format!("{name} {:.0} %", 100.0 * used));
         let used = used.collect::<Vec<_>>().join(", ");
         let (turned, expired) = (of.dropped_at_admission, of.expired);
-        text +=
-            &format!("{:14}{used}; turned away {turned:.1}/s, expired {expired:.1}/s\n", of.name);
+        text += &format!("{:14}{used}; rejected {turned:.1}/s, expired {expired:.1}/s\n", of.name);
     }
     text
 }

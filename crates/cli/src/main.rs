@@ -1,4 +1,4 @@
-//! The `curtail` binary: argument types, and what people see. Everything else is in the crates.
+//! The `curtail` binary: argument types, and the output that people see. The rest is in the crates.
 //!
 //! Exit codes: 0 done; 1 done, and the verdict is negative; 2 bad input; 3 the environment lacks
 //! something; 130 interrupted.
@@ -46,21 +46,21 @@ use tokio::runtime::{Builder, Runtime};
     version,
     arg_required_else_help = true,
     after_help = "\
-Exit codes, of every verb:
-  0    done; also where the answer is no (advise), or a policy is unstable (sim, sweep)
-  1    done, and the verdict is negative: a run of load that is invalid, a proxy that ended before
-       all connections had, a profile that compares worse
+Exit codes of all verbs:
+  0    done; also if the verdict is no (advise), or a policy is unstable (sim, sweep)
+  1    done, and the verdict is negative: an invalid run (load), a missed rate (jitter), a profile
+       that compares worse (profile), connections that were cut at the end of a drain (proxy, stage)
   2    bad input; the message names the value and the fix
-  3    the environment lacks something: a place to write, a port, memory, who reads stdout
-  130  interrupted; what there was is written (servers end with 0: leaf, agent, proxy and stage,
-       which drain first, and end with 1 where they had to cut connections)"
+  3    the environment lacks something: a place to write, a port, memory, a reader of stdout
+  130  interrupted; results up to then are written (servers end with 0: leaf, agent, proxy, stage)"
 )]
 struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
 
-// What they do is said where their arguments are: a comment here would hide all but its first line.
+// The doc comment of each verb's `Args` is its help text. Do not add doc comments here: they would
+// take precedence over that text.
 #[derive(Subcommand)]
 enum Verb {
     Demo(demo::Args),
@@ -109,48 +109,49 @@ fn main() -> ExitCode {
     code(done)
 }
 
-/// Says what went wrong, and turns it into an exit code.
+/// Prints an error and returns its exit code.
 fn code(done: Result<ExitCode, Stop>) -> ExitCode {
-    let (code, said) = match done {
+    let (code, message) = match done {
         Ok(code) => return code,
         Err(Stop::BadInput(why)) => (2, format!("error: {why}")),
-        Err(Stop::BadConfig(why)) => (2, format!("error: this configuration is refused:\n{why}")),
+        Err(Stop::BadConfig(why)) => (2, format!("error: the configuration is invalid:\n{why}")),
         Err(Stop::Lacking(why)) => (3, format!("error: {why}")),
         Err(Stop::Unread) => return ExitCode::from(3),
         Err(Stop::Interrupted(when)) => (130, format!("interrupted {when}")),
     };
-    say::aside(said);
+    say::aside(message);
     ExitCode::from(code)
 }
 
-/// A runtime on all cores.
+/// A tokio runtime on all cores.
 fn runtime() -> Result<Runtime, Stop> {
     let building = Builder::new_multi_thread().enable_all().build();
-    building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))
+    building.map_err(|error| Stop::Lacking(format!("cannot start the runtime: {error}")))
 }
 
-/// A runtime on all cores but these, which threads that send are to have.
+/// A tokio runtime on all cores except these, which are reserved for sending threads.
 fn runtime_off(processors: &curtail_jitter::machine::Processors) -> Result<Runtime, Stop> {
     processors.reserve().map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidInput => {
-            Stop::BadInput(format!("--processors: {error}; choose among those"))
+            Stop::BadInput(format!("--processors: {error}; choose one of those"))
         }
-        _ => Stop::Lacking(format!("the system binds no thread to a processor: {error}")),
+        _ => Stop::Lacking(format!("cannot bind threads to processors: {error}")),
     })?;
     runtime()
 }
 
-/// Runs one of many processes on a machine.
+/// Runs `work` on one thread, because a machine runs many such processes.
 fn run_small(work: impl Future<Output = Result<ExitCode, Stop>>) -> Result<ExitCode, Stop> {
     let building = Builder::new_current_thread().enable_all().build();
-    let runtime = building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))?;
+    let runtime =
+        building.map_err(|error| Stop::Lacking(format!("cannot start the runtime: {error}")))?;
     let done = runtime.block_on(work);
-    // A thread of it may be reading a stdin that never ends.
+    // A thread of the runtime may be blocked reading a stdin that never ends.
     runtime.shutdown_background();
     done
 }
 
-/// A value as people and programs can read it.
+/// Serializes a value as indented JSON.
 fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
     serde_json::to_string_pretty(value)
         .map_err(|error| Stop::Lacking(format!("cannot write JSON: {error}")))

@@ -1,11 +1,11 @@
-//! Progress on stderr, for people: nothing is shown where stderr is no terminal.
+//! Progress on stderr, for people. Nothing is shown if stderr is not a terminal.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
-/// A line that changes.
+/// A spinner with a message.
 pub(crate) fn spinner() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {msg}");
     let bar = ProgressBar::new_spinner();
@@ -16,7 +16,7 @@ pub(crate) fn spinner() -> ProgressBar {
     bar
 }
 
-/// A bar with a length.
+/// A progress bar whose length the caller sets.
 pub(crate) fn bar(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(0).with_prefix(what);
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {percent:>3} %  {left}  {msg}");
@@ -28,12 +28,12 @@ pub(crate) fn bar(what: &'static str) -> ProgressBar {
     bar
 }
 
-/// How long it still takes; before anything is done, nobody knows.
+/// The remaining time; empty before the first step is done.
 fn left(done: u64, eta: Duration) -> String {
     if done == 0 { String::new() } else { format!("{:#} left", HumanDuration(eta)) }
 }
 
-/// Columns of the terminal; 80 where there is none.
+/// Number of columns of the terminal; 80 if stdout is not a terminal.
 pub(crate) fn width() -> usize {
     let terminal = console::Term::stdout();
     terminal.size_checked().map_or(80, |(_, columns)| usize::from(columns))
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_time_is_left_before_there_is_something_to_go_by() {
+    fn no_remaining_time_is_shown_before_the_first_step() {
         assert_eq!(left(0, Duration::ZERO), "");
         assert_eq!(left(1, Duration::from_secs(30)), "30s left");
     }

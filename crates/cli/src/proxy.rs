@@ -1,4 +1,4 @@
-//! `curtail proxy`.
+//! `curtail proxy`: runs the proxy, or checks its configuration.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,8 +16,9 @@ use crate::say;
 
 /// Put a proxy in front of a replicated service.
 ///
-/// SIGTERM drains: no new connections, every running request gets its answer within `listen.drain`.
-/// A second one ends at once. SIGHUP checks the configuration file; changes take a restart.
+/// SIGTERM drains the proxy: it accepts no new connections, and gives running requests the time
+/// `listen.drain` to finish. A second SIGTERM ends it immediately. SIGHUP checks the configuration
+/// file; changes need a restart.
 #[derive(clap::Args)]
 #[command(after_help = "\
 A configuration to start from:
@@ -39,13 +40,14 @@ A configuration to start from:
 
 Metrics, status and health are on http://127.0.0.1:9901 (listen.admin).")]
 pub(crate) struct Args {
-    /// The configuration, in TOML
+    /// The configuration, a TOML file
     #[arg(long, value_name = "FILE", required_unless_present = "schema")]
     config: Option<PathBuf>,
     /// Print the JSON schema of the configuration and exit
     #[arg(long, conflicts_with_all = ["config", "check"])]
     schema: bool,
-    /// Check the configuration and exit (with --json: a document): 0 when it is fine, 2 when it is not
+    /// Check the configuration and exit with 0 if it is valid, 2 if not (with --json: print a
+    /// document)
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -57,7 +59,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    // Clap lets nobody through with neither.
+    // Clap requires one of `--config` and `--schema`.
     let Some(path) = &args.config else {
         say::result(crate::json(&config::schema())?)?;
         return Ok(ExitCode::SUCCESS);
@@ -66,17 +68,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         Ok(config) => config,
         Err(errors) => {
             if args.check && args.output.json {
-                let said = |error: &ConfigError| json!({ "line": error.line(), "text": error.to_string() });
-                let said: Vec<_> = errors.errors().iter().map(said).collect();
-                let text = format!("{}: refused, with {} error(s)", path.display(), said.len());
+                let entry = |error: &ConfigError| json!({ "line": error.line(), "text": error.to_string() });
+                let list: Vec<_> = errors.errors().iter().map(entry).collect();
+                let text = format!("{}: invalid, {} error(s)", path.display(), list.len());
                 let verdict = json!({ "kind": "bad-config", "text": text });
-                say::result(crate::json(&json!({ "verdict": verdict, "errors": said }))?)?;
+                say::result(crate::json(&json!({ "verdict": verdict, "errors": list }))?)?;
             }
             return Err(Stop::BadConfig(errors.to_string()));
         }
     };
     if args.check {
-        let text = format!("{}: fine, {}", path.display(), config.summary());
+        let text = format!("{}: valid, {}", path.display(), config.summary());
         let (warnings, notes) = (config.warnings(), config.notes());
         if args.output.json {
             let verdict = json!({ "kind": "fine", "text": text });
@@ -93,26 +95,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     remark(&config);
     let runtime = crate::runtime()?;
     let done = runtime.block_on(serve(config, path, args));
-    // Whatever still runs was given its time.
+    // Tasks that are still running have exceeded their drain time.
     runtime.shutdown_background();
     done
 }
 
 async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Stop> {
-    let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
-    // Before the address is known to anyone: a signal must not find us unprepared.
+    let lacking = |error: std::io::Error| Stop::Lacking(format!("cannot handle signals: {error}"));
+    // Install the signal handlers before the address is announced, so that no signal is missed.
     let mut endings = child::Endings::listen(args.ties.tied_to_stdin)?;
-    // It asks a daemon to read its configuration again, and would end a process that does not listen.
+    // By convention SIGHUP makes a daemon reread its configuration. Without a handler it would end
+    // the process.
     let mut hangup = signal(SignalKind::hangup()).map_err(lacking)?;
-    let said = config.summary();
+    let summary = config.summary();
     let server = Server::bind(config, args.seed.seed)
         .await
         .map_err(|error| Stop::Lacking(error.to_string()))?;
     let http = server.address().map_err(lacking)?;
     let admin = server.admin_address().and_then(Result::ok);
     match admin {
-        Some(admin) => tracing::info!(%http, %admin, "proxy for {said}"),
-        None => tracing::info!(%http, "proxy for {said}"),
+        Some(admin) => tracing::info!(%http, %admin, "proxy for {summary}"),
+        None => tracing::info!(%http, "proxy for {summary}"),
     }
     if args.ties.announce {
         let addresses: Vec<_> = std::iter::once(http).chain(admin).collect();
@@ -129,9 +132,9 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
             cut = &mut serving => return Ok(drained(cut)),
             _ = hangup.recv() => recheck(path),
             () = endings.next() => {
-                // Dropping the sender is the word to drain.
+                // Dropping the sender starts the drain.
                 if stop.take().is_none() {
-                    tracing::warn!("second signal: ending at once");
+                    tracing::warn!("second signal: exiting immediately");
                     return Ok(ExitCode::from(1));
                 }
             }
@@ -139,31 +142,34 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
     }
 }
 
-/// Logs what `--check` prints.
+/// Logs the warnings and notes that `--check` prints.
 fn remark(config: &Config) {
     config.warnings().iter().for_each(|text| tracing::warn!("{text}"));
     config.notes().iter().for_each(|text| tracing::info!("{text}"));
 }
 
-/// Says whether the configuration file would do for a restart.
+/// Logs whether the proxy would restart with the current configuration file.
 fn recheck(path: &Path) {
     match config::load(path) {
-        Ok(_) => tracing::warn!("SIGHUP: the configuration is fine; restart to use changes"),
+        Ok(_) => tracing::warn!("SIGHUP: the configuration is valid; restart to apply changes"),
         Err(errors) => tracing::error!("SIGHUP: a restart would fail: {errors}"),
     }
 }
 
-/// `cut`: connections that did not end in time.
+/// Logs the end of a drain. `cut` is the number of connections that were cut off.
 pub(crate) fn drained(cut: usize) -> ExitCode {
     if cut > 0 {
-        tracing::warn!(connections = cut, "drain time is over, connections were cut off");
+        tracing::warn!(
+            connections = cut,
+            "drain timeout expired; remaining connections were closed"
+        );
         return ExitCode::from(1);
     }
     tracing::info!("drained");
     ExitCode::SUCCESS
 }
 
-/// Logs to stderr from now on.
+/// Starts logging to stderr.
 pub(crate) fn log(log: &Log) {
     let level = match log.level {
         LogLevel::Error => tracing::Level::ERROR,
@@ -175,7 +181,7 @@ pub(crate) fn log(log: &Log) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
-        // It would say on stderr that stderr cannot be written, and panic.
+        // If stderr cannot be written, the logger would report that on stderr, too, and panic.
         .log_internal_errors(false)
         .with_ansi(say::colored(&std::io::stderr()));
     match log.format {

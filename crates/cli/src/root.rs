@@ -1,4 +1,5 @@
-//! `curtail root`: the root of the search service. Hidden: the demo and the tests start it.
+//! `curtail root`: the root of the search service. The verb is hidden: the demo and the tests start
+//! it.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -12,41 +13,41 @@ use crate::child;
 use crate::exit::Stop;
 use crate::load::span;
 
-/// Ask all shards of a search service, through the library.
+/// Query all shards of a search service, through the library.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The replicas of a shard, with commas between them; once per shard
+    /// The replicas of a shard, separated by commas; repeat for each shard
     #[arg(long, value_name = "ADDRESS,…", required = true)]
     shard: Vec<String>,
-    /// How replicas are chosen and queries hedged
+    /// Policy that picks replicas and hedges queries
     #[arg(long, value_parser = policy)]
     policy: Policy,
-    /// Where to listen; port 0 takes a free one, and the first line on stdout says which
+    /// Address to listen on; port 0 picks a free port, and the first line on stdout has the address
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Queries that a leaf serves at once
+    /// Number of queries that a leaf serves at once
     #[arg(long, default_value_t = 1)]
     slots: u32,
-    /// The leaves stop a query when its connection closes
+    /// Leaves stop a query when its connection closes
     #[arg(long)]
     cancel: bool,
-    /// For a whole request
+    /// Deadline of a request
     #[arg(long, default_value = "10s", value_parser = span)]
     timeout: u64,
-    /// For one copy without an answer
+    /// Attempt timer of a copy
     #[arg(long, default_value = "10s", value_parser = span)]
     attempt_timeout: u64,
-    /// For a cancelled copy that stays silent
+    /// Cancel timeout: how long a cancelled copy may stay silent
     #[arg(long, default_value = "10s", value_parser = span)]
     cancel_timeout: u64,
     #[command(flatten)]
     seed: Seed,
-    /// End when stdin closes, so that nothing outlives who started it
+    /// Exit when stdin closes, so that the process does not outlive its parent
     #[arg(long)]
     tied_to_stdin: bool,
 }
 
-/// A policy that runs on real servers.
+/// Parses a policy that can run on real servers.
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     let policy = Policy::parse(text, None).map_err(|error| match error {
         PolicyError::Unknown { .. } => {
@@ -58,10 +59,10 @@ pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     only_simulated.map_or(Ok(policy), Err)
 }
 
-/// Addresses with commas between them.
+/// Parses addresses separated by commas.
 pub(crate) fn addresses(flag: &str, text: &str) -> Result<Vec<SocketAddr>, Stop> {
     let address = |part: &str| {
-        let wrong = |_| Stop::BadInput(format!("{flag} {text}: {part:?} is no IP:PORT"));
+        let wrong = |_| Stop::BadInput(format!("{flag} {text}: {part:?} must be IP:PORT"));
         part.trim().parse().map_err(wrong)
     };
     text.split(',').map(address).collect()
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         attempt_timeout_ns: args.attempt_timeout,
         cancel_timeout_ns: args.cancel_timeout,
         cancel: args.cancel,
-        // Policies are compared as their sources have them.
+        // Policies are compared as published, without a budget for hedges.
         hedge_budget: 1.0,
         ..Limits::default()
     };
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         seed: args.seed.seed,
     };
     crate::run_small(async {
-        // Before the address is known to anyone: a signal must not find us unprepared.
+        // Install the signal handlers before the address is announced, so that no signal is missed.
         let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         let root = RootServer::bind(config).await.map_err(|error| match error {
             RootServerError::Bind { .. } => Stop::Lacking(error.to_string()),

@@ -1,7 +1,8 @@
-//! What verbs write: results on stdout, which must arrive, and words on stderr, which may be lost.
+//! Output of verbs: results go to stdout, and messages to stderr. An error on stdout ends the verb,
+//! and an error on stderr is ignored.
 //!
-//! The macros of the standard library panic where nothing can be written. A full disk behind a log
-//! must not end a proxy.
+//! The macros of the standard library panic if they cannot write. A full disk behind a log must not
+//! end a proxy.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write as _};
@@ -10,13 +11,14 @@ use anstyle::{AnsiColor, Style};
 
 use crate::exit::Stop;
 
-/// Writes a result and a line end to stdout.
+/// Writes a result and a newline to stdout.
 pub(crate) fn result(text: impl Display) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| unwritten(&error))
 }
 
-/// Why a result did not arrive. A reader that has gone away knows that it did.
+/// Turns a failed write of a result into an error. A closed pipe needs no message, because its
+/// reader has left.
 pub(crate) fn unwritten(error: &io::Error) -> Stop {
     match error.kind() {
         ErrorKind::BrokenPipe => Stop::Unread,
@@ -24,7 +26,8 @@ pub(crate) fn unwritten(error: &io::Error) -> Stop {
     }
 }
 
-/// Writes a line to stderr, if somebody can read it. It may quote files and flags.
+/// Writes a line to stderr, if possible. Control characters are escaped, because the text may quote
+/// files and flags.
 pub(crate) fn aside(text: impl Display) {
     let text = plain(&text.to_string());
     let marks = [("error:", AnsiColor::Red), ("warning:", AnsiColor::Yellow)];
@@ -38,13 +41,13 @@ pub(crate) fn aside(text: impl Display) {
     };
 }
 
-/// Are colors for this stream? At a terminal, unless NO_COLOR says otherwise.
+/// Returns true if this stream should be colored: if it is a terminal, and NO_COLOR is not set.
 pub(crate) fn colored(stream: &impl IsTerminal) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     stream.is_terminal() && !refused && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// A verdict on stdout: good, bad, or neither.
+/// Colors a verdict for stdout: good, bad or neutral.
 pub(crate) fn verdict(text: &str, good: Option<bool>) -> String {
     if !colored(&io::stdout()) {
         return text.to_owned();
@@ -57,7 +60,7 @@ pub(crate) fn verdict(text: &str, good: Option<bool>) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Without what a terminal would obey, because files and flags may hold anything.
+/// Escapes control characters, which a terminal would interpret. Files and flags may contain any.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

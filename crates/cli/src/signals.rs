@@ -1,4 +1,4 @@
-//! Signals, as daemons use them.
+//! Signals that end a program, handled the way daemons handle them.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,7 +10,7 @@ pub(crate) struct Termination {
 }
 
 impl Termination {
-    /// Listens from now on, so that no signal is lost between start and wait.
+    /// Starts listening immediately, so that a signal before the first wait is not lost.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -19,15 +19,17 @@ impl Termination {
         })
     }
 
-    /// The same for a program that a person started: it ends with the terminal, too, but for `nohup`.
+    /// Like [`listen`](Self::listen), for a program that a person started: it also ends when its
+    /// terminal closes, unless it runs under `nohup`.
     pub(crate) fn listen_at_terminal() -> std::io::Result<Self> {
-        // Whoever writes more than a bound on files allows (`ulimit -f`) is told, rather than killed.
+        // With a handler for SIGXFSZ, a write beyond the file size limit (`ulimit -f`) returns an
+        // error. Without one, the signal kills the process.
         drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
         Ok(Self { hangup, ..Self::listen()? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         let hangup = async {
             match &mut self.hangup {
@@ -43,13 +45,13 @@ impl Termination {
     }
 }
 
-/// Was this process started so that it outlives its terminal? Known on Linux only.
+/// Whether this process ignores SIGHUP, as under `nohup`. Always false except on Linux.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored(&status).is_some_and(|signals| signals & 1 != 0)
 }
 
-/// The signals that `/proc/PID/status` says are ignored: the lowest bit is the first.
+/// The mask of ignored signals in `/proc/PID/status`. The lowest bit is signal 1.
 fn ignored(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(line.trim(), 16).ok()

@@ -1,11 +1,11 @@
-//! `curtail stage`.
+//! `curtail stage`: runs D-Stages, or checks their configuration and the machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use curtail_proxy::config::{Log, LogFormat, LogLevel};
 use curtail_stage::check::{self, Found};
-use curtail_stage::config::{self, Behind, Stage};
+use curtail_stage::config::{self, Behind, StageConfig};
 use serde_json::json;
 
 use crate::args::{Json, Seed};
@@ -14,27 +14,30 @@ use crate::exit::Stop;
 use crate::proxy;
 use crate::say;
 
-/// Put a D-Stage before a server: duplicates wait for everything else, and leave when they are not needed.
+/// Put a D-Stage in front of a server: duplicates wait for everything else, and leave when they are
+/// no longer needed.
 ///
-/// Where clients duplicate requests (policy das of `curtail proxy`, or of the library), a stage keeps the duplicates
-/// from delaying anything. Before a server that cannot be changed, it holds requests back and passes on as many at once
-/// as keep the server busy, which it finds out.
+/// If clients duplicate requests (policy das of `curtail proxy`, or of the library), a stage keeps
+/// the duplicates from delaying other requests. In front of a server that cannot be changed, it
+/// queues requests and forwards only enough of them at once to keep the server busy. It finds the
+/// right number by itself.
 ///
-/// Before http, one server is known and nothing is probed: where it is down, clients get a 502 at once. Before tcp a job
-/// is a connection, so clients should close theirs after each response; else give it as many slots as they keep.
+/// An http stage has one server and does not probe it: while the server is down, clients
+/// immediately get a 502. In a tcp stage, a job is a connection, so clients should close theirs
+/// after each response. Otherwise set its slots to the number of connections that they keep open.
 ///
-/// SIGTERM drains: what is under way ends. A second one ends at once.
+/// SIGTERM drains: the stage finishes what is under way. A second SIGTERM ends it immediately.
 #[derive(clap::Args)]
 #[command(after_help = "\
 A configuration with a stage of each kind:
 
   [[stage]]
-  name = \"datanode\"            # before HTTP; duplicates say \"priority: u=7\"
+  name = \"datanode\"            # before HTTP; duplicates carry \"priority: u=7\"
   kind = \"http\"
   listen = \"127.0.0.1:9000\"
   server = \"127.0.0.1:9864\"
   # slots = \"auto\"             # or a number: requests at once
-  # queue = 1000               # of each class that wait; more get 503
+  # queue = 1000               # waiting requests per class; more get 503
   # timeout = \"60s\"            # of a request; its body has at most 1 MB
   # admin = \"127.0.0.1:9901\"   # metrics and health
 
@@ -45,24 +48,26 @@ A configuration with a stage of each kind:
   listen_low = \"127.0.0.1:9101\"    # duplicates connect to here,
   low_from = [\"10.0.2.0/24\"]       # or come from there
   server = \"127.0.0.1:43\"
-  # timeout = \"60s\"            # of a connection over which nothing goes
+  # timeout = \"60s\"            # of an idle connection
 
   [[stage]]
-  name = \"files\"               # data of a folder, by curtail_stage::get
+  name = \"files\"               # files of a directory, for curtail_stage::get
   kind = \"get\"
   listen = \"127.0.0.1:9200\"
   purge = \"127.0.0.1:9201\"     # purge messages
-  root = \"/srv/data\"           # without it: made-up data, to measure with
+  root = \"/srv/data\"           # without it: made-up data, for measurements
   # slots = 4                  # responses that are sent at once
-  # reads = 4                  # reads of the disk at once; 1 where it has one head
-  # timeout = \"60s\"            # of clients that ask nothing, or take nothing
+  # reads = 4                  # disk reads at once; 1 for a disk with one head
+  # timeout = \"60s\"            # of clients that neither send nor read
 
---check also says what separates primaries from duplicates on this machine's processors, disks and links.")]
+--check also reports what separates primaries from duplicates on this machine's processors, disks and
+links.")]
 pub(crate) struct Args {
-    /// The configuration, in TOML
+    /// The configuration, a TOML file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Check the configuration and the machine, and exit (with --json: a document): 2 when the configuration is wrong
+    /// Check the configuration and the machine, and exit; the exit code is 2 if the configuration
+    /// is wrong (with --json: print a document)
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -76,7 +81,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let stages = config::load(&args.config).map_err(|why| Stop::BadConfig(why.to_string()))?;
     if args.check {
-        let text = format!("{}: fine, {} stage(s)", args.config.display(), stages.len());
+        let text = format!("{}: valid, {} stage(s)", args.config.display(), stages.len());
         report(&text, &machine(&stages), args.output.json)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -87,8 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     done
 }
 
-/// What separates the classes on what the stages use.
-fn machine(stages: &[Stage]) -> Vec<Found> {
+/// Checks, for each resource that the stages use, what this machine offers to separate the two
+/// classes.
+fn machine(stages: &[StageConfig]) -> Vec<Found> {
     let mut all = Vec::new();
     if stages.iter().any(|stage| matches!(stage.behind, Behind::Get { .. })) {
         all.push(check::processors());
@@ -123,8 +129,8 @@ fn report(text: &str, machine: &[Found], as_json: bool) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn serve(stages: Vec<Stage>, args: &Args) -> Result<ExitCode, Stop> {
-    // Before an address is known to anyone: a signal must not find us unprepared.
+async fn serve(stages: Vec<StageConfig>, args: &Args) -> Result<ExitCode, Stop> {
+    // Install the signal handlers before the addresses are announced, so that no signal is missed.
     let mut endings = child::Endings::listen(args.ties.tied_to_stdin)?;
     let started = curtail_stage::start(stages, args.seed.seed).await;
     let running = started.map_err(|why| Stop::Lacking(why.to_string()))?;
@@ -145,7 +151,7 @@ async fn serve(stages: Vec<Stage>, args: &Args) -> Result<ExitCode, Stop> {
     tokio::select! {
         cut = serving => Ok(proxy::drained(cut)),
         () = endings.next() => {
-            tracing::warn!("second signal: ending at once");
+            tracing::warn!("second signal: exiting immediately");
             Ok(ExitCode::from(1))
         }
     }

@@ -1,4 +1,4 @@
-//! Tables: of characters, and the same on a page.
+//! Tables, as text for a terminal or as HTML for a page.
 
 use std::fmt::{Display, Write as _};
 
@@ -7,8 +7,8 @@ use anstyle::{AnsiColor, Style};
 use crate::plot::format::escape;
 use crate::plot::html;
 
-/// A line of cells, each as wide as its column or wider: flush right, or flush left in a column whose
-/// width is negative.
+/// A line of cells, each at least as wide as its column: flush right, or flush left if the width is
+/// negative.
 pub(crate) fn row(columns: &[isize], cells: impl IntoIterator<Item = impl Display>) -> String {
     let mut text = String::new();
     for (column, cell) in columns.iter().zip(cells) {
@@ -22,7 +22,7 @@ pub(crate) fn row(columns: &[isize], cells: impl IntoIterator<Item = impl Displa
     text + "\n"
 }
 
-/// How a cell is set off from the others.
+/// Emphasis of a cell.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Tone {
     Plain,
@@ -32,7 +32,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    /// Of text at a terminal, with or without color.
+    /// The style of text on a terminal, with or without color.
     pub(crate) fn style(self, color: bool) -> Style {
         match self {
             _ if !color => Style::new(),
@@ -44,23 +44,23 @@ impl Tone {
     }
 }
 
-pub(crate) type Cell = (String, Tone);
+pub(crate) type TableCell = (String, Tone);
 
-/// Rows below one heading, which may be empty.
+/// Rows below a heading. The heading may be empty.
 pub(crate) struct Group {
     pub(crate) heading: String,
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub(crate) rows: Vec<Vec<TableCell>>,
 }
 
-/// A table whose first column has the names of its rows.
+/// A table whose first column contains the row names.
 pub(crate) struct Table {
-    /// The names of the columns, and their units.
+    /// Names of the columns, and their units.
     pub(crate) head: Vec<(String, String)>,
     pub(crate) groups: Vec<Group>,
 }
 
 impl Table {
-    /// Without headings and tones.
+    /// A table without headings or emphasis.
     pub(crate) fn plain<const N: usize>(head: [(&str, &str); N], rows: Vec<[String; N]>) -> Self {
         let head = head.map(|(name, unit)| (name.to_owned(), unit.to_owned()));
         let rows = rows.into_iter().map(|row| row.map(|text| (text, Tone::Plain)).to_vec());
@@ -68,9 +68,10 @@ impl Table {
         Self { head: head.to_vec(), groups }
     }
 
-    /// For a terminal: the first column to the left, the others to the right. A name may have several lines.
+    /// Renders the table for a terminal: the first column flush left, the others flush right. A
+    /// name may have several lines.
     pub(crate) fn text(&self, color: bool) -> String {
-        let line_of = |of: fn(&(String, String)) -> &String, tone| -> Vec<Cell> {
+        let line_of = |of: fn(&(String, String)) -> &String, tone| -> Vec<TableCell> {
             self.head.iter().map(|head| (of(head).clone(), tone)).collect()
         };
         let mut head = vec![line_of(|head| &head.0, Tone::Heading)];
@@ -78,11 +79,11 @@ impl Table {
             head.push(line_of(|head| &head.1, Tone::Faint));
         }
         let rows = || head.iter().chain(self.groups.iter().flat_map(|group| &group.rows));
-        let longest = |cell: &Cell| cell.0.lines().map(|line| line.chars().count()).max();
+        let longest = |cell: &TableCell| cell.0.lines().map(|line| line.chars().count()).max();
         let width = |at: usize| rows().filter_map(|row| longest(&row[at])).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
         let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        let line = |row: &Vec<Cell>| {
+        let line = |row: &Vec<TableCell>| {
             let (mut line, mut below) = (String::new(), String::new());
             for (at, ((text, tone), width)) in row.iter().zip(&widths).enumerate() {
                 let (text, more) = text.split_once('\n').unwrap_or((text, ""));
@@ -105,11 +106,11 @@ impl Table {
             let _ = writeln!(text, "{faint}{heading:─<total$}{faint:#}");
             text.extend(group.rows.iter().map(line));
         }
-        // Ordinary spaces: people copy from terminals, and search in logs.
+        // Replace no-break spaces, because people copy from terminals and search in logs.
         text.replace('\u{a0}', " ")
     }
 
-    /// For a page; the caption is HTML, and `id` unique there.
+    /// Renders the table for a page. `caption` is HTML, and `id` must be unique on the page.
     pub(crate) fn html(&self, id: &str, caption: &str) -> String {
         let head = self.head.iter().map(|(name, unit)| {
             format!(r#"<th scope="col">{}<span>{}</span></th>"#, escape(name), escape(unit))

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// `of` is an enum whose tag is `kind`.
+/// A typed value and its text. `of` is an enum whose serde tag is `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Typed<K> {
     #[serde(flatten)]

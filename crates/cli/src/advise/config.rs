@@ -1,4 +1,4 @@
-//! The configuration of the proxy that advice comes with.
+//! Writes the proxy configuration that matches the advice.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::Args;
 use crate::exit::Stop;
 use crate::say;
 
-/// Where it goes, and what to give in place of that.
+/// Returns the path of the configuration, and the flag that sets it.
 fn path(args: &Args) -> Option<(PathBuf, &'static str)> {
     match (&args.out, &args.write_config) {
         (Some(folder), _) => Some((folder.join("proxy.toml"), "--out")),
@@ -16,12 +16,13 @@ fn path(args: &Args) -> Option<(PathBuf, &'static str)> {
     }
 }
 
-/// Before minutes of work: a file that is there is somebody's.
+/// Checks that the file does not exist, unless it may be overwritten. Called first, so that a bad
+/// path does not waste minutes of work.
 pub(super) fn may_be_written(args: &Args) -> Result<(), Stop> {
     match path(args) {
         Some((path, flag)) if path.symlink_metadata().is_ok() && !args.force => {
             Err(Stop::BadInput(format!(
-                "{flag} {}: it is there already; give another one, or --force to overwrite it",
+                "{flag} {}: it exists already; give another one, or --force to overwrite it",
                 path.display()
             )))
         }
@@ -29,7 +30,7 @@ pub(super) fn may_be_written(args: &Args) -> Result<(), Stop> {
     }
 }
 
-/// Writes the configuration where one was asked for, and lets the proxy check it.
+/// Writes the configuration, and checks it as the proxy does.
 pub(super) fn write(args: &Args, text: &str) -> Result<(), Stop> {
     let Some((path, flag)) = path(args) else { return Ok(()) };
     let shown = path.display();

@@ -1,4 +1,4 @@
-//! `curtail advise`: would hedging help?
+//! `curtail advise`: computes whether hedging would help.
 
 mod config;
 mod picture;
@@ -23,13 +23,13 @@ use crate::verdict::Typed;
 use crate::{progress, say};
 use question::Asked;
 
-/// Say whether hedging would help a replicated service: by how much, with which policy, up to which
-/// load.
+/// Find out whether hedging would help a replicated service: by how much, with which policy, and up
+/// to what load.
 ///
-/// It simulates the policies at the load at hand, and the best of them over all loads, in some
-/// seconds. Two yardsticks tell what is possible at all: Idealized Hedge, which knows the future,
-/// and the bound O1, a world whose hiccups cost nothing. The answer may be no; the exit code is 0
-/// all the same.
+/// The command simulates the policies at the given load, and then the best of them at all loads.
+/// This takes a few seconds. Two yardsticks show what is possible: Idealized Hedge, which knows the
+/// future, and the bound O1, in which hiccups cost nothing. The verdict may be no; the exit code is
+/// 0 in either case.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("times").required(true).args(["service_time", "samples"])))]
 #[command(group(clap::ArgGroup::new("load").required(true).args(["utilization", "rate"])))]
@@ -42,60 +42,62 @@ Examples:
   curtail advise --samples out/jitter --rate 350 --replicas-at 127.0.0.1:9001,127.0.0.1:9002 \\
                  --out hedged
 
-Samples are service times without queueing, one per line, as 5.1ms or 5.1. Hiccups are found in
-them where they are well beyond the other samples. A folder of curtail jitter has times of the same
-queries, repeated, so that nothing need be guessed.")]
+Samples are service times without queueing, one per line, as 5.1ms or 5.1. Samples well beyond the
+others count as hiccups. A directory of curtail jitter has repeated times of the same queries, so
+hiccups need not be guessed.")]
 pub(crate) struct Args {
-    /// Shards that every request asks
+    /// Number of shards that every request queries
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "replicas_at", value_parser = within(&allowed::SHARDS), help_heading = SERVICE)]
     shards: u32,
-    /// Replicas of each shard
+    /// Number of replicas of each shard
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "replicas_at", value_parser = within(&allowed::REPLICAS), help_heading = SERVICE)]
     replicas: u32,
-    /// Queries that a replica serves at once
+    /// Number of queries that a replica serves at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(&allowed::SLOTS), help_heading = SERVICE)]
     slots: u32,
-    /// Find the slots: send load to the replica at this URL, over 1, 2, 4 … connections, until its
-    /// throughput does not grow any more: some seconds, or longer if a query takes more than 20 ms
+    /// Measure the slots: send load to the replica at this URL over 1, 2, 4 … connections, until
+    /// its throughput stops growing; takes a few seconds, or longer if a query takes more than 20
+    /// ms
     #[arg(long, value_name = "URL", value_parser = slots::replica, conflicts_with = "slots", help_heading = SERVICE)]
     slots_of: Option<Target>,
     #[command(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
     times: ServiceTimes,
-    /// Service times, one per line, in place of --service-time and --jitter; or a folder of curtail
-    /// jitter
+    /// File with service times, one per line, instead of --service-time and --jitter; or a
+    /// directory written by curtail jitter
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "jitter", help_heading = SERVICE)]
     samples: Option<PathBuf>,
-    /// What a replica does with a query that is given up: none (it goes on) or reset (it stops)
+    /// What a replica does with a cancelled query: none (it continues) or reset (it stops)
     #[arg(long, value_name = "HOW", default_value = "none", help_heading = SERVICE)]
     cancel: question::Cancel,
-    /// The addresses of a shard's replicas, for the configuration; once per shard
+    /// Addresses of a shard's replicas, for the configuration; repeat for each shard
     #[arg(long, value_name = "ADDRESS,…", help_heading = SERVICE)]
     replicas_at: Vec<String>,
-    /// The utilization of the replicas, a fraction
+    /// Utilization of the replicas, a fraction
     #[arg(long, value_name = "U", help_heading = LOAD)]
     utilization: Option<f64>,
-    /// Requests per second, in place of --utilization
+    /// Requests per second, instead of --utilization
     #[arg(short, long, value_name = "N", help_heading = LOAD)]
     rate: Option<f64>,
-    /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄)
+    /// Definition of the utilization: mean (λ·P̄, without jitter) or total (λ·S̄)
     #[arg(long, value_name = "WHAT", value_parser = utilization_of, default_value = "mean", help_heading = LOAD)]
     utilization_of: UtilizationOf,
-    /// Arrivals: poisson, constant, mmpp:…, on-off:…, trace:PATH
+    /// Arrival process: poisson, constant, mmpp:…, on-off:…, trace:PATH
     #[arg(long, value_name = "PROCESS", default_value = "poisson", help_heading = LOAD)]
     arrivals: String,
     #[command(flatten)]
     seed: Seed,
     #[command(flatten)]
     effort: Effort,
-    /// Write the configuration of the proxy there, as proxy.toml
+    /// Write the proxy's configuration to this directory, as proxy.toml
     #[arg(long, value_name = "DIR", requires = "replicas_at", help_heading = "Output")]
     out: Option<PathBuf>,
-    /// The same, to a file: of versions before
+    /// Write the configuration to this file (kept for scripts that were written for earlier
+    /// versions)
     #[arg(long, hide = true, requires = "replicas_at", conflicts_with = "out")]
     write_config: Option<PathBuf>,
-    /// Overwrite what is there
+    /// Overwrite an existing configuration
     #[arg(long, help_heading = "Output")]
     force: bool,
     #[command(flatten)]
@@ -137,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     })?;
     let advice = answered.map_err(|error| question::bad(args.rate, error))?;
     let Some(advice) = advice else {
-        return Err(Stop::Interrupted("before there was an answer"));
+        return Err(Stop::Interrupted("before the advice was complete"));
     };
     let written = config::write(args, &advice.config);
     if args.output.json {
@@ -152,18 +154,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What programs read.
+/// The JSON document of `--json`.
 #[derive(Serialize)]
 struct Answer {
     verdict: Typed<Verdict>,
-    /// Those that were measured.
+    /// The measured number of slots.
     #[serde(skip_serializing_if = "Option::is_none")]
     slots: Option<u32>,
     #[serde(flatten)]
     document: Document,
 }
 
-/// Whether hedging pays, and else what keeps it from that.
+/// Whether hedging pays, and if not, why not.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Verdict {
@@ -171,19 +173,19 @@ enum Verdict {
         policy: String,
         p99_gain: Option<f64>,
     },
-    /// The samples leave it open.
+    /// There is too little data to decide.
     CannotBeTold {
         policy: String,
         p99_gain: Option<f64>,
         p99_gain_ci95: Option<[f64; 2]>,
     },
-    /// Copies of a query take as long.
+    /// The copies of a query all take the same time.
     NoJitter,
-    /// Even where hiccups cost nothing p99 would hardly be lower.
+    /// Even if hiccups cost nothing, p99 would hardly improve.
     LittleToGain {
         p99_bound: Option<f64>,
     },
-    /// Second copies cost what they gain.
+    /// Second copies cost as much as they gain.
     CostsWhatItGains {
         policy: String,
         p99_gain: Option<f64>,
@@ -191,7 +193,7 @@ enum Verdict {
     },
 }
 
-/// What its utilizations count, where it is more than P.
+/// A remark if the utilization includes the jitter.
 fn counted(advice: &Advice) -> &'static str {
     if advice.utilization_of == UtilizationOf::Total { " with the jitter" } else { "" }
 }

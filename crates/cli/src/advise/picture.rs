@@ -1,4 +1,4 @@
-//! p99 over the load, drawn in characters.
+//! Plots p99 against utilization as text.
 
 use std::fmt::Write as _;
 
@@ -7,18 +7,18 @@ use curtail_sim::advise::{Advice, Point};
 use super::counted;
 use crate::digits;
 
-/// Columns between the labels and the end of the longest bar.
+/// Minimum and maximum length of the longest bar, in columns.
 const BARS: std::ops::RangeInclusive<usize> = 20..=60;
 
-/// A bar per load for each of both policies. Bars end at three times the p99 of per-shard queuing
-/// at the lowest load: beyond, all that matters is that it is too much.
+/// Draws two bars per load, one for each of the two policies. Bars are cut off at three times the
+/// p99 of per-shard queuing at the lowest load. Anything longer is unacceptable anyway.
 pub(super) fn curve(advice: &Advice, width: usize) -> String {
     let Some(least) = advice.curve.iter().find_map(|point| point.psq) else { return String::new() };
     let most = 3.0 * least;
     let name = advice.hedging_policy.chars().count().max("psq".len());
     let columns = width.saturating_sub(name + 22).clamp(*BARS.start(), *BARS.end());
     let mut any_faster = false;
-    let mut text = format!("p99 over the utilization{}\n", counted(advice));
+    let mut text = format!("p99 by utilization{}\n", counted(advice));
     for point in &advice.curve {
         let Point { utilization, psq, hedging, faster } = *point;
         any_faster |= faster;
@@ -30,7 +30,7 @@ pub(super) fn curve(advice: &Advice, width: usize) -> String {
         }
     }
     if any_faster {
-        let _ = writeln!(text, "\n<: {} is the faster one, beyond chance", advice.hedging_policy);
+        let _ = writeln!(text, "\n<: {} is faster, beyond chance", advice.hedging_policy);
     }
     text
 }

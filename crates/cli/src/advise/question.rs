@@ -1,4 +1,5 @@
-//! What is asked: numbers, or samples in which the hiccups are found.
+//! Turns the arguments, which are numbers or samples, into experiments. If they are samples,
+//! hiccups are detected in them.
 
 use std::net::SocketAddr;
 
@@ -10,28 +11,29 @@ use super::Args;
 use crate::exit::Stop;
 use crate::root::addresses;
 
-/// A utilization that is good enough to ask for the rate that comes to it.
+/// The utilization of a first experiment, whose arrival rate is used to convert `--rate` to a
+/// utilization.
 const HALF: f64 = 0.5;
 
-/// What a replica does with a query that is given up.
+/// What a replica does with a cancelled query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Cancel {
-    /// It goes on.
+    /// It continues.
     None,
     /// It stops.
     Reset,
 }
 
-/// The question, ready to be simulated.
+/// The input, ready to be simulated.
 pub(super) struct Asked {
     pub(super) experiment: Experiment,
-    /// The same, of samples drawn from its samples.
+    /// Repetitions of the experiment, each with a new resample of the samples.
     pub(super) resampled: Vec<Experiment>,
     pub(super) samples: Option<SampleSummary>,
     pub(super) replicas_at: Vec<Vec<SocketAddr>>,
 }
 
-/// Checks what was asked, and reads samples.
+/// Checks the arguments and reads the samples.
 pub(super) fn asked(args: &Args, slots: u32) -> Result<Asked, Stop> {
     let replicas_at = replicas_at(args)?;
     let mut parameters = Parameters {
@@ -46,7 +48,7 @@ pub(super) fn asked(args: &Args, slots: u32) -> Result<Asked, Stop> {
         ..Parameters::default()
     };
     if let Some(first) = replicas_at.first() {
-        // No more than fit into a line of arguments.
+        // The casts cannot overflow: a command line cannot hold that many addresses.
         (parameters.shards, parameters.replicas) = (replicas_at.len() as u32, first.len() as u32);
     }
     if let Some(service) = &args.times.service_time {
@@ -71,12 +73,13 @@ pub(super) fn asked(args: &Args, slots: u32) -> Result<Asked, Stop> {
     Ok(Asked { experiment, resampled, samples, replicas_at })
 }
 
-/// The utilization that so many requests per second come to. `at_half`: the experiment at [`HALF`].
+/// Converts a rate in requests per second to a utilization. `at_half` is the experiment at a
+/// utilization of [`HALF`].
 fn utilization(rate: f64, at_half: &Experiment) -> Result<f64, Stop> {
     if !at_half.has_units {
         return Err(Stop::BadInput(format!(
-            "--rate {}: it is per second, and the times have no unit; write them with one, as 5ms, or \
-             give --utilization",
+            "--rate {}: it is per second, but the times have no unit; give them one, such as 5ms, \
+             or give --utilization",
             shown(rate)
         )));
     }
@@ -89,7 +92,7 @@ fn utilization(rate: f64, at_half: &Experiment) -> Result<f64, Stop> {
     Ok(HALF * at_half.gap_ns() * rate / 1e9)
 }
 
-/// The addresses of each shard's replicas, of as many in each.
+/// Parses the addresses of each shard's replicas. All shards must have the same number of replicas.
 fn replicas_at(args: &Args) -> Result<Vec<Vec<SocketAddr>>, Stop> {
     let read = |text: &String| addresses("--replicas-at", text);
     let shards: Vec<Vec<SocketAddr>> =
@@ -98,8 +101,8 @@ fn replicas_at(args: &Args) -> Result<Vec<Vec<SocketAddr>>, Stop> {
         && let Some(other) = rest.iter().find(|other| other.len() != first.len())
     {
         return Err(Stop::BadInput(format!(
-            "--replicas-at: a shard has {} replicas, and another has {}; advice is for shards that are \
-             alike, so ask for each kind",
+            "--replicas-at: a shard has {} replicas, and another has {}; the advice is for equal \
+             shards, so run it for each kind",
             first.len(),
             other.len()
         )));
@@ -107,7 +110,8 @@ fn replicas_at(args: &Args) -> Result<Vec<Vec<SocketAddr>>, Stop> {
     Ok(shards)
 }
 
-/// What is wrong, without flags that only others have. A utilization that nobody gave comes of the rate.
+/// Rewords an error so that it does not mention flags that this verb lacks. If the utilization came
+/// from `--rate`, the error names that flag.
 pub(super) fn bad(rate: Option<f64>, error: Error) -> Stop {
     let of_utilization = matches!(
         &error,
@@ -115,7 +119,7 @@ pub(super) fn bad(rate: Option<f64>, error: Error) -> Stop {
     );
     let why = match error {
         Error::TooLong { name, value, allowed } => {
-            format!("{name} is {value}; give it {allowed}: {LONGEST}")
+            format!("{name} is {value}; use {allowed}: {LONGEST}")
         }
         other => other.to_string(),
     };

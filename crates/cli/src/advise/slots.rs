@@ -1,8 +1,10 @@
-//! How many queries a replica serves at once: the knee of its throughput.
+//! Measures how many queries a replica serves at once: the knee of its throughput.
 //!
-//! A closed loop sends one query to the replica with one connection, then with as many as the kernel's throttler asks
-//! for: twice as many while that brings more throughput, then levels between the last two. A way to the replica that
-//! takes long beside the query counts as time in a slot.
+//! A closed loop sends the same query to the replica repeatedly, first over one connection, then
+//! over as many connections as the kernel's throttler chooses. The throttler doubles the number
+//! while that raises the throughput, then tries levels between the last two. The round trip to the
+//! replica counts as time in a slot, so a round trip that is long compared with the query raises
+//! the result.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,25 +22,27 @@ use crate::exit::Stop;
 use crate::signals::Termination;
 use crate::{progress, say};
 
-/// Connections at most.
+/// Maximum number of connections.
 const MOST: u32 = 256;
-/// Queries whose median time decides how fast the throttler's time passes.
+/// Number of initial queries. Their median time sets the scale of the throttler's clock.
 const FIRST: u64 = 3;
-/// The throttler's windows are for queries up to so long. Where they take longer, its time passes more slowly.
+/// Longest query time for which the throttler's windows are designed. For longer queries, its clock
+/// is slowed down.
 const QUERY_NS: f64 = 20e6;
-/// The throttler decides on a level within this, of its time, if queries are answered.
+/// If queries get responses, the throttler decides on a level within this time, measured on its own
+/// clock.
 const LEVEL_NS: f64 = 5e9;
 
-/// Above this share of queries without a good answer, the throughput says nothing about slots.
+/// If the share of failed queries is above this, the throughput does not show the number of slots.
 const FAILED_MOST: f64 = 0.01;
-/// A longer wait for one number of connections is announced.
+/// Levels that could take longer than this are announced.
 const LONG_NS: f64 = 30e9;
 
 /// A measured number of slots.
 pub(super) struct Found {
     pub(super) slots: u32,
     target: Target,
-    /// Connections, and good responses per second with them.
+    /// Each number of connections, with its good responses per second.
     throughput: Vec<(u32, f64)>,
 }
 
@@ -76,7 +80,7 @@ pub(super) fn find(target: &Target, trust: &TrustArgs) -> Result<Found, Stop> {
     let runtime = crate::runtime()?;
     let found = runtime.block_on(async {
         let signals = Termination::listen_at_terminal()
-            .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+            .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
         let bar = progress::spinner();
         let replica = Replica {
             target,
@@ -103,7 +107,7 @@ struct Replica<'a> {
     signals: Termination,
     bar: &'a ProgressBar,
     start: Instant,
-    /// Queries so far, and those of them without a good answer.
+    /// Number of queries sent so far.
     sent: u64,
     failed: u64,
     /// The first failure.
@@ -161,7 +165,8 @@ impl Replica<'_> {
         Ok(Found { slots, target: self.target.clone(), throughput })
     }
 
-    /// Sends the query again and again, over so many connections, until `on_good` has had enough good responses.
+    /// Sends the query repeatedly over `connections` connections, until `on_good` breaks or
+    /// `extent` ends.
     async fn run(
         &mut self,
         connections: u32,
@@ -201,7 +206,7 @@ impl Replica<'_> {
             return Ok(());
         }
         Err(self.lacking(&format!(
-            "no query was answered well: {} ({} in {:.1} s; each may take {:.0} s)",
+            "no query succeeded: {} ({} in {:.1} s; each has a timeout of {:.0} s)",
             first.unwrap_or_default(),
             queries(report.requests),
             began.elapsed().as_secs_f64(),
@@ -209,19 +214,19 @@ impl Replica<'_> {
         )))
     }
 
-    /// Describes failed queries, if there are any. More than a few are an error.
+    /// Describes failed queries, if there are any. More than a few failures are an error.
     fn failures(&self) -> Result<Option<String>, Stop> {
         let Some(example) = &self.example else { return Ok(None) };
         let share = self.failed as f64 / self.sent as f64;
         let sent = queries(self.sent);
-        let what = format!("{:.2} % of {sent} were not answered well: {example}", 100.0 * share);
+        let what = format!("{:.2} % of {sent} failed: {example}", 100.0 * share);
         if share <= FAILED_MOST {
             return Ok(Some(what));
         }
         Err(self.lacking(&format!("{what}; give a query that the replica answers, or --slots")))
     }
 
-    /// Writes a note above the progress.
+    /// Writes a note above the progress line.
     fn note(&self, what: &str) {
         self.bar.suspend(|| say::aside(format_args!("note: --slots-of {}: {what}", self.target)));
     }
@@ -231,7 +236,7 @@ impl Replica<'_> {
     }
 }
 
-/// The line of progress.
+/// The progress line.
 fn line(connections: u32, answered: u64, failed: u64, elapsed: Duration) -> String {
     let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
     let connections = counted(connections, "connection");
@@ -251,7 +256,7 @@ fn queries(count: u64) -> String {
     if count == 1 { "1 query".to_owned() } else { format!("{count} queries") }
 }
 
-/// Responses per second between the first and the last one.
+/// Responses per second, from the first response to the last.
 fn rate(ends: &[Instant]) -> f64 {
     let span = ends.last().zip(ends.first()).map(|(last, first)| last.duration_since(*first));
     span.map_or(0.0, |span| (ends.len() - 1) as f64 / span.as_secs_f64().max(1e-9))
@@ -262,11 +267,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_has_the_time_and_what_failed() {
+    fn progress_shows_the_time_and_the_failures() {
         let shown = |connections, failed| line(connections, 7, failed, Duration::from_secs(12));
         assert_eq!(shown(1, 0), "finding slots: 1 connection, 7 answered, 12 s");
         assert_eq!(shown(4, 3), "finding slots: 4 connections, 7 answered, 3 failed, 12 s");
-        let said = "a query takes 3.0 s, so each number of connections is tried for up to 750 s";
-        assert_eq!(long(3e9, LEVEL_NS * 150.0), said);
+        let expected =
+            "a query takes 3.0 s, so each number of connections is tried for up to 750 s";
+        assert_eq!(long(3e9, LEVEL_NS * 150.0), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The answer in words.
+//! The advice as text.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{counted, picture};
 use crate::table::row;
 use crate::{digits, say};
 
-/// The whole answer, for a terminal of that many columns.
+/// Renders the whole advice for a terminal with `width` columns.
 pub(super) fn answer(
     advice: &Advice,
     samples: Option<&SampleSummary>,
@@ -36,11 +36,13 @@ pub(super) fn answer(
 
 fn headline(advice: &Advice, samples: Option<&SampleSummary>) -> String {
     let provided = samples.map_or(String::new(), |samples| format!(", if {}", samples.assumes));
-    let sure = format!("{:.0} % sure{provided}", (advice.confidence * 100.0).floor().min(99.0));
+    let sure =
+        format!("confidence {:.0} %{provided}", (advice.confidence * 100.0).floor().min(99.0));
     if !advice.settled {
         let gain = advice.gain.p99.map_or(0.0, |gain| gain * 100.0);
         let open = format!(
-            "Cannot be told: in these samples {} lowers p99 by {gain:.0} %{}, and others might differ.",
+            "Undecided: in these samples {} lowers p99 by {gain:.0} %{}, but other samples might \
+             differ.",
             advice.hedging_policy,
             interval(advice.gain_ci95.p99)
         );
@@ -48,7 +50,7 @@ fn headline(advice: &Advice, samples: Option<&SampleSummary>) -> String {
     }
     if advice.hedge {
         let does = advice.gain.p99.map_or_else(
-            || "has a steady state, which psq has not".to_owned(),
+            || "has a steady state, unlike psq".to_owned(),
             |gain| format!("lowers p99 by {:.0} %{}", gain * 100.0, interval(advice.gain_ci95.p99)),
         );
         let up_to = advice.stop_above_utilization.map_or(String::new(), |u| {
@@ -61,10 +63,10 @@ fn headline(advice: &Advice, samples: Option<&SampleSummary>) -> String {
     format!("{} ({sure})\n\n", say::verdict(&no, Some(false)))
 }
 
-/// From where to where a share may be, in percent.
+/// Formats the confidence interval of a share, in percent.
 fn interval(of: Option<[f64; 2]>) -> String {
     of.map_or(String::new(), |[low, high]| {
-        format!(" (95 % sure: {:.0} to {:.0} %)", low * 100.0, high * 100.0)
+        format!(" (95 % interval: {:.0} to {:.0} %)", low * 100.0, high * 100.0)
     })
 }
 
@@ -87,7 +89,8 @@ fn found(samples: &SampleSummary, unit: &str, width: usize) -> String {
     if *of_jitter {
         let text = match *with_hiccup {
             0 => format!(
-                "curtail jitter found no hiccups in {count} executions: at most {high:.3} % may be some."
+                "curtail jitter found no hiccups in {count} executions: their share is at most \
+                 {high:.3} %."
             ),
             _ => format!(
                 "curtail jitter found hiccups in {percent:.3} % ({low:.3} to {high:.3} %) of {count} \
@@ -98,34 +101,35 @@ fn found(samples: &SampleSummary, unit: &str, width: usize) -> String {
     }
     if *with_hiccup == 0 {
         let text = format!(
-            "{count} samples hold no hiccups that stand out. If some are hiccups all the same (few, \
-             short, or of all lengths), this answer is not for them: repeat the same queries, and \
-             give what varies as --jitter."
+            "{count} samples contain no hiccups that stand out. If there are hiccups nevertheless \
+             (few, short, or of all lengths), this advice does not cover them: repeat the same \
+             queries, and give the variation as --jitter."
         );
         return paragraph(&text, width);
     }
     let text = format!(
-        "{count} samples, of which {with_hiccup} have a hiccup: {percent:.3} % ({low:.3} to {high:.3} %) of \
-         {duration:.2}{unit}{between}. A hiccup strikes one copy of a query; a query that takes long on every \
-         replica looks the same, and a second copy is of no use to it. Repeat some of these queries: \
-         where they are as slow again, give the file as --service-time file:PATH."
+        "{count} samples, of which {with_hiccup} have a hiccup: {percent:.3} % ({low:.3} to \
+         {high:.3} %) of {duration:.2}{unit}{between}. A hiccup delays one copy of a query. A \
+         query that is slow on every replica looks the same, but a second copy does not help it. \
+         Repeat some of these queries: if they are as slow again, give the file as --service-time \
+         file:PATH."
     );
     paragraph(&text, width)
 }
 
-/// With a capital at its start and a full stop at its end.
+/// Capitalizes the text and adds a period.
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", chars.as_str())
 }
 
-/// Breaks lines between words.
+/// Wraps the text between words.
 fn paragraph(text: &str, width: usize) -> String {
     textwrap::fill(text, width.clamp(40, 100)) + "\n\n"
 }
 
-/// The policies, and of the delayed hedges the best one.
+/// A table of the policies, with only the best of the delayed hedges.
 fn table(advice: &Advice) -> String {
     let unit = if advice.unit == "1" { "time units" } else { advice.unit };
     let rival = &advice.rival.policy;
@@ -149,7 +153,7 @@ fn table(advice: &Advice) -> String {
     text + "\n"
 }
 
-/// A p99 that is not known well.
+/// A warning if p99 is uncertain.
 fn unsettled(advice: &Advice, by_samples: bool, width: usize) -> String {
     let share = |latency: &Latency| Some(latency.p99_ci95? / latency.p99?);
     let Some(psq) = advice.latencies.first().and_then(share).filter(|&share| share > UNSETTLED)
@@ -157,26 +161,26 @@ fn unsettled(advice: &Advice, by_samples: bool, width: usize) -> String {
         return String::new();
     };
     let more = match by_samples {
-        true => "Measure for longer: more samples make it surer.",
-        false => "With curtail sim, more --requests and --replications make it surer.",
+        true => "Measure for longer: more samples narrow the interval.",
+        false => "With curtail sim, more --requests and --replications narrow the interval.",
     };
     let text = format!(
-        "p99 is known to ±{:.0} % only: it depends on events that come seldom, or are long \
-         remembered at this load. {more}",
+        "p99 has an interval of ±{:.0} %: it depends on events that are rare, or that have long \
+         effects at this load. {more}",
         psq * 100.0
     );
     paragraph(&text, width)
 }
 
-/// What a row is beside a policy that can be deployed.
+/// A remark on a policy that cannot be deployed, or on the best delayed hedge.
 fn note(advice: &Advice, policy: &str, stable: bool) -> &'static str {
     match policy {
         _ if !stable => "   unstable",
-        "idealized" => "   knows the future",
-        "o1" => "   a world whose hiccups cost nothing",
+        "idealized" => "   sees the future",
+        "o1" => "   as if hiccups cost nothing",
         _ if policy != advice.rival.policy => "",
         _ if advice.rival.as_good && advice.hedge => "   as good or better",
-        _ if advice.rival.as_good => "   pays all the same",
+        _ if advice.rival.as_good => "   pays nevertheless",
         _ => "   the best delayed hedge",
     }
 }

@@ -1,4 +1,4 @@
-//! What a person may ask of the demo, and what is run.
+//! The arguments of the demo, and the plan that they define.
 
 use std::path::{Path, PathBuf};
 
@@ -12,84 +12,90 @@ use super::results::same_load;
 use crate::args::{Json, Seed};
 use crate::exit::Stop;
 
-/// How long the warm-up is, in mean service times: at 70 % the effect of an empty start is over.
+/// Length of the warm-up, in mean service times. At a utilization of 70 %, the effect of starting
+/// with empty queues has faded by then.
 const WARMUP_MEANS: f64 = 100.0;
 const WARMUP_LEAST_NS: f64 = 3e8;
 
-/// Per cell: as many as four minutes have room for at the default loads, and 25 above each p99.
+/// Requests per cell. At the default loads, the run takes four minutes, and 25 requests are above
+/// each p99.
 const REQUESTS: u64 = 2_500;
-/// The least that a 99th percentile takes is 1,000.
+/// A 99th percentile needs at least 1,000 requests.
 const QUICK_REQUESTS: u64 = 1_050;
 
 /// Watch a real sharded search service lose its tail, policy by policy.
 ///
 /// Builds an index over real text, starts five shards of two leaf processes each and a root, and
-/// walks a ladder of utilizations with the same requests for every policy. Leaves stretch their true
-/// answers to drawn service times by waiting, so that ten of them fit on a small machine.
+/// walks up a ladder of utilizations with the same requests for every policy. Each leaf holds back
+/// its real response until a drawn service time has passed. The wait does not use the processor, so
+/// ten leaves fit on a small machine.
 ///
-/// Utilization is λ P̄ / (r c): λ queries per second, each of the mean service time P̄, on the r
-/// replicas of a shard with c slots each. It is the share of the slots that would be busy if every
-/// query ran once. "Copies per query" is on how many replicas of a shard a query ran on average: 1
-/// without hedging, 2 if every query is sent twice.
+/// Utilization is λ P̄ / (r c): λ queries per second with a mean service time of P̄, on the r
+/// replicas of a shard with c slots each. It is the fraction of slots that would be busy if every
+/// query ran once. "Copies per query" is the mean number of replicas of a shard on which a query
+/// ran: 1 without hedging, 2 if every query is sent twice.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Three loads and four policies (no fixed delay), in about a minute
+    /// Run three loads and four policies (no fixed delay), in about a minute
     #[arg(long)]
     quick: bool,
-    /// Where the report, the figures and the index go
+    /// Directory for the report, the figures and the index
     #[arg(long, default_value = "out/demo", value_name = "DIR")]
     pub(super) out: PathBuf,
-    /// The text to search: a folder, or a file of JSON lines; by default what the machine has
+    /// Text to search: a directory, or a file of JSON lines [default: text found on this machine]
     #[arg(long, value_name = "PATH")]
     pub(super) corpus: Option<PathBuf>,
-    /// Utilizations, λ P̄ / (r c), as fractions like 0.2
+    /// Utilizations, λ P̄ / (r c), as fractions such as 0.2 [default: 0.2,0.35,0.5,0.65, or
+    /// 0.2,0.4,0.6 with --quick]
     #[arg(long = "utilization", alias = "loads", value_delimiter = ',', value_name = "U,…", value_parser = fraction, allow_hyphen_values = true)]
     loads: Vec<f64>,
-    /// Policies; gains are over psq, or over the first if that is not among them
+    /// Policies to compare; gains are relative to psq, or to the first policy if psq is not among
+    /// them
     #[arg(long = "policy", alias = "policies", value_delimiter = ',', value_name = "POLICY,…")]
     policies: Vec<String>,
-    /// Measured requests per load and policy
+    /// Measured requests per load and policy [default: 2500, or 1050 with --quick]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     requests: Option<u64>,
-    /// Shards of the index
+    /// Number of shards of the index
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) shards: u32,
-    /// Leaves per shard
+    /// Number of leaves per shard
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(super) replicas: u32,
-    /// Queries that a leaf serves at once
+    /// Number of queries that a leaf serves at once
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) slots: u32,
-    /// A query's own service time P
+    /// Service time of a query (P)
     #[arg(long, default_value = "exp:3ms", value_name = "DIST")]
     pub(super) service_time: Spec,
-    /// A hiccup J: how likely, and how long; by default 0.003 of 15 × the mean service time,
-    /// and none where hiccups are real (--pause, --throttle)
+    /// Probability and length of a hiccup (J) [default: 0.003 and 15 times the mean service time;
+    /// none with --pause or --throttle]
     #[arg(long, value_name = "PROBABILITY:SPAN", allow_hyphen_values = true)]
     hiccup: Option<Hiccup>,
-    /// Real hiccups: stop each leaf by a signal so often per second, for so long, like 0.2:75ms
+    /// Real hiccups: stop each leaf with a signal RATE times per second, for SPAN each time, such
+    /// as 0.2:75ms
     #[arg(long, value_name = "RATE:SPAN", allow_hyphen_values = true)]
     pub(super) pause: Option<Pauses>,
-    /// Real hiccups: give each leaf no more than this share of a core, like 0.05, by control groups
+    /// Real hiccups: use control groups to limit each leaf to this share of a core, such as 0.05
     #[arg(long, value_name = "SHARE", value_parser = fraction, allow_hyphen_values = true)]
     pub(super) throttle: Option<f64>,
     #[command(flatten)]
     pub(super) seed: Seed,
-    /// Write where the time of each request went, shard by shard, to timings.csv in --out
+    /// Write the timings of each request, shard by shard, to timings.csv in --out
     #[arg(long)]
     pub(super) timings: bool,
     #[command(flatten)]
     pub(super) output: Json,
 }
 
-/// What is run.
+/// The resolved arguments.
 pub(super) struct Plan<'a> {
     pub(super) args: &'a Args,
     pub(super) loads: Vec<f64>,
     pub(super) policies: Vec<(String, Policy)>,
     pub(super) requests: u64,
     pub(super) service_mean_ns: f64,
-    /// None: no hiccups are drawn.
+    /// `None` if no hiccups are drawn.
     pub(super) hiccup: Option<Hiccup>,
 }
 
@@ -100,7 +106,7 @@ impl Args {
         if spec.scale() == Scale::Relative {
             let with = spec.clone().in_unit(Unit::Millisecond);
             return bad(format!(
-                "--service-time {spec}: its times have no unit; write {with}, or what else is meant"
+                "--service-time {spec}: its times have no unit; write {with}, for example"
             ));
         }
         let service = spec.resolve(1e6);
@@ -132,7 +138,8 @@ impl Args {
         let (rate, most) = (plan.rate(fastest), curtail_load::RATE_MAX);
         if rate > most {
             return bad(format!(
-                "--utilization {fastest}: that takes {rate:.0} requests per second, and no more than                  {most:.0} can be sent: give a longer --service-time or fewer slots"
+                "--utilization {fastest}: that takes {rate:.0} requests per second, above the \
+                 maximum of {most:.0}: give a longer --service-time or fewer slots"
             ));
         }
         Ok(plan)
@@ -148,18 +155,19 @@ impl Args {
         if let Some(load) = loads.iter().find(|load| !(0.01..1.0).contains(*load)) {
             return bad(format!("--utilization {load:?}: give utilizations from 0.01 to below 1"));
         }
-        // Reported from the lowest on, and drawn from left to right.
+        // Sorted for the report and the plots.
         loads.sort_by(f64::total_cmp);
         if let Some(pair) = loads.windows(2).find(|pair| same_load(pair[0], pair[1])) {
-            return bad(format!("--utilization {} is there twice; give each load once", pair[0]));
+            return bad(format!("--utilization {} is used twice; give each load once", pair[0]));
         }
         Ok(loads)
     }
 
-    /// The policies and what people call them; `mean` is that of a query's service time.
+    /// Parses the policies. `mean` is the mean service time of a query, in nanoseconds.
     fn policies(&self, mean: f64) -> Result<Vec<(String, Policy)>, Stop> {
-        // 5 P̄ is the delay that served the thesis best (document 000 §4.6). As strong as a delayed hedge
-        // gets: it stops the loser, as in the papers, and copies go where the least is outstanding.
+        // A delay of 5 P̄ was best in the thesis (document 000 §4.6). These are the strongest
+        // delayed hedges: they stop the loser, as in the papers, and send copies to the replica
+        // with the fewest outstanding copies.
         let delay = duration::format((5.0 * mean) as u64);
         let fixed = format!("delayed:{delay}:cc+least-outstanding");
         let learned = "delayed:p95:cc+least-outstanding";
@@ -171,7 +179,7 @@ impl Args {
         let policies = names.into_iter().map(|name| -> Result<_, Stop> {
             let policy = crate::root::policy(&name)
                 .map_err(|why| Stop::BadInput(format!("--policy: {why}")))?;
-            // The root would find out, but not before the first policy has been measured.
+            // The root would report this only after the first policy has been measured.
             let topology = Topology::replicated(self.replicas, self.slots);
             let limits = Limits { cancel: true, ..Limits::default() };
             policy
@@ -183,7 +191,7 @@ impl Args {
         for (at, (name, policy)) in policies.iter().enumerate() {
             if let Some((first, _)) = policies[..at].iter().find(|other| other.1 == *policy) {
                 let also = if first == name { "" } else { " and means the same" };
-                let text = format!("--policy {first}: {name} is there too{also}; give each once");
+                let text = format!("--policy {first}: {name} is also given{also}; give each once");
                 return Err(Stop::BadInput(text));
             }
         }
@@ -195,7 +203,7 @@ fn fraction(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "write a fraction such as 0.2".to_owned())
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -205,31 +213,31 @@ fn quoted(word: &str) -> String {
 }
 
 impl Plan<'_> {
-    /// Requests per second at a utilization, by the thesis' definition: λ = ρ r c / P̄.
+    /// Requests per second at a utilization, as the thesis defines it: λ = ρ r c / P̄.
     pub(super) fn rate(&self, load: f64) -> f64 {
         load * f64::from(self.args.replicas * self.args.slots) / (self.service_mean_ns / 1e9)
     }
 
-    /// Requests before the measured ones, in ns: connections open, caches warm, queues about as long
-    /// as they are going to be.
+    /// Length of the warm-up, in nanoseconds. It opens connections, warms caches, and lets queues
+    /// reach their usual lengths.
     pub(super) fn warmup_ns(&self) -> u64 {
         (WARMUP_MEANS * self.service_mean_ns).max(WARMUP_LEAST_NS) as u64
     }
 
-    /// What is to be said of loads that hiccups make greater than all leaves together.
+    /// A note if hiccups push a load beyond the capacity of the leaves.
     pub(super) fn overload(&self) -> Option<String> {
         let hiccup = self.hiccup?;
         let longer_ns = hiccup.probability * hiccup.duration_ns as f64;
         let times = 1.0 + longer_ns / self.service_mean_ns;
         let overloaded = self.loads.iter().find(|&&load| load * times >= 1.0)?;
         Some(format!(
-            "note: with hiccups of {hiccup} a leaf is busy with a query for {times:.2} times its mean \
-             service time, so that loads of {overloaded} and above are more than all leaves can do, \
-             unless hiccups are cut short; give a lower --utilization or a lesser --hiccup"
+            "note: with hiccups of {hiccup} a leaf is busy with a query for {times:.2} times its \
+             mean service time, so loads of {overloaded} and above exceed the capacity of all \
+             leaves, unless hiccups are cut short; give a lower --utilization or a smaller --hiccup"
         ))
     }
 
-    /// Where hiccups come from.
+    /// The source of hiccups, in words.
     pub(super) fn hiccups(&self) -> String {
         let parts = [
             self.hiccup.map(|hiccup| hiccup.to_string()),
@@ -240,26 +248,26 @@ impl Plan<'_> {
         if parts.is_empty() { "none".to_owned() } else { parts.join(" + ") }
     }
 
-    /// How drawn hiccups depend on each other. Empty where none are drawn, or where each is drawn by itself
-    /// because hiccups are not rare.
+    /// A sentence on the dependence between drawn hiccups. Empty if none are drawn, or if they are
+    /// drawn independently because they are not rare.
     pub(super) fn strata(&self) -> String {
         let queries = self.hiccup.map_or(0.0, |hiccup| (1.0 / hiccup.probability).round());
         if queries < 2.0 {
             return String::new();
         }
         format!(
-            "Hiccups are drawn in strata, not independently: of each {queries} consecutive queries, one has a \
-             hiccup on a given leaf."
+            "Hiccups are drawn in strata, not independently: of each {queries} consecutive \
+             queries, one has a hiccup on a given leaf."
         )
     }
 
     pub(super) fn honesty(&self) -> String {
         let Args { shards, replicas, service_time, .. } = self.args;
         format!(
-            "Real: the text, the index, the scoring, {} leaf processes, a root process and every socket \
-             between them; hiccups where they are paused or throttled. Stretched: a leaf waits until its \
-             true answer has taken a drawn service time ({service_time} per query, the same on every \
-             replica and for every policy). Hiccups: {}.",
+            "Real: the text, the index, the scoring, {} leaf processes, a root process and every \
+             socket between them; hiccups where they are paused or throttled. Stretched: a leaf \
+             delays its real response until a drawn service time has passed ({service_time} per \
+             query, the same on every replica and for every policy). Hiccups: {}.",
             shards * replicas,
             self.hiccups()
         )
@@ -270,7 +278,8 @@ impl Plan<'_> {
         let loads: Vec<String> = self.loads.iter().map(f64::to_string).collect();
         let names: Vec<&str> = self.policies.iter().map(|(name, _)| name.as_str()).collect();
         let mut text = format!(
-            "curtail demo --utilization {} --policy {} --requests {} --shards {shards} --replicas              {replicas} --slots {slots} --service-time {} --seed {}",
+            "curtail demo --utilization {} --policy {} --requests {} --shards {shards} --replicas \
+             {replicas} --slots {slots} --service-time {} --seed {}",
             loads.join(","),
             names.join(","),
             self.requests,
@@ -334,8 +343,8 @@ mod tests {
             args.plan().unwrap_or_else(|_| panic!("good")).overload()
         };
         assert_eq!(overload(&[]), None);
-        let told = overload(&["--hiccup", "0.05:200ms"]).expect("0.3 becomes 1.3");
-        assert!(told.contains("4.33 times") && told.contains("loads of 0.3 and above"), "{told}");
+        let note = overload(&["--hiccup", "0.05:200ms"]).expect("0.3 becomes 1.3");
+        assert!(note.contains("4.33 times") && note.contains("loads of 0.3 and above"), "{note}");
     }
 
     #[test]

@@ -1,20 +1,21 @@
-//! The processes of the search service.
+//! Starts and ends the processes of the search service.
 
 use super::args::{Args, Plan};
 use super::throttle::Throttle;
 use crate::child::Process;
 use crate::exit::Stop;
 
-/// The leaves. They end with this.
+/// The leaves. Dropping this kills them.
 pub(super) struct Cluster {
-    /// By shard.
+    /// Leaves by shard.
     leaves: Vec<Vec<Process>>,
-    /// After the leaves: who is in a group keeps it from being removed.
+    /// Declared after the leaves, because a control group can be removed only when it is empty.
     _throttle: Option<Throttle>,
 }
 
 impl Cluster {
-    /// Starts all leaves, one after the other: a small machine would start none any sooner.
+    /// Starts all leaves in sequence; starting them in parallel would not be faster on a small
+    /// machine.
     pub(super) async fn start(plan: &Plan<'_>) -> Result<Self, Stop> {
         let mut leaves = Vec::new();
         let mut throttle = plan.args.throttle.map(Throttle::new);
@@ -33,19 +34,20 @@ impl Cluster {
         Ok(Self { leaves, _throttle: throttle })
     }
 
-    /// The process ids of the leaves that live.
+    /// The process ids of the running leaves.
     pub(super) fn processes(&self) -> Vec<u32> {
         self.leaves.iter().flatten().filter_map(Process::id).collect()
     }
 
-    /// Do all leaves live? A root gets along without one, but measures another service then.
+    /// Returns an error if a leaf has ended. A root would cope with that, but the measured service
+    /// would no longer be the same.
     pub(super) fn is_whole(&mut self) -> Result<(), Stop> {
         for (shard, replicas) in self.leaves.iter_mut().enumerate() {
             for (replica, leaf) in replicas.iter_mut().enumerate() {
                 if let Some(how) = leaf.ended() {
                     let text = format!(
-                        "leaf {shard}.{replica} has ended ({how}) while it was measured; what had \
-                         been measured before is kept"
+                        "leaf {shard}.{replica} has ended ({how}) during its measurement; earlier \
+                         results are kept"
                     );
                     return Err(Stop::Lacking(text));
                 }
@@ -54,7 +56,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a root with a policy in front of the leaves.
+    /// Starts a root that queries these leaves under a policy.
     pub(super) async fn root(&self, plan: &Plan<'_>, policy: &str) -> Result<Process, Stop> {
         let mut args = vec!["root".into(), "--policy".into(), policy.into()];
         for replicas in &self.leaves {
@@ -63,7 +65,7 @@ impl Cluster {
         }
         args.extend(["--slots".into(), plan.args.slots.to_string()]);
         args.extend(["--seed".into(), plan.args.seed.seed.to_string()]);
-        // The leaves stop where that is asked for; policies that do not ask are not changed by it.
+        // The leaves stop cancelled queries. Policies that do not cancel are not affected.
         args.push("--cancel".into());
         Process::start(&format!("root with {policy}"), &args).await
     }
@@ -82,7 +84,7 @@ fn leaf(plan: &Plan<'_>, shard: u32, replica: u32) -> Vec<String> {
         args += " --tied-to-parent";
     }
     let mut args: Vec<String> = args.split(' ').map(str::to_owned).collect();
-    // These may have spaces.
+    // These values may contain spaces.
     args.extend(["--index".to_owned(), out.join("index").display().to_string()]);
     args.extend(["--service-time".to_owned(), service_time.to_string()]);
     args

@@ -1,20 +1,20 @@
-//! What the figures say: who is compared with whom, by how much, and the sentences that state it.
-//! The report and the terminal share this, so that they cannot disagree.
+//! Derives the findings from the figures: which policies are compared, by how much they differ, and
+//! the sentences about that. The report and the terminal both use these, so that they agree.
 
 use curtail_load::SAMPLES_ABOVE_MIN;
 
 use super::gain::{Gain, Verdict};
-use super::results::{Cell, Results, same_load};
+use super::results::{LoadPoint, Results, same_load};
 use crate::plot::format::{and, copies, count, policy, utilization, whole_percent};
 use crate::plot::palette::{Look, looks};
 
-/// The results, seen as a comparison.
+/// A view of the results as a comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) results: &'a Results,
-    /// What the others are compared with: `psq` if it ran, or else what ran first.
+    /// The policy that the others are compared with: `psq` if it ran, else the first.
     pub(crate) baseline: Option<&'a str>,
-    /// What the demo is about: LÆDGE, our own rescue, or else what ran last.
+    /// The policy that the demo is about: LÆDGE, else our own rescue, else the last.
     pub(crate) subject: Option<&'a str>,
 }
 
@@ -27,29 +27,29 @@ impl<'a> View<'a> {
         View { results, baseline, subject }
     }
 
-    /// How each of the policies is drawn.
+    /// The look of each policy.
     pub(crate) fn looks(self) -> Vec<(&'a str, Look)> {
         looks(self.results.policies(), self.baseline, self.subject)
     }
 
-    /// The same, with the names that they have in figures.
+    /// The looks, with the names that the figures use.
     pub(crate) fn key(self) -> Vec<(String, Look)> {
         self.looks().into_iter().map(|(name, look)| (policy(name).short, look)).collect()
     }
 
-    /// What was measured, or `None` if the run did not get there.
-    pub(crate) fn cell(self, policy: &str, load: f64) -> Option<&'a Cell> {
+    /// Returns a cell, or `None` if the run did not reach it.
+    pub(crate) fn cell(self, policy: &str, load: f64) -> Option<&'a LoadPoint> {
         let cells = self.results.policies.get(policy)?;
         cells.iter().find(|cell| same_load(cell.load, load))
     }
 
-    /// The same, if it is sound: only such measurements are compared.
-    pub(crate) fn sound(self, policy: &str, load: f64) -> Option<&'a Cell> {
+    /// Returns a cell if it is sound. Only sound cells are compared.
+    pub(crate) fn sound(self, policy: &str, load: f64) -> Option<&'a LoadPoint> {
         self.cell(policy, load)
             .filter(|cell| cell.sound() && cell.p99_ms.is_some_and(|ms| ms > 0.0))
     }
 
-    /// The policy with the lowest p99 at a load, if there is anything to compare.
+    /// The policy with the lowest p99 at a load, if at least two are sound.
     pub(crate) fn best(self, load: f64) -> Option<&'a str> {
         let sound = |name: &'a str| Some((name, self.sound(name, load)?.p99_ms?));
         let sound: Vec<_> = self.results.policies().filter_map(sound).collect();
@@ -57,7 +57,7 @@ impl<'a> View<'a> {
         (sound.len() > 1).then_some(best.0)
     }
 
-    /// Which policy has the lowest measured p99, load by load.
+    /// A sentence with the policy that has the lowest measured p99 at each load.
     fn lowest(self) -> String {
         let loads = || self.results.loads.iter().copied();
         let of = |name: &'a str| {
@@ -69,10 +69,12 @@ impl<'a> View<'a> {
         if best.is_empty() || self.results.order.len() < 3 {
             return String::new();
         }
-        format!("The lowest 99th percentile measured: {}.", best.join("; "))
+        format!("Lowest 99th percentile measured: {}.", best.join("; "))
     }
 
-    /// Rescue beside the hedge with a learned delay: where it is faster beyond chance, and where not.
+    /// Compares rescue with the hedge with a learned delay, in sentences. They list the loads at
+    /// which rescue is significantly faster, the loads at which this run cannot distinguish the
+    /// two, and the loads at which rescue is significantly slower.
     fn learned(self) -> String {
         let Some((rescue, learned)) = self.results.rivals() else { return String::new() };
         let cells = self.results.policies.get(rescue).into_iter().flatten();
@@ -105,7 +107,7 @@ impl<'a> View<'a> {
         sentences.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// Of a run that was stopped: how much of it there is.
+    /// A remark on how many cells an incomplete run has measured.
     pub(crate) fn partial(self) -> Option<String> {
         let planned = self.results.loads.len() * self.results.order.len();
         let measured: usize = self.results.policies.values().map(Vec::len).sum();
@@ -113,8 +115,8 @@ impl<'a> View<'a> {
         some.then(|| format!("Partial: {measured} of {planned} cells."))
     }
 
-    /// What is found, and what qualifies it, of a policy against the baseline. None if there is no
-    /// load at which both are sound.
+    /// Compares a policy with the baseline. Returns the finding and its qualifications, or `None`
+    /// if there is no load at which both are sound.
     fn against(self, subject: &str) -> Option<(String, String)> {
         let baseline = self.baseline?;
         let (mut compared, mut unknown) = (Vec::new(), Vec::new());
@@ -136,23 +138,23 @@ impl<'a> View<'a> {
         let mut but: Vec<String> = groups.map(|group| besides(group)).collect();
         if !unknown.is_empty() {
             let at = and(unknown);
-            but.push(format!("At {at} there is no sound measurement of both."));
+            but.push(format!("At {at} there are no sound measurements of both."));
         }
         Some((finding, but.join(" ")))
     }
 }
 
-/// How many good answers it takes until a percentile is reported.
+/// The number of good responses that a percentile needs.
 pub(crate) fn needed(quantile: f64) -> String {
     count((SAMPLES_ABOVE_MIN as f64 / (1.0 - quantile)).round() as u64)
 }
 
-/// Copies per query, if any ran.
-pub(crate) fn copies_per_query(cell: &Cell) -> Option<f64> {
+/// Copies per query, if any copy ran.
+pub(crate) fn copies_per_query(cell: &LoadPoint) -> Option<f64> {
     Some(cell.copies_per_query).filter(|copies| copies.is_finite() && *copies > 0.0)
 }
 
-/// `31 to 39 %`; `undecided` where that is all that can be said.
+/// Formats an interval as `31 to 39 %`, or as `undecided`.
 pub(crate) fn interval(gain: Gain) -> String {
     match gain.verdict {
         Verdict::Undecided => "undecided".to_owned(),
@@ -163,24 +165,25 @@ pub(crate) fn interval(gain: Gain) -> String {
     }
 }
 
-/// The finding: a sentence to remember, and what qualifies it.
+/// The finding, and its qualifications.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Headline {
-    /// What must be read first: that the machine was busy. May be empty.
+    /// A warning to read first: the machine was busy. May be empty.
     pub(crate) first: String,
     pub(crate) finding: String,
-    /// Every load that the finding does not cover. May be empty.
+    /// The loads that the finding does not cover. May be empty.
     pub(crate) but: String,
-    /// The same of our own rescue, where the finding is about another policy. May be empty.
+    /// The finding about rescue, if the main one is about another policy. May be empty.
     pub(crate) also: String,
-    /// Which policy has the lowest measured p99 at which load. Empty with two policies: the finding states it.
+    /// The policy with the lowest measured p99 at each load. Empty if only two policies ran,
+    /// because the finding already states it.
     pub(crate) lowest: String,
-    /// Rescue beside the hedge with a learned delay. May be empty.
+    /// Rescue compared with the hedge with a learned delay. May be empty.
     pub(crate) learned: String,
 }
 
-/// States the finding. It covers the loads with one verdict, the best that there is; the others are
-/// always listed as well, so that an average can hide none of them.
+/// States the finding, which covers the loads with the best verdict. The other loads are always
+/// listed, so that an average does not hide any.
 pub(crate) fn headline(results: &Results) -> Headline {
     let view = View::of(results);
     let first = results.busy_machine.as_ref().map_or(String::new(), |busy| busy.text.clone());
@@ -208,8 +211,8 @@ pub(crate) fn headline(results: &Results) -> Headline {
             return Headline { finding, also, ..none };
         }
         let finding = format!(
-            "Nothing to compare yet: at no utilization is there a sound 99th percentile of both {} and {}, \
-             which takes {} good answers (--requests).",
+            "Nothing to compare yet: no utilization has a sound 99th percentile of both {} and {}, \
+             which needs {} good responses (--requests).",
             policy(subject).noun,
             policy(baseline).noun,
             needed(0.99)
@@ -220,10 +223,10 @@ pub(crate) fn headline(results: &Results) -> Headline {
     Headline { finding: format!("{so_far}{finding}"), but, also, ..none }
 }
 
-/// Some loads at which the verdict is one.
-type Group<'a> = [(Gain, &'a Cell)];
+/// Cells that have the same verdict, at one or more loads.
+type Group<'a> = [(Gain, &'a LoadPoint)];
 
-/// The main clause.
+/// The main sentence.
 fn finding(subject: &str, baseline: &str, group: &Group<'_>) -> String {
     let (gain, loads, average) = summary(group);
     let mean = group.iter().map(|(_, cell)| cell.copies_per_query).sum::<f64>();
@@ -240,7 +243,7 @@ fn finding(subject: &str, baseline: &str, group: &Group<'_>) -> String {
     )
 }
 
-/// A sentence about the loads that the main clause leaves out.
+/// A sentence about loads that the main sentence leaves out.
 fn besides(group: &Group<'_>) -> String {
     let (gain, loads, average) = summary(group);
     let is = match gain.verdict {
@@ -251,7 +254,8 @@ fn besides(group: &Group<'_>) -> String {
     format!("At {loads} it is {is} ({}).", sure(gain))
 }
 
-/// The average gain of a group, with the verdict that all have; its loads; and a word for averages.
+/// Returns the mean gain of a group, the loads of its cells, and " on average" if there are
+/// several. The gain has the verdict that all cells share.
 fn summary(group: &Group<'_>) -> (Gain, String, &'static str) {
     let average = Gain::mean(&group.iter().map(|(gain, _)| *gain).collect::<Vec<_>>());
     let gain = Gain { verdict: group[0].0.verdict, ..average };
@@ -259,24 +263,24 @@ fn summary(group: &Group<'_>) -> (Gain, String, &'static str) {
     (gain, loads, if group.len() > 1 { " on average" } else { "" })
 }
 
-/// `41 % below`, `12 % above`, `3.4 times`.
+/// Formats a gain: `41 % below`, `12 % above`, `3.4 times`.
 fn relation(gain: f64) -> String {
     match gain {
         gain if gain >= 0.0 => format!("{} below", whole_percent(gain)),
-        // "240 % above" makes people add or subtract one.
+        // Readers might take "240 % above" for 2.4 times.
         gain if gain <= -1.0 => format!("{:.1} times", 1.0 - gain),
         gain => format!("{} above", whole_percent(-gain)),
     }
 }
 
-/// How sure that is: `95 % sure: 31 % to 39 % below`, or `… 6 % below to 4 % above`.
+/// Formats the confidence interval: `95 % interval: 31 % to 39 % below`, or `… 6 % below to 4 % above`.
 fn sure(Gain { low, high, .. }: Gain) -> String {
     let between = match (low, high) {
         (0.0.., _) => format!("{} to {}", whole_percent(low), relation(high)),
         (-1.0..0.0, ..0.0) => format!("{} to {}", whole_percent(-high), relation(low)),
         _ => format!("{} to {}", relation(high), relation(low)),
     };
-    format!("{} sure: {between}", whole_percent(0.95))
+    format!("{} interval: {between}", whole_percent(0.95))
 }
 
 #[cfg(test)]
@@ -285,7 +289,8 @@ mod tests {
     use crate::demo::report::sample;
     use curtail_jitter::machine::Taken;
 
-    /// The sample with LÆDGE's p99 as multiples of PSQ's, each as sure as 3 % to either side.
+    /// The sample results, except that LÆDGE's p99 is PSQ's p99 multiplied by these ratios. Every
+    /// gain has an interval of ±3 %.
     fn with(ratios: [f64; 4]) -> Results {
         let mut results = sample::results();
         let baseline = results.policies["psq"].clone();
@@ -298,8 +303,8 @@ mod tests {
         results
     }
 
-    /// All that is said, with ordinary spaces.
-    fn said(results: &Results) -> String {
+    /// The whole headline, with ordinary spaces.
+    fn stated(results: &Results) -> String {
         let Headline { first, finding, but, also, .. } = headline(results);
         format!("{first} {finding} {but} {also}")
             .trim_start()
@@ -309,42 +314,43 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_grouped_by_what_is_known_of_them() {
-        let lower = "LÆDGE’s 99th percentile is 35 % below per-shard queuing’s on average at 10 % and 30 % \
-                     utilization (95 % sure: 33 % to 37 % below), at 1.6 copies per query.";
-        let above = " At 70 % it is 30 % above (95 % sure: 27 % to 33 % above).";
-        let same = " At 50 % it is about the same (95 % sure: 3 % below to 3 % above).";
-        assert_eq!(said(&with([0.5, 0.8, 1.0, 1.3])), format!("{lower}{same}{above}"));
-        let everywhere = said(&with([0.5; 4]));
+    fn loads_are_grouped_by_verdict() {
+        let lower = "LÆDGE’s 99th percentile is 35 % below per-shard queuing’s on average at 10 % \
+                     and 30 % utilization (95 % interval: 33 % to 37 % below), at 1.6 copies per \
+                     query.";
+        let above = " At 70 % it is 30 % above (95 % interval: 27 % to 33 % above).";
+        let same = " At 50 % it is about the same (95 % interval: 3 % below to 3 % above).";
+        assert_eq!(stated(&with([0.5, 0.8, 1.0, 1.3])), format!("{lower}{same}{above}"));
+        let everywhere = stated(&with([0.5; 4]));
         assert!(everywhere.contains("at 10 %, 30 %, 50 %, and 70 %"), "{everywhere}");
-        let mixed = said(&with([1.1, 0.5, 0.6, 0.7]));
+        let mixed = stated(&with([1.1, 0.5, 0.6, 0.7]));
         assert!(mixed.contains("At 10 % it is 10 % above (95 %"), "{mixed}");
-        let worse = said(&with([4.0; 4]));
+        let worse = stated(&with([4.0; 4]));
         assert!(
             worse.contains("percentile is 4.0 times per-shard queuing’s on average"),
             "{worse}"
         );
-        let none = said(&with([1.01, 0.98, 1.0, 1.0]));
+        let none = stated(&with([1.01, 0.98, 1.0, 1.0]));
         assert!(none.starts_with("LÆDGE’s 99th percentile is about the same as"), "{none}");
     }
 
     #[test]
-    fn rescue_is_reported_besides() {
+    fn rescue_is_reported_in_addition() {
         let mut results = with([0.5; 4]);
         assert_eq!(headline(&results).also, "");
         let cells = with([0.6, 0.6, 0.6, 1.3]).policies.remove("laedge");
         results.policies.insert("rescue".to_owned(), cells.expect("in the sample"));
         results.order.push("rescue".to_owned());
-        let text = said(&results);
+        let text = stated(&results);
         assert!(text.starts_with("LÆDGE’s 99th percentile is 50 %"), "{text}");
         assert!(text.contains("  Rescue’s 99th percentile is 40 % below"), "{text}");
         assert!(
-            text.ends_with("At 70 % it is 30 % above (95 % sure: 27 % to 33 % above)."),
+            text.ends_with("At 70 % it is 30 % above (95 % interval: 27 % to 33 % above)."),
             "{text}"
         );
-        // Without another policy to report, it is the subject itself.
+        // Without LÆDGE, rescue is the subject.
         results.order.retain(|name| name != "laedge");
-        assert!(said(&results).starts_with("Rescue’s"));
+        assert!(stated(&results).starts_with("Rescue’s"));
         assert_eq!(headline(&results).also, "");
     }
 
@@ -363,19 +369,19 @@ mod tests {
         }
         let Headline { lowest, learned, .. } = headline(&results);
         let [lowest, learned] = [lowest, learned].map(|text| text.replace('\u{a0}', " "));
-        // Of equal figures the first counts.
-        let named = "The lowest 99th percentile measured: Delayed p95, cancelling, over least outstanding at 10 % and \
-                     70 %; Rescue at 30 % and 50 %.";
+        // The first policy wins a tie.
+        let named = "Lowest 99th percentile measured: Delayed p95, cancelling, over least \
+                     outstanding at 10 % and 70 %; Rescue at 30 % and 50 %.";
         assert_eq!(lowest, named);
         let name = "the learned delay over least outstanding";
         let ahead = format!(
-            "At 50 % Rescue’s is 20 % below that of {name} (95 % sure: 15 % to 25 % below)."
+            "At 50 % Rescue’s is 20 % below that of {name} (95 % interval: 15 % to 25 % below)."
         );
         let alike = format!(
             "At 10 % and 30 % {name} is as good as Rescue, as far as this run can distinguish."
         );
         let behind = format!(
-            "At 70 % Rescue’s is 30 % above that of {name} (95 % sure: 25 % to 35 % above)."
+            "At 70 % Rescue’s is 30 % above that of {name} (95 % interval: 25 % to 35 % above)."
         );
         assert_eq!(learned, format!("{ahead} {alike} {behind}"));
         results.order.truncate(2);
@@ -384,58 +390,62 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_chance_is_undecided() {
+    fn differences_that_may_be_chance_are_undecided() {
         let mut results = with([1.0; 4]);
         let cells = results.policies.get_mut("laedge").expect("in the sample");
         cells.iter_mut().for_each(|cell| cell.p99_gain = Some(Gain::new(0.2, -0.1, 0.45)));
         let whole = "LÆDGE’s 99th percentile against per-shard queuing’s is undecided at 10 %, ";
-        assert!(said(&results).starts_with(whole), "{}", said(&results));
+        assert!(stated(&results).starts_with(whole), "{}", stated(&results));
         let cells = results.policies.get_mut("laedge").expect("in the sample");
         cells[0].p99_gain = Some(Gain::new(0.4, 0.3, 0.5));
-        let text = said(&results);
+        let text = stated(&results);
         assert!(text.starts_with("LÆDGE’s 99th percentile is 40 % below"), "{text}");
-        assert!(text.contains("At 30 %, 50 %, and 70 % it is undecided (95 % sure: "), "{text}");
+        assert!(
+            text.contains("At 30 %, 50 %, and 70 % it is undecided (95 % interval: "),
+            "{text}"
+        );
     }
 
     #[test]
-    fn what_is_not_sound_or_not_there_is_not_compared_but_listed() {
+    fn unsound_and_missing_cells_are_listed_but_not_compared() {
         let mut results = with([0.5; 4]);
         results.partial = true;
         results.policies.get_mut("laedge").expect("in the sample")[2].valid = false;
         results.policies.get_mut("psq").expect("in the sample").pop();
-        let text = said(&results);
+        let text = stated(&results);
         assert!(
             text.starts_with("So far, LÆDGE’s") && text.contains("at 10 % and 30 % "),
             "{text}"
         );
         assert!(
-            text.ends_with("At 50 % and 70 % there is no sound measurement of both."),
+            text.ends_with("At 50 % and 70 % there are no sound measurements of both."),
             "{text}"
         );
         results.policies.values_mut().flatten().for_each(|cell| cell.p99_ms = None);
-        assert!(said(&results).ends_with("which takes 1,000 good answers (--requests)."));
+        assert!(stated(&results).ends_with("which needs 1,000 good responses (--requests)."));
         results.order.clear();
-        assert!(said(&results).starts_with("Nothing to compare: fewer than two"));
+        assert!(stated(&results).starts_with("Nothing to compare: fewer than two"));
     }
 
     #[test]
-    fn a_busy_machine_comes_first_and_its_cells_are_compared_with_nothing() {
+    fn a_busy_machine_comes_first_and_its_cells_are_not_compared() {
         let mut results = with([0.5; 4]);
-        let disturb = |cell: &mut Cell| {
+        let disturb = |cell: &mut LoadPoint| {
             cell.machine = Some(Taken { others: 0.8, stolen: 0.04, stalled: Some(0.5) });
             cell.disturbed = true;
         };
         disturb(&mut results.policies.get_mut("laedge").expect("in the sample")[1]);
         results.watch();
-        let text = said(&results);
-        let first = "1 of 12 cells (*) are about this machine, not about the policies: other processes took 80 % of \
-                     its processors and the hypervisor 4 %. They are compared with nothing. LÆDGE’s 99th";
+        let text = stated(&results);
+        let first = "1 of 12 cells (*) are about this machine, not about the policies: other \
+                     processes took 80 % of its processors and the hypervisor 4 %. They are not \
+                     compared. LÆDGE’s 99th";
         assert!(text.starts_with(first), "{text}");
-        assert!(text.contains("At 30 % there is no sound measurement of both."), "{text}");
+        assert!(text.contains("At 30 % there are no sound measurements of both."), "{text}");
         results.policies.values_mut().flatten().for_each(disturb);
         results.watch();
         results.compare();
-        let text = said(&results);
+        let text = stated(&results);
         assert!(text.starts_with("These figures are about this machine"), "{text}");
         assert!(text.ends_with("while it is idle. Nothing can be compared."), "{text}");
         let json = serde_json::to_value(&results).expect("JSON");

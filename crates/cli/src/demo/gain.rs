@@ -1,33 +1,34 @@
-//! How much lower a p99 is than the baseline's, and how sure that is.
+//! Computes how far a p99 is below the baseline's, with a confidence interval.
 //!
-//! Both runs ask the same requests at the same times, and requests that follow each other are alike.
-//! So the interval is that of a paired bootstrap over blocks: consecutive requests stay together, and
-//! a block is drawn for both runs at once.
+//! Both runs send the same requests at the same times, and successive requests are correlated. The
+//! interval therefore comes from a paired bootstrap over blocks: consecutive requests stay
+//! together, and a block is drawn for both runs at once.
 
 use rand_core::Rng as _;
 use serde::Serialize;
 
-/// Blocks of a run: consecutive requests, as many in each.
+/// Number of blocks of consecutive requests in a run, all of the same length.
 const BLOCKS: usize = 25;
 
-/// Samples that the bootstrap draws, at most.
+/// Maximum number of bootstrap samples.
 const RESAMPLES: usize = 400;
 
-/// Latencies that it looks at in all, roughly.
+/// Approximate total number of latencies in all bootstrap samples.
 const WORK: usize = 40_000_000;
 
-/// Differences that are smaller than this, and surely so, are told as none: nobody would act on them.
+/// A difference that is certainly smaller than this counts as none, because it would not change a
+/// decision.
 const SAME: f64 = 0.05;
 
-/// The latencies of a run, in ns, by the places of their requests in the schedule.
+/// The latencies of a run in nanoseconds, each with its request's place in the schedule.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latencies(pub(super) Vec<(u64, u64)>);
 
-/// By which part a p99 is lower than the baseline's; negative if it is higher.
+/// Relative reduction of a p99 from the baseline's; negative if the p99 is higher.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Gain {
     pub(crate) value: f64,
-    /// The borders of its 95 % confidence interval.
+    /// The bounds of its 95 % confidence interval.
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) verdict: Verdict,
@@ -37,10 +38,10 @@ pub(crate) struct Gain {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Lower,
-    /// Surely less than [`SAME`] apart.
+    /// The difference is certainly less than [`SAME`].
     Same,
     Higher,
-    /// The interval allows a gain and a loss.
+    /// The interval contains both gains and losses.
     Undecided,
 }
 
@@ -55,7 +56,7 @@ impl Gain {
         Self { value, low, high, verdict }
     }
 
-    /// Of a run against the baseline's. None if either has too few latencies in some block.
+    /// The gain of a run over the baseline. `None` if either has too few latencies in a block.
     pub(crate) fn between(ours: &Latencies, theirs: &Latencies) -> Option<Self> {
         let places = || ours.0.iter().chain(&theirs.0).map(|(place, _)| *place);
         let (first, last) = (places().min()?, places().max()?);
@@ -74,7 +75,7 @@ impl Gain {
         Some(Self::new(1.0 - value, 1.0 - at(0.975).max(value), 1.0 - at(0.025).min(value)))
     }
 
-    /// The average, with the interval of an average of independent estimates.
+    /// The mean gain. Its interval assumes that the gains are independent estimates.
     pub(crate) fn mean(of: &[Self]) -> Self {
         let count = of.len() as f64;
         let value = of.iter().map(|gain| gain.value).sum::<f64>() / count;
@@ -96,7 +97,7 @@ impl Latencies {
     }
 }
 
-/// The 99th percentile of some blocks.
+/// The 99th percentile of the drawn blocks.
 fn p99(blocks: &[Vec<u64>], drawn: &[usize]) -> f64 {
     let mut all: Vec<u64> = drawn.iter().flat_map(|&at| &blocks[at]).copied().collect();
     let rank = (all.len() * 99).div_ceil(100) - 1;
@@ -126,8 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn what_both_runs_share_is_no_chance() {
-        // The same requests are slow in both; alone they would leave anything open.
+    fn variation_that_both_runs_share_does_not_widen_the_interval() {
+        // The same requests are slow in both runs. Without pairing, the interval would be too wide
+        // to decide.
         let theirs = exponential(1, 1e7, 1_000);
         let ours = Latencies(theirs.0.iter().map(|&(place, ns)| (place, ns * 9 / 10)).collect());
         let gain = Gain::between(&ours, &theirs).expect("enough");

@@ -1,4 +1,4 @@
-//! The index that the demo searches, and what it asks.
+//! Builds the index that the demo searches, and the queries.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::progress;
 use crate::say;
 use crate::signals::Termination;
 
-/// Distinct queries that are asked, over and over.
+/// Number of distinct queries, which are repeated.
 const QUERIES: usize = 500;
 
 pub(super) struct Built {
@@ -24,7 +24,7 @@ pub(super) struct Built {
     pub(super) queries: Vec<String>,
 }
 
-/// Reads the corpus and builds its index, in a thread of its own, so that a signal is heard.
+/// Reads the corpus and builds its index on a separate thread, so that a signal can interrupt it.
 pub(super) async fn build(plan: &Plan<'_>, signals: &mut Termination) -> Result<Built, Stop> {
     let bar = progress::bar("indexing");
     let stop = Arc::<AtomicBool>::default();
@@ -36,25 +36,25 @@ pub(super) async fn build(plan: &Plan<'_>, signals: &mut Termination) -> Result<
         built = &mut building => built,
         () = signals.next() => {
             stop.store(true, Ordering::Relaxed);
-            // It removes its folder. If it was all but done, there is a good index now. A second signal does
-            // not wait for a corpus that is slow to read.
+            // A build that is stopped removes its directory. If it is almost done, it completes the
+            // index instead. A second signal ends the wait for a corpus that is slow to read.
             tokio::select! { _ = building => {}, () = signals.next() => {} }
             return Err(Stop::Interrupted("while the index was built"));
         }
     };
     bar.finish_and_clear();
     let (corpus, outcome) =
-        built.map_err(|error| Stop::Lacking(format!("the work stopped: {error}")))??;
+        built.map_err(|error| Stop::Lacking(format!("the task panicked: {error}")))??;
     for remark in corpus.remarks() {
         say::aside(format_args!("note: {remark}"));
     }
     if let Outcome::Rebuilt { why } = outcome {
-        say::aside(format_args!("note: the index was built anew: {why}"));
+        say::aside(format_args!("note: the index was rebuilt: {why}"));
     }
     say::aside(format_args!("searching {}", corpus.description()));
     let queries = sample_queries(corpus.documents(), QUERIES, plan.args.seed.seed);
     if queries.is_empty() {
-        let text = format!("{}: there is no word in it to ask for", corpus.description());
+        let text = format!("{}: it contains no word to search for", corpus.description());
         return Err(Stop::BadInput(text));
     }
     let documents = corpus.documents().len() as u64;

@@ -1,4 +1,4 @@
-//! One cell after the other: a policy at a load, always with the same requests.
+//! Measures the cells in sequence: each policy at each load, always with the same requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,21 +13,22 @@ use super::args::Plan;
 use super::cluster::Cluster;
 use super::gain::Latencies;
 use super::pause;
-use super::results::{Cell, Results};
+use super::results::{LoadPoint, Results};
 use super::timings::{self, Timings};
 use crate::child::Process;
 use crate::exit::Stop;
 use crate::progress;
 
-/// After so many cells in a row that were disturbed the second time, too, the machine is busy for good.
+/// After this many consecutive cells that were disturbed twice, the machine counts as permanently
+/// busy, and cells are no longer repeated.
 const REPEATS_IN_VAIN: u32 = 2;
 
-/// The roots of policies that learn. They are there from load to load, as they would be in a service whose load
-/// changes: what they have learned is theirs. All others have a new one for each cell.
+/// Roots of policies that learn. They keep running when the load changes, as in a real service, and
+/// so keep what they have learned. Other policies get a new root for each cell.
 type Learners = BTreeMap<String, Process>;
 
-/// Measures every policy at every load, and a cell again that others disturbed. The policies of one load run one after the other, so that
-/// whatever else the machine does meets them alike.
+/// Measures every policy at every load, and repeats cells that other processes disturbed. The
+/// policies of a load run in sequence, so that background work on the machine affects them alike.
 pub(super) async fn all(
     plan: &Plan<'_>,
     queries: &[String],
@@ -44,20 +45,20 @@ pub(super) async fn all(
     let mut timings = plan.args.timings.then(|| Timings::new(&plan.args.out));
     for (number, &load) in plan.loads.iter().enumerate() {
         let targets = targets(plan, queries, number);
-        // No policy always goes first.
+        // Rotate the policies, so that no policy is always first.
         let policies = plan.policies.iter().cycle().skip(number);
         for (name, policy) in policies.take(plan.policies.len()) {
             let of = Of { bar: &bar, name, number, done };
             let learns = policy.learner(&Limits::default()).is_some();
             let mut best = cell(plan, &targets, &of, cluster, &mut learners, learns).await?;
             if best.0.disturbed && in_vain < REPEATS_IN_VAIN {
-                bar.println(line(name, &best.0) + "  (disturbed, once more)");
+                bar.println(line(name, &best.0) + "  (disturbed, repeated)");
                 bar.inc_length((seconds(load) * 10.0) as u64);
                 done += seconds(load);
                 let of = Of { done, ..of };
                 let again = cell(plan, &targets, &of, cluster, &mut learners, learns).await?;
                 in_vain = if again.0.disturbed { in_vain + 1 } else { 0 };
-                let taken = |cell: &Cell| cell.machine.map_or(0.0, |taken| taken.sum());
+                let taken = |cell: &LoadPoint| cell.machine.map_or(0.0, |taken| taken.sum());
                 if taken(&again.0) < taken(&best.0) {
                     best = again;
                 }
@@ -76,7 +77,7 @@ pub(super) async fn all(
     Ok(())
 }
 
-/// Measures a cell, with a root of its own or that of a policy that learns.
+/// Measures a cell. A policy that learns keeps its root; any other policy gets a new one.
 async fn cell(
     plan: &Plan<'_>,
     targets: &[String],
@@ -84,7 +85,7 @@ async fn cell(
     cluster: &mut Cluster,
     learners: &mut Learners,
     learns: bool,
-) -> Result<(Cell, Vec<timings::Answer>), Stop> {
+) -> Result<(LoadPoint, Vec<timings::Answer>), Stop> {
     let root = match learners.remove(of.name) {
         Some(root) => root,
         None => cluster.root(plan, of.name).await?,
@@ -106,11 +107,11 @@ async fn cell(
     Ok((cell, answers))
 }
 
-/// The requests of a load. A number of its own makes every request a query of its own, with its own
-/// service time and hiccups, and the same for every policy.
+/// The requests of a load. A unique number makes each request a different query with its own
+/// service time and hiccups, which are the same for every policy.
 fn targets(plan: &Plan<'_>, queries: &[String], load: usize) -> Vec<String> {
     let warmup = plan.rate(plan.loads[load]) * plan.warmup_ns() as f64 / 1e9;
-    // Arrivals are random: with room to spare.
+    // Arrivals are random, so prepare more than needed.
     let count = plan.requests as usize + 2 * warmup as usize + 1_000;
     let target = |(at, query): (usize, &String)| {
         let query =
@@ -120,14 +121,14 @@ fn targets(plan: &Plan<'_>, queries: &[String], load: usize) -> Vec<String> {
     queries.iter().cycle().take(count).enumerate().map(target).collect()
 }
 
-/// A cell that is measured.
+/// The cell that is being measured.
 #[derive(Clone, Copy)]
 struct Of<'a> {
     bar: &'a ProgressBar,
     name: &'a str,
-    /// That of the load.
+    /// Index of the load.
     number: usize,
-    /// Seconds of the whole that came before.
+    /// Seconds of measurement before this cell.
     done: f64,
 }
 
@@ -136,7 +137,7 @@ async fn one(
     targets: &[String],
     of: &Of<'_>,
     root: SocketAddr,
-) -> Result<(Cell, Vec<timings::Answer>), Stop> {
+) -> Result<(LoadPoint, Vec<timings::Answer>), Stop> {
     let load = plan.loads[of.number];
     let target = format!("http://{root}/search").parse();
     let target = target.map_err(|error| Stop::Lacking(format!("the root's address: {error}")))?;
@@ -145,7 +146,7 @@ async fn one(
         connections: 512,
         queries: targets.to_vec(),
         warmup_ns: plan.warmup_ns(),
-        // Every load has arrivals of its own, the same for every policy.
+        // Each load has its own arrivals, which are the same for every policy.
         seed: plan.args.seed.seed ^ ((of.number as u64) << 32),
         ..LoadPlan::new(target, plan.rate(load))
     };
@@ -176,13 +177,13 @@ async fn one(
     let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
     let queries = answers * u64::from(plan.args.shards);
     let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
-    let cell = Cell {
+    let cell = LoadPoint {
         load,
         p50_ms: ms(report.latency_ns.p50),
         p99_ms: ms(report.latency_ns.p99),
         p999_ms: ms(report.latency_ns.p999),
         copies_per_query: copies as f64 / queries.max(1) as f64,
-        // It is none for a closed loop only.
+        // `None` only for a closed loop.
         offered_rate: report.offered_rate.unwrap_or_default(),
         achieved_rate: report.achieved_rate,
         requests: report.requests,
@@ -205,7 +206,7 @@ fn shown(ms: Option<f64>) -> String {
     ms.map_or_else(|| "–".into(), |ms| format!("{ms:.1} ms"))
 }
 
-fn line(name: &str, cell: &Cell) -> String {
+fn line(name: &str, cell: &LoadPoint) -> String {
     let mark = if cell.valid { "" } else { "  (invalid)" };
     let (percent, copies) = (cell.load * 100.0, cell.copies_per_query);
     let [p50, p99] = [cell.p50_ms, cell.p99_ms].map(shown);

@@ -1,4 +1,4 @@
-//! `curtail demo`: the main job on a real service, in one command.
+//! `curtail demo`: measures policies on a real search service, in one command.
 
 mod args;
 mod cluster;
@@ -36,27 +36,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     let runtime = crate::runtime()?;
     let measured = runtime.block_on(measured(&plan));
-    // A corpus that nobody waits for any more may still be being read.
+    // A thread may still be reading a corpus that is no longer needed.
     runtime.shutdown_background();
     let (results, failure) = measured?;
     let done = finish(args, results)?;
     failure.map_or(Ok(done), Err)
 }
 
-/// Does it all, or what there is time for before a signal comes or something fails: what has been
-/// measured by then is kept.
+/// Runs the demo until it is done, a signal arrives or something fails, and keeps the cells
+/// measured up to then.
 async fn measured(plan: &Plan<'_>) -> Result<(Results, Option<Stop>), Stop> {
     let start = Instant::now();
     let mut signals = Termination::listen_at_terminal()
-        .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+        .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
     let built = index::build(plan, &mut signals).await?;
     let mut results = results(plan, &built);
     let work = async {
         let mut cluster = Cluster::start(plan).await?;
         measure::all(plan, &built.queries, &mut cluster, &mut results).await
     };
-    // Dropping the work kills every process that it started. A signal comes first: it goes to the
-    // processes, too, and their end is then no failure.
+    // Dropping `work` kills every process that it started. Signals are polled first, because they
+    // also reach the child processes. The end of a child is then not a failure.
     let done = tokio::select! {
         biased;
         () = signals.next() => None,
@@ -77,7 +77,7 @@ async fn measured(plan: &Plan<'_>) -> Result<(Results, Option<Stop>), Stop> {
     Ok((results, failure))
 }
 
-/// Results without any cell yet.
+/// Results without cells.
 fn results(plan: &Plan<'_>, built: &Built) -> Results {
     let args = plan.args;
     Results {
@@ -106,7 +106,7 @@ fn results(plan: &Plan<'_>, built: &Built) -> Results {
     }
 }
 
-/// Writes what there is, and says what it means.
+/// Writes the files and prints the findings.
 fn finish(args: &Args, mut results: Results) -> Result<ExitCode, Stop> {
     results.watch();
     results.compare();
@@ -125,7 +125,7 @@ fn finish(args: &Args, mut results: Results) -> Result<ExitCode, Stop> {
         let path = args.out.join(name);
         let done = match text {
             Some(text) => fs::create_dir_all(&args.out).and_then(|()| fs::write(&path, text)),
-            // One of an earlier run would be taken for this one's.
+            // A file of an earlier run would be mistaken for one of this run.
             None => remove(&path),
         };
         let lacking = |error| format!("{}: cannot be written: {error}", path.display());

@@ -1,5 +1,5 @@
-//! Real hiccups from outside: a leaf is stopped by a signal, as a long garbage collection or a
-//! busy hypervisor would stop it, and continued a while later.
+//! Real hiccups from outside: a signal stops a leaf, as a long garbage collection or a busy
+//! hypervisor would, and another signal resumes it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// How often each leaf is stopped, and for how long: `0.2:75ms` is every five seconds on average.
+/// How often each leaf is stopped, and for how long. `0.2:75ms` stops it for 75 ms every five
+/// seconds on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pauses {
     per_second: f64,
@@ -23,8 +24,8 @@ impl FromStr for Pauses {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const FIX: &str = "write how often per second, from 0.001 to 100, and for how long, from 1ms to 10s, \
-                           like 0.2:75ms";
+        const FIX: &str = "write RATE:SPAN, such as 0.2:75ms, with 0.001 to 100 pauses per second \
+                           of 1ms to 10s";
         let bad = || format!("`{text}`: {FIX}");
         let (often, length) = text.split_once(':').ok_or_else(bad)?;
         let often = often.parse().ok().filter(|often| (0.001..=100.0).contains(often));
@@ -41,10 +42,10 @@ impl fmt::Display for Pauses {
     }
 }
 
-/// Stops these processes now and then. Dropping the set lets them go on.
+/// Stops these processes at random times. Dropping the set resumes them.
 ///
-/// `number` makes the moments of one load differ from those of the next; the policies of a load
-/// meet the same.
+/// The times depend on `number`, so each load has its own times, and all policies of a load get the
+/// same ones.
 pub(super) fn start(pauses: Pauses, leaves: &[u32], number: usize, seed: u64) -> JoinSet<()> {
     let mut set = JoinSet::new();
     for (leaf, &process) in leaves.iter().enumerate() {
@@ -63,7 +64,7 @@ pub(super) fn start(pauses: Pauses, leaves: &[u32], number: usize, seed: u64) ->
     set
 }
 
-/// A process that is stopped for as long as this lives.
+/// A process that is stopped until this is dropped.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -76,7 +77,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // If it has ended, it needs no signal.
+        // Fails only if the process has ended.
         let _ = kill_process(self.0, Signal::CONT);
     }
 }
@@ -93,8 +94,10 @@ mod tests {
         for bad in
             ["", "75ms", "0:75ms", "-1:75ms", "NaN:5ms", "1000:75ms", "1:75", "1:0ms", "1:1h"]
         {
-            let said = bad.parse::<Pauses>().expect_err(bad);
-            assert!(said.contains("0.2:75ms") && said.contains(bad.rsplit(':').next().unwrap()));
+            let message = bad.parse::<Pauses>().expect_err(bad);
+            assert!(
+                message.contains("0.2:75ms") && message.contains(bad.rsplit(':').next().unwrap())
+            );
         }
     }
 }

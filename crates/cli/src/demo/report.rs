@@ -1,4 +1,4 @@
-//! The report of the demo: one HTML file that needs nothing else, on a screen, a phone, or paper.
+//! The report of the demo: one self-contained HTML file for screens, phones and paper.
 
 mod plots;
 #[cfg(test)]
@@ -13,7 +13,8 @@ use crate::plot::format::{count, counted, elapsed, escape, policy, three};
 use crate::plot::html::list;
 use crate::plot::{self, Page};
 
-/// The main figure as a file of its own, for pages of others. None if nothing was measured.
+/// Renders the main figure as a separate file, to be used on other pages. `None` if nothing was
+/// measured.
 pub(crate) fn picture(results: &Results) -> Option<String> {
     plot::picture(&plots::picture(View::of(results))?)
 }
@@ -22,9 +23,9 @@ pub(crate) fn picture(results: &Results) -> Option<String> {
 pub(crate) fn render(results: &Results) -> String {
     let view = View::of(results);
     let headline = headline(results);
-    // Not to be broken at its hyphen.
+    // Prevent a line break at the hyphen.
     let whole = r#"<span class="whole">per-shard</span>"#;
-    // A busy machine comes first.
+    // The warning about a busy machine comes first.
     let (first, next) = match &headline.first[..] {
         "" => (&headline.finding, ""),
         _ => (&headline.first, &headline.finding[..]),
@@ -63,16 +64,17 @@ pub(crate) fn render(results: &Results) -> String {
     .render()
 }
 
-/// The table of all figures, and under it why some cells are not sound.
+/// The table of all figures. Below it are the reasons why some cells are not sound.
 fn figures(view: View<'_>) -> String {
     let (table, notes) = table(view, Room::Page);
-    let caption = "<b>Table 1.</b> All figures, to three digits, by utilization. The lowest sound 99th \
-                   percentile at each is in bold; what is not sound is left out of every comparison.";
+    let caption = "<b>Table 1.</b> All figures, to three digits, by utilization. The lowest sound \
+                   99th percentile at each utilization is in bold; results that are not sound are \
+                   not compared.";
     let notes: String = notes.iter().map(|note| format!("<p>{}</p>", escape(note))).collect();
     format!("{}<div class=\"notes\">{notes}</div>", table.html("figures", caption))
 }
 
-/// One line that says what this is.
+/// A line that summarizes the run.
 fn summary(results: &Results) -> String {
     let setup = &results.setup;
     format!(
@@ -95,7 +97,7 @@ fn system(Setup { shards, replicas, slots, .. }: &Setup) -> String {
     )
 }
 
-/// How it was measured: enough to judge it, and to repeat it.
+/// The setup, with enough detail to judge and repeat the run.
 fn setup(setup: &Setup) -> [(&'static str, String); 8] {
     let system = system(setup);
     let Setup { service_time, service_mean_ms, hiccup, strata, .. } = setup;
@@ -103,7 +105,8 @@ fn setup(setup: &Setup) -> [(&'static str, String); 8] {
         (
             "System",
             format!(
-                "{system}. A request asks every shard, and is done when the last of them has answered."
+                "{system}. A request sends a query to every shard, and is done when the last of \
+                 them has responded."
             ),
         ),
         ("Corpus", format!("{}, {} documents", setup.corpus, count(setup.documents))),
@@ -111,13 +114,13 @@ fn setup(setup: &Setup) -> [(&'static str, String); 8] {
             "Service time",
             format!("{service_time} per query, mean P̄ = {} ms", three(*service_mean_ms)),
         ),
-        ("Hiccups", format!("{hiccup}, on one replica: a second copy may be spared. {strata}")),
+        ("Hiccups", format!("{hiccup}, on one replica: a second copy may avoid them. {strata}")),
         ("Real or stretched", setup.honesty.clone()),
         (
             "Requests",
             format!("{} measured per policy and load; seed {}", count(setup.requests), setup.seed),
         ),
-        ("Took", elapsed(setup.elapsed_s)),
-        ("To repeat", setup.command.clone()),
+        ("Duration", elapsed(setup.elapsed_s)),
+        ("Command", setup.command.clone()),
     ]
 }

@@ -1,4 +1,4 @@
-//! What the demo measured.
+//! The results of the demo.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use crate::verdict::Typed;
 /// The document of `curtail demo --json`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Results {
-    /// Utilization of the leaves by the queries' own service time, λ P̄ / (r c).
+    /// Utilizations of the leaves, based on the queries' own service time: λ P̄ / (r c).
     pub(crate) loads: Vec<f64>,
-    /// By policy, a cell per load.
-    pub(crate) policies: BTreeMap<String, Vec<Cell>>,
-    /// The policies in the order in which they ran and are shown.
+    /// The cells of each policy, one per load.
+    pub(crate) policies: BTreeMap<String, Vec<LoadPoint>>,
+    /// The policies in the order in which they ran.
     #[serde(skip)]
     pub(crate) order: Vec<String>,
-    /// What was measured, and how.
+    /// The measured system, and how it was measured.
     pub(crate) setup: Setup,
-    /// Set if others disturbed some cells: to be read before any figure.
+    /// Set if other processes disturbed some cells. Must be read before any figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) busy_machine: Option<Typed<Busy>>,
-    /// Stopped before the end: some cells are missing.
+    /// Whether the run stopped early, so that cells are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) partial: bool,
-    /// Where the report is.
+    /// Path of the report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) report: Option<String>,
 }
 
-/// How much others disturbed. The shares are means over the disturbed cells.
+/// How much other processes disturbed the cells. The shares are means over the disturbed cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename = "busy_machine")]
 pub(crate) struct Busy {
@@ -42,96 +42,102 @@ pub(crate) struct Busy {
     pub(crate) taken: Taken,
 }
 
-/// One policy at one load. Latencies are of whole requests, from their intended send times.
+/// The measurement of one policy at one load. Latencies are those of whole requests, measured from
+/// their intended send times.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Cell {
-    /// Utilization aimed at.
+pub(crate) struct LoadPoint {
+    /// Intended utilization.
     pub(crate) load: f64,
     /// Median latency, in ms.
     pub(crate) p50_ms: Option<f64>,
-    /// In ms; none with fewer than 10 samples above it, as everywhere.
+    /// In ms; `None` if fewer than 10 samples are above it.
     pub(crate) p99_ms: Option<f64>,
-    /// In ms.
+    /// In ms; `None` if fewer than 10 samples are above it.
     pub(crate) p999_ms: Option<f64>,
-    /// Copies that a query ran as, on average.
+    /// Mean number of copies per query.
     pub(crate) copies_per_query: f64,
     /// Requests per second, offered and achieved.
     pub(crate) offered_rate: f64,
     pub(crate) achieved_rate: f64,
-    /// Requests that were measured.
+    /// Number of measured requests.
     pub(crate) requests: u64,
-    /// Those without an answer.
+    /// Number of requests without a response.
     pub(crate) errors: u64,
-    /// What others took of this machine meanwhile. None where it is unknown.
+    /// How much of this machine other processes used while the cell was measured. `None` if
+    /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) machine: Option<Taken>,
-    /// That was so much that the cell is about the machine, not about the policy.
+    /// Whether other processes used so much of the machine that the cell reflects the machine
+    /// rather than the policy.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) disturbed: bool,
-    /// It was measured twice, because it was disturbed; this is the less disturbed one.
+    /// Whether the cell was measured twice because it was disturbed. This is the less disturbed
+    /// measurement.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) repeated: bool,
-    /// Is the measurement sound? If not, why.
+    /// Whether the measurement is sound. If not, `invalid_because` has the reasons.
     pub(crate) valid: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) invalid_because: Vec<String>,
-    /// All latencies, and whether the far tail is withheld, because the load generator was late.
+    /// All latencies. `withheld` is set if the far tail is not reported, because the load generator
+    /// was late.
     #[serde(skip)]
     pub(crate) histogram: Histogram<u64>,
     #[serde(skip)]
     pub(crate) withheld: bool,
-    /// Against the baseline, where both measurements are sound.
+    /// Gain over the baseline, if both measurements are sound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_gain: Option<Gain>,
-    /// Of rescue against the hedge with a learned delay, in the same way.
+    /// Gain of rescue over the hedge with a learned delay, if both are sound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_gain_over_learned: Option<Gain>,
     #[serde(skip)]
     pub(crate) latencies: Latencies,
 }
 
-/// What was measured, and how.
+/// The measured system, and how it was measured.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Setup {
-    /// Shards, replicas of each, slots of each leaf.
+    /// Number of shards, of replicas per shard, and of slots per leaf.
     pub(crate) shards: u32,
     pub(crate) replicas: u32,
     pub(crate) slots: u32,
-    /// The corpus: what it is, and how many documents.
+    /// A description of the corpus, and its number of documents.
     pub(crate) corpus: String,
     pub(crate) documents: u64,
-    /// The drawn service time of a query, as on the command line, and where hiccups come from.
+    /// The distribution of a query's service time, as on the command line, and the source of
+    /// hiccups.
     pub(crate) service_time: String,
     pub(crate) hiccup: String,
-    /// How drawn hiccups depend on each other, in a sentence; empty where none are drawn.
+    /// A sentence on the dependence between drawn hiccups; empty if none are drawn.
     pub(crate) strata: String,
     /// P̄ in ms.
     pub(crate) service_mean_ms: f64,
     pub(crate) seed: u64,
     /// Measured requests per cell.
     pub(crate) requests: u64,
-    /// What is real and what is stretched, in a sentence.
+    /// A sentence on which parts of the system are real and which are stretched.
     pub(crate) honesty: String,
-    /// Command that repeats this.
+    /// The command that repeats the run.
     pub(crate) command: String,
-    /// How long it took, in s.
+    /// Duration of the run, in seconds.
     pub(crate) elapsed_s: f64,
 }
 
-/// Loads are given in fractions and copied around, never computed with.
+/// Whether two loads are equal. Loads are given as fractions and never computed.
 pub(super) fn same_load(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
 }
 
-impl Cell {
-    /// Only such measurements are compared.
+impl LoadPoint {
+    /// Whether the cell may be compared.
     pub(crate) fn sound(&self) -> bool {
         self.valid && !self.disturbed
     }
 }
 
 impl Results {
-    /// Notes how much others disturbed.
+    /// Summarizes how much other processes disturbed the cells.
     pub(crate) fn watch(&mut self) {
         let cells = self.policies.values().flatten();
         let taken: Vec<Taken> =
@@ -143,12 +149,12 @@ impl Results {
         self.busy_machine = (disturbed > 0).then(|| {
             let text = match disturbed == cells {
                 true => format!(
-                    "These figures are about this machine, not about the policies: {taken}. Run the demo again \
-                     while it is idle."
+                    "These figures are about this machine, not about the policies: {taken}. Run \
+                     the demo again while it is idle."
                 ),
                 false => format!(
-                    "{disturbed} of {cells} cells (*) are about this machine, not about the policies: {taken}. They \
-                     are compared with nothing."
+                    "{disturbed} of {cells} cells (*) are about this machine, not about the \
+                     policies: {taken}. They are not compared."
                 ),
             };
             Typed::new(Busy { disturbed, cells, taken }, text)
@@ -160,18 +166,19 @@ impl Results {
         self.order.iter().map(String::as_str)
     }
 
-    /// What the others are compared with: `psq` if it ran, or else what ran first.
+    /// The policy that the others are compared with: `psq` if it ran, else the first.
     pub(crate) fn baseline(&self) -> Option<&str> {
         self.policies().find(|name| *name == "psq").or_else(|| self.policies().next())
     }
 
-    /// Our own rescue, and the hedge with a learned delay; the first of each that ran.
+    /// Rescue and the hedge with a learned delay, if both ran.
     pub(crate) fn rivals(&self) -> Option<(&str, &str)> {
         let named = |prefix: &str| self.policies().find(|name| name.starts_with(prefix));
         named("rescue").zip(named("delayed:p"))
     }
 
-    /// Compares every cell with the baseline's at its load, and those of rescue with the learned delay's.
+    /// Compares every cell with the baseline's at the same load, and cells of rescue with those of
+    /// the learned delay.
     pub(crate) fn compare(&mut self) {
         let Some(baseline) = self.baseline().map(str::to_owned) else { return };
         let cells = |of: &str| self.policies.get(of).cloned().unwrap_or_default();
@@ -188,9 +195,10 @@ impl Results {
     }
 }
 
-/// How much lower p99 is than theirs at the same load, if both measurements are sound.
-fn gain_over(theirs: &[Cell], ours: &Cell) -> Option<Gain> {
-    let sound = |cell: &&Cell| cell.sound() && cell.p99_ms.is_some();
+/// The gain in p99 of `ours` over the cell of `theirs` at the same load, if both measurements are
+/// sound.
+fn gain_over(theirs: &[LoadPoint], ours: &LoadPoint) -> Option<Gain> {
+    let sound = |cell: &&LoadPoint| cell.sound() && cell.p99_ms.is_some();
     let theirs = theirs.iter().find(|theirs| same_load(theirs.load, ours.load));
     let (ours, theirs) = Some(ours).filter(sound).zip(theirs.filter(sound))?;
     Gain::between(&ours.latencies, &theirs.latencies)

@@ -1,16 +1,16 @@
-//! The figures as a table, at a terminal and on the page, and what is said at a terminal around it.
+//! The figures as a table for a terminal and for the page, and the text around it on a terminal.
 
 use std::fmt::Write as _;
 
 use super::findings::{Headline, View, copies_per_query, headline, interval, needed};
-use super::results::{Cell, Results};
+use super::results::{LoadPoint, Results};
 use crate::plot::format::{NONE, count, policy, three, three_or_none, two_lines, utilization};
 use crate::table::{Group, Table, Tone};
 
-/// Narrower than this the minor columns are left out.
+/// On a terminal with fewer columns, minor columns of the table are left out.
 const WIDTH_FULL: usize = 72;
 
-/// Which columns there is room for.
+/// Where the table is shown, which determines its columns.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub(super) enum Room {
     Narrow,
@@ -22,9 +22,9 @@ pub(super) enum Room {
 struct Column {
     name: &'static str,
     unit: String,
-    /// The least room at which it is shown.
+    /// The narrowest place in which it is shown.
     from: Room,
-    of: fn(View<'_>, &str, &Cell) -> String,
+    of: fn(View<'_>, &str, &LoadPoint) -> String,
 }
 
 fn columns(view: View<'_>, room: Room) -> Vec<Column> {
@@ -47,14 +47,15 @@ fn columns(view: View<'_>, room: Room) -> Vec<Column> {
     all.into_iter().filter(|column| column.from <= room).collect()
 }
 
-fn gain(view: View<'_>, name: &str, cell: &Cell) -> String {
+fn gain(view: View<'_>, name: &str, cell: &LoadPoint) -> String {
     if view.baseline == Some(name) {
         return "·".to_owned();
     }
     cell.p99_gain.map_or(NONE.to_owned(), interval)
 }
 
-/// The table: a group of rows for each load, a row for each policy; and why cells are not sound.
+/// Returns the table, and the reasons why some cells are not sound. The table has a group of rows
+/// per load, with a row per policy.
 pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
     let columns = columns(view, room);
     let head = columns.iter().map(|column| (column.name.to_owned(), column.unit.clone()));
@@ -73,7 +74,7 @@ pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
                 return [(in_lines(&short), Tone::Plain)].into_iter().chain(dash).collect();
             };
             if cell.disturbed {
-                // Said once, above all figures.
+                // Disturbed cells are explained in the warning that precedes the figures.
                 short += " *";
             } else if !cell.valid {
                 let (mark, at) = (notes.len() + 1, utilization(load));
@@ -95,7 +96,7 @@ pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
     (Table { head, groups }, notes)
 }
 
-/// Renders the finding and the table for a terminal of that many columns.
+/// Renders the finding and the table for a terminal with `width` columns.
 pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
     let view = View::of(results);
     let headline = headline(results);
@@ -114,21 +115,21 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
     let (table, notes) = table(view, room);
     let _ = writeln!(text, "\n{}", table.text(color));
     let mut below = notes;
-    let lacks = |cell: &Cell| cell.p99_ms.is_none() || cell.p999_ms.is_none();
+    let lacks = |cell: &LoadPoint| cell.p99_ms.is_none() || cell.p999_ms.is_none();
     if results.policies.values().flatten().any(lacks) {
         below.push(format!(
-            "{NONE}: with fewer than 10 samples above it a percentile is chance; p99 takes {} good answers, \
-             p99.9 {} (--requests), and none while the load generator was late too often for it.",
+            "{NONE}: a percentile needs at least 10 samples above it: p99 needs {} good responses, \
+             p99.9 {} (--requests). p99.9 is not reported if the load generator was late too often.",
             needed(0.99),
             needed(0.999)
         ));
     }
     below.extend(Some(results.setup.strata.clone()).filter(|strata| !strata.is_empty()));
-    // What the policies do: their names alone say little to who meets them first.
+    // Describe the policies, because their names alone mean little to a newcomer.
     let known = results.policies().map(policy).filter(|name| !name.does.is_empty());
     below.extend(known.map(|name| format!("{}: {}.", name.short, name.does)));
     below.iter().for_each(|line| text += &(fill(line) + "\n"));
-    // Ordinary spaces: people copy from terminals, and search in logs.
+    // Replace no-break spaces, because people copy from terminals and search in logs.
     text.replace('\u{a0}', " ")
 }
 
@@ -171,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_a_dash_and_what_is_unsound_has_its_reason() {
+    fn missing_values_are_dashes_and_unsound_cells_have_a_reason() {
         let mut results = sample::results();
         results.loads.truncate(1);
         results.policies.values_mut().for_each(|cells| cells.truncate(1));
-        assert!(!render(&results, 80, false).contains("good answers"), "nothing is missing");
+        assert!(!render(&results, 80, false).contains("good responses"), "nothing is missing");
         results.policies.remove("naive");
         let cell = &mut results.policies.get_mut("laedge").expect("in the sample")[0];
         (cell.p999_ms, cell.errors, cell.valid) = (None, 3, false);

@@ -1,8 +1,8 @@
-//! Where the time of each request went, shard by shard, as a table: what is left of a latency when
-//! one column is subtracted from the one before is what queues, network and timers add.
+//! The timings of each request, shard by shard, as a table. The difference between a column and the
+//! one before it is the time in queues, on the network and in timers.
 //!
-//! `latency_ns` is the client's, from when the request was due; the other times are those of
-//! [`ShardTiming`]. A request has a row per shard, and only good answers have any.
+//! The client measures `latency_ns` from the time when the request was due. The other times are
+//! those of [`ShardTiming`]. A request has a row per shard. Only good responses have rows.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -18,7 +18,8 @@ pub(super) const FILE: &str = "timings.csv";
 
 const HEADER: &str = "load,policy,request,latency_ns,shard,took_ns,ran_ns,served_ns,drawn_ns";
 
-/// A good answer, not looked into yet: there are others to be measured meanwhile.
+/// A good response. Its header is parsed later, so that parsing does not disturb the requests that
+/// are still being measured.
 pub(super) struct Answer {
     request: u64,
     latency_ns: u64,
@@ -33,7 +34,7 @@ impl Answer {
     }
 }
 
-/// The table. The file of an earlier run is there until there is something to replace it with.
+/// The table. The file of an earlier run stays until the first rows replace it.
 pub(super) struct Timings {
     path: PathBuf,
     file: Option<BufWriter<File>>,
@@ -44,7 +45,7 @@ impl Timings {
         Self { path: folder.join(FILE), file: None }
     }
 
-    /// Adds the answers of a cell.
+    /// Adds the responses of a cell.
     pub(super) fn write(
         &mut self,
         load: f64,

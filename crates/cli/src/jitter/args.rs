@@ -13,15 +13,16 @@ use crate::exit::Stop;
 use crate::files;
 use crate::load::{ProtocolArgs, percent, span};
 
-/// Minimum repetitions of each query before P can converge.
+/// Minimum number of executions of each query before P can converge.
 pub(super) const LEAST: u32 = 20;
 
-/// Tell how much of a service's variability belongs to the query, and how much to the machine.
+/// Measure how much of a service's variability comes from the query, and how much from the machine.
 ///
-/// Executes every query many times in random order. P is the least time that a query takes; J, the
-/// IQ-jitter, is what an execution takes beyond it. Hiccups are told from noise by a mixture that is
-/// fitted to J, with intervals, and only where a test finds two modes. In between, a loop that does
-/// nothing runs on every processor: what stops it would stop a leaf as well.
+/// Executes every query many times in random order. P is the shortest time of a query; J, the
+/// IQ-jitter, is the rest of an execution's time. If a statistical test finds two modes in J, a
+/// fitted mixture separates hiccups from noise. The estimates have confidence intervals. Between
+/// turns of executions, an idle loop runs on every processor: whatever interrupts the loop would
+/// also interrupt a leaf.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,48 +30,50 @@ Examples:
   curtail jitter memcached://127.0.0.1:11211 --queries keys.txt --repeat 500 --rate 2000 --json
   curtail advise --samples out/jitter/service.txt --shards 5 --replicas 2 --utilization 0.35")]
 pub(crate) struct Args {
-    /// Where to: http://HOST:PORT, or another protocol of `curtail load`
+    /// Target: http://HOST:PORT, or another protocol of `curtail load`
     target: Target,
-    /// One query per line: a request target, or JSON such as {"path": "/a", "class": "term"}
+    /// File with one query per line: a request target, or JSON such as {"path": "/a", "class":
+    /// "term"}
     #[arg(long, value_name = "FILE", help_heading = LOAD)]
     queries: PathBuf,
-    /// Execute each query so many times [default: until P is known, from 20 times on]
+    /// Execute each query K times [default: until P has converged, at least 20 times]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = LOAD)]
     repeat: Option<u32>,
-    /// P is known when it is off by less than this share of its mean
+    /// P has converged when its error is below this share of its mean
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%", conflicts_with = "repeat", help_heading = LOAD)]
     tolerance: f64,
-    /// Execute no query more often than this to know P
+    /// Maximum number of executions of a query, even if P has not converged
     #[arg(long, value_name = "K", default_value_t = 1000, conflicts_with = "repeat", value_parser = clap::value_parser!(u32).range(20..), help_heading = LOAD)]
     repeat_at_most: u32,
-    /// Execute for so long even if P is known sooner: hiccups are rare
+    /// Execute queries for at least this long, even if P converges sooner, because hiccups are rare
     #[arg(long, value_name = "SPAN", value_parser = span, default_value = "10s", conflicts_with = "repeat", help_heading = LOAD)]
     at_least: u64,
-    /// Queries per second, with Poisson arrivals [default: one at a time, also over HTTP/2 and gRPC, so
-    /// that none waits]
+    /// Queries per second, with Poisson arrivals [default: one at a time, even over HTTP/2 and
+    /// gRPC, so that none waits]
     #[arg(short, long, value_name = "N", value_parser = rate, help_heading = LOAD)]
     rate: Option<f64>,
-    /// Ask the queries for so long before each turn without measuring: connections are opened, caches filled
+    /// Length of the warm-up before each turn: queries are sent but not measured, to open
+    /// connections and fill caches
     #[arg(long, default_value = "200ms", value_name = "SPAN", value_parser = span, help_heading = LOAD)]
     warmup: u64,
     #[command(flatten)]
     pub(super) seed: Seed,
-    /// Connections at most, with --rate
+    /// Maximum number of connections, with --rate
     #[arg(short, long, default_value_t = 64, value_name = "N", requires = "rate", help_heading = SENDER)]
     connections: usize,
-    /// Processor for the thread that sends, which should not be the leaf's; the rest of this program keeps
-    /// off it
+    /// Processor for the sending thread. Choose one that the leaf does not use; other threads of
+    /// this program avoid it
     #[arg(long, value_name = "N", help_heading = SENDER)]
     processors: Option<Processors>,
-    /// The time for the loops that do nothing, as a share of the time for executions
+    /// Time for the idle loops, as a share of the time for executions
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50%", help_heading = MACHINE)]
     floor: f64,
-    /// Executions for so long, then the loops that do nothing, and so on
+    /// Length of a turn of executions; the idle loops run between turns
     #[arg(long, value_name = "SPAN", value_parser = some_time, default_value = "10s", help_heading = MACHINE)]
     turn: u64,
     #[command(flatten)]
     protocol: ProtocolArgs,
-    /// Where the samples and the report go; those of a run before are overwritten
+    /// Directory for the samples and the report; overwrites those of an earlier run
     #[arg(long, value_name = "DIR", default_value = "out/jitter", help_heading = "Output")]
     pub(super) out: PathBuf,
     #[command(flatten)]
@@ -108,11 +111,11 @@ pub(super) struct Work {
     /// The class of each query.
     pub(super) classes: Vec<String>,
     pub(super) repetitions: Repetitions,
-    /// The maximum number of executions to determine P.
+    /// The maximum number of executions, even if P has not converged.
     pub(super) most: u64,
-    /// The minimum time of executions, in nanoseconds.
+    /// The minimum time for executions, in nanoseconds.
     pub(super) at_least_ns: u64,
-    /// The floor's time, as a share of the time of executions.
+    /// Time for measuring the floor, as a share of the time for executions.
     pub(super) floor: f64,
     /// Where the idle loops run.
     pub(super) processors: Processors,
@@ -128,8 +131,8 @@ fn protocol(args: &Args, scheme: Scheme) -> Result<Protocol, Stop> {
     }
     if args.protocol.asks_for_streams() {
         return Err(Stop::BadInput(format!(
-            "--streams {}: without --rate, queries are executed one at a time; leave it out, or say at \
-             which --rate",
+            "--streams {}: without --rate, queries are executed one at a time; leave it out, or \
+             give a --rate",
             protocol.streams
         )));
     }
@@ -145,12 +148,12 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let scheme = args.target.scheme();
     if scheme == Scheme::Udp {
         return Err(Stop::BadInput(
-            "udp:// has no queries to execute again; use another protocol".to_owned(),
+            "udp:// has no queries that can be repeated; use another protocol".to_owned(),
         ));
     }
     if args.protocol.has_keys() {
         return Err(Stop::BadInput(
-            "--keys: with each key it is another query; write a line for each into --queries"
+            "--keys: each key makes another query; write one line per query into --queries"
                 .to_owned(),
         ));
     }
@@ -159,7 +162,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let class = |query: &String| query_class(scheme, query).unwrap_or_default();
     let classes: Vec<String> = queries.iter().map(class).collect();
     let repetitions = match args.repeat {
-        // Exactly this often, whether P is known or not.
+        // Execute each query exactly this number of times, whether P has converged or not.
         Some(times) => Repetitions { least: times, most: times, tolerance: 0.0 },
         None => Repetitions { least: LEAST, most: args.repeat_at_most, tolerance: args.tolerance },
     };
@@ -170,7 +173,8 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         connections: if args.rate.is_some() { args.connections } else { 1 },
         headers: args.protocol.header.clone(),
         order: QueryOrder::Rounds,
-        // A thread that slept during a slow query would see its response later than that of a fast one.
+        // A sleeping thread notices a response late. It would sleep only during slow queries, so
+        // these would seem even slower.
         spin: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
         processors: args.processors.clone().unwrap_or_default(),
         timeout_ns: args.protocol.timeout,
@@ -192,7 +196,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     files::room_for(&plan)?;
     args.protocol.trust.warn();
     let processors = Processors::allowed().map_err(|error| {
-        Stop::Lacking(format!("the system does not tell its processors: {error}"))
+        Stop::Lacking(format!("cannot list the processors of the system: {error}"))
     })?;
     Ok(Work {
         at_least_ns: if args.repeat.is_some() { 0 } else { args.at_least },
@@ -240,7 +244,7 @@ mod tests {
     const HTTP: &str = "http://127.0.0.1:1/";
 
     #[test]
-    fn without_a_rate_one_query_is_under_way_whatever_the_protocol() {
+    fn without_a_rate_one_query_is_outstanding_on_any_protocol() {
         for (target, line) in
             [(GRPC, ""), (GRPC, "--streams 1"), (HTTP, "--http2"), (HTTP, "--http2 --streams 1")]
         {

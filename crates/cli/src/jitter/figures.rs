@@ -9,11 +9,11 @@ use crate::plot::dots::{self, Dots};
 use crate::plot::format::three;
 use crate::plot::palette::{Look, look};
 
-/// The number of points of a curve, and of dots and line points of a panel.
+/// The number of points in a curve, and the numbers of dots and line points in a panel.
 const CURVE_POINTS: usize = 400;
 const DOTS: usize = 3_000;
-/// The number of classes with their own curves and panels, most frequent first: more would be
-/// indistinguishable.
+/// Maximum number of classes with their own curves and panels. Only the most frequent ones are
+/// shown, because more would be indistinguishable.
 pub(super) const CLASSES: usize = 6;
 /// The axis omits this share of the shortest times, because a J of 0 has no logarithm.
 const LEFT_OUT: f64 = 0.05;
@@ -80,7 +80,7 @@ impl<'a> Figures<'a> {
             let points = vec![(at, 0.0), (at, low.fold(0.0, f64::min))];
             curves.push(Curve { name: BORDER.0.to_owned(), look: look(BORDER.1), points });
         }
-        let title = "How often P, J and P + J are longer than a time";
+        let title = "Share of P, J and P + J above a given time";
         chart(&format!("components{end}"), title, &curves, (width, height, class, end))
     }
 
@@ -92,19 +92,19 @@ impl<'a> Figures<'a> {
             let ccdf = self.executions.class(at)?.ccdf(CURVE_POINTS);
             curves.push(curve(&class, look, of(&ccdf)));
         }
-        let title = format!("How often {name} is longer than a time, by class");
+        let title = format!("Share of {name} above a given time, by class");
         chart(&format!("classes-{id}"), &title, &curves, SMALL)
     }
 
     /// J of the executions of all queries, ordered by P: Figure 6.2.
     pub(super) fn ranked(&self, size: Size) -> Option<String> {
-        let title = "J of executions, over their queries in order of P";
+        let title = "J of executions, by query in order of P";
         self.panel(self.executions.all(), &format!("ranked{}", size.3), title, size)
     }
 
     /// J of the executions of a class: a panel of Figure 6.2.
     pub(super) fn ranked_class(&self, at: usize, name: &str) -> Option<String> {
-        let title = format!("J of executions of {name}, over their queries in order of P");
+        let title = format!("J of executions of {name}, by query in order of P");
         let (width, height, class, end) = SMALL;
         let size = (width * 1.5, height, class, end);
         self.panel(self.executions.class(at)?, &format!("ranked-{at}"), &title, size)
@@ -137,7 +137,7 @@ impl<'a> Figures<'a> {
             caption: Caption {
                 id: id.to_owned(),
                 title: title.to_owned(),
-                description: format!("{} queries, {} executions of them.", last, dots.len()),
+                description: format!("{} queries, {} executions.", last, dots.len()),
             },
             x,
             y: Axis::log("ms", 10f64.powf(low), 10f64.powf(high), width),
@@ -151,7 +151,7 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// The points of a curve, both as logarithms; starts at the first time that has one.
+/// The points of a curve, both as logarithms; starts at the first time that has a logarithm.
 fn curve(name: &str, look: Look, points: &[(u64, f64)]) -> Curve {
     let start = points.iter().position(|&(ns, share)| share <= 1.0 - LEFT_OUT && ns > 0);
     // Keeps the only point if all times are equal.
@@ -171,7 +171,7 @@ fn chart(
     let low = all().map(|point| point.0).min_by(f64::total_cmp)?;
     let high = all().map(|point| point.0).max_by(f64::total_cmp)?;
     let smallest = all().map(|point| point.1).fold(0.0, f64::min);
-    let (y, right) = Axis::shares_above("Share that is as long or longer", 10f64.powf(smallest));
+    let (y, right) = Axis::shares_above("Share at or above this time", 10f64.powf(smallest));
     let about = curves.iter().filter_map(|curve| {
         let longest = 10f64.powf(curve.points.last()?.0);
         Some(format!("{}: at most {} ms.", curve.name, three(longest)))

@@ -23,21 +23,21 @@ pub(super) const PAGE: &str = "report.html";
 pub(super) fn folder(path: &Path) -> Result<(), Stop> {
     let refused = |error: io::Error| {
         let path = path.display();
-        Stop::Lacking(format!("--out {path}: {error}; name a folder that can be written to"))
+        Stop::Lacking(format!("--out {path}: {error}; give a writable directory"))
     };
     if path.join(LOG).symlink_metadata().is_ok() {
         let path = path.display();
         return Err(Stop::BadInput(format!(
-            "--out {path}: results of curtail load are there; name another folder"
+            "--out {path}: it contains results of curtail load; give another directory"
         )));
     }
     make_directory(path)?;
-    // Only creating a file shows whether the directory is writable. Files of an earlier run stay
-    // until there are new ones.
+    // Only creating a file shows that the directory is writable. Files of an earlier run stay until
+    // they are replaced.
     tempfile::tempfile_in(path).map(drop).map_err(refused)
 }
 
-/// Writes all files; the error names those that could not be written, and why.
+/// Writes all files. The error names the files that could not be written, and the reasons.
 pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -> Result<(), Stop> {
     let executions = &measured.each;
     let mut errors = Vec::new();
@@ -51,13 +51,13 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
         executions.iter().try_for_each(|of| writeln!(file, "{}ns", of.service_ns))
     });
     write(P, &|file| {
-        writeln!(file, "# P of each query: the least of its service times")?;
+        writeln!(file, "# P of each query: its shortest service time")?;
         let last = executions.iter().map(|of| of.query).max().unwrap_or(0);
         let mut least = (0..=last).filter_map(|query| measured.executions.p_ns(query));
         least.try_for_each(|ns| writeln!(file, "{ns}ns"))
     });
     write(J, &|file| {
-        writeln!(file, "# J of {} executions: what they took beyond P", executions.len())?;
+        writeln!(file, "# J of {} executions: service time minus P", executions.len())?;
         executions.iter().try_for_each(|of| writeln!(file, "{}ns", jitter_ns(measured, of)))
     });
     write("executions.csv", &|file| rows(file, measured));
@@ -76,7 +76,7 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
         return Ok(());
     }
     let errors = errors.join("\n  ");
-    Err(Stop::Lacking(format!("{errors}\n  the report on standard output is whole")))
+    Err(Stop::Lacking(format!("{errors}\n  the report on standard output is complete")))
 }
 
 fn one(path: &Path, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

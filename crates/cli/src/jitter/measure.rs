@@ -1,6 +1,7 @@
 //! Executes queries, alternating with idle loops that measure the machine's floor.
 //!
-//! Executions run for some seconds, then the loops. Loops beside the executions would take their processors.
+//! The loops do not run during the executions, because they would take processors away from the
+//! leaf.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use curtail_load::{Errors, Plan};
 use indicatif::ProgressBar;
 
 use super::args::Work;
+use super::order::{Ended, Execution, Turned, Turns};
 use super::reach::Reach;
-use super::turns::{Ended, Execution, Turned, Turns};
 use crate::exit::Stop;
 use crate::signals::Termination;
 use crate::verdict::Typed;
@@ -28,7 +29,7 @@ pub(super) struct Measured {
     /// The individual executions, in order.
     pub(super) each: Vec<Execution>,
     pub(super) floor: Gaps,
-    /// The kernel's counters for the leaf, or why they were not sampled.
+    /// The kernel's counters for the leaf, or the reason why they were not sampled.
     pub(super) leaf: Result<(LocalLeaf, SamplerReport), String>,
     pub(super) errors: Errors,
     /// Whether the requested load was reached, if there is a rate.
@@ -36,7 +37,7 @@ pub(super) struct Measured {
     pub(super) enough: Enough,
     /// A signal interrupted the measurement.
     pub(super) interrupted: bool,
-    /// Why it ended early without a signal.
+    /// The reason for an early end, if there was no signal.
     pub(super) ended: Option<Typed<Ended>>,
 }
 
@@ -60,7 +61,7 @@ pub(super) async fn measure(
         turned = turns.turn(seed, signals).await?;
         seed = seed.wrapping_add(1);
         if matches!(turned, Turned::Well) {
-            bar.set_message("a loop that does nothing");
+            bar.set_message("running an idle loop");
             let span = start.elapsed().mul_f64(work.floor);
             if idle(&work.processors, span, &mut floor, signals).await? {
                 turned = Turned::Interrupted;
@@ -102,7 +103,7 @@ async fn local_leaf(plan: &Plan) -> Result<LocalLeaf, String> {
     Err(why)
 }
 
-/// Runs idle loops. True if a signal interrupted them.
+/// Runs idle loops. Returns true if a signal interrupted the loops.
 async fn idle(
     processors: &Processors,
     span: Duration,
@@ -120,7 +121,8 @@ async fn idle(
             (loops.await, true)
         }
     };
-    let lacking = |why: String| Stop::Lacking(format!("no loop on every processor: {why}"));
+    let lacking =
+        |why: String| Stop::Lacking(format!("cannot run a loop on every processor: {why}"));
     let seen = seen.map_err(|error| lacking(error.to_string()))?;
     floor.add(&seen.map_err(|error| lacking(error.to_string()))?);
     Ok(interrupted)

@@ -1,14 +1,14 @@
-//! `curtail jitter`.
+//! `curtail jitter`: separates a query's own service time from jitter.
 
 mod args;
 mod figures;
 mod files;
 mod measure;
+mod order;
 mod page;
 mod reach;
 mod result;
 mod table;
-mod turns;
 mod verdict;
 
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let runtime = crate::runtime_off(&work.plan.processors)?;
     let measured = runtime.block_on(async {
         let mut signals = Termination::listen_at_terminal()
-            .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+            .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
         let bar = progress::bar("jitter");
         let measured = measure::measure(&work, &bar, &mut signals).await;
         bar.finish_and_clear();

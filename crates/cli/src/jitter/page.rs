@@ -15,7 +15,7 @@ use crate::plot::{FIGURE_SIZES, Page};
 pub(super) fn render(figures: &Figures<'_>) -> String {
     let found = figures.found;
     let bias = table::bias(found).map_or(String::new(), |bias| format!(" {}.", escape(&bias)));
-    let means = format!("<b>Table 1.</b> What an execution takes on average.{bias}");
+    let means = format!("<b>Table 1.</b> Mean times of an execution.{bias}");
     let about = escape(&table::about_hiccups(found));
     let main = format!(
         include_str!("page.html"),
@@ -58,12 +58,12 @@ fn components(figures: &Figures<'_>) -> String {
     figure(
         &parts(figures.found),
         FIGURE_SIZES.map(|size| figures.components(size)),
-        "<b>Figure 1.</b> How often P of a query, and J and P + J of an execution, are as long as a \
-         given time or longer. Both scales are logarithmic. The shortest 5 % are not drawn.",
+        "<b>Figure 1.</b> The share of queries whose P, and of executions whose J and P + J, is at \
+         or above a given time. Both scales are logarithmic. The shortest 5 % are not drawn.",
     )
 }
 
-/// Figure 6.1 of document 000.
+/// Renders Figure 6.1 of document 000.
 fn classes(figures: &Figures<'_>) -> String {
     let classes = figures.classes();
     let panels: String = PARTS.iter().filter_map(|part| figures.by_class(part)).collect();
@@ -74,16 +74,16 @@ fn classes(figures: &Figures<'_>) -> String {
     let key: Vec<_> = [("all".to_owned(), look(0))].into_iter().chain(key).collect();
     let key = key_of(&key, "");
     format!(
-        r#"<section aria-labelledby="classes"><h2 id="classes">By class</h2><figure>{key}<div class="row three">{panels}</div><figcaption><b>Figure 2.</b> The same of each class of queries, of the {CLASSES} most frequent at most: P, J, and P + J.</figcaption></figure></section>"#
+        r#"<section aria-labelledby="classes"><h2 id="classes">By class</h2><figure>{key}<div class="row three">{panels}</div><figcaption><b>Figure 2.</b> The same for each class of queries, at most the {CLASSES} most frequent: P, J, and P + J.</figcaption></figure></section>"#
     )
 }
 
-/// Figure 6.2 of document 000.
+/// Renders Figure 6.2 of document 000.
 fn ranked(figures: &Figures<'_>) -> String {
     let key = &parts(figures.found)[..2];
-    let caption = "<b>Figure 3.</b> J of single executions (dots), over their queries in the order of \
-                   P (the line), on a logarithmic scale. Of many executions it is a random sample; \
-                   the shortest 5 % are not drawn.";
+    let caption = "<b>Figure 3.</b> J of single executions (dots), by query in the order of P (the \
+                   line), on a logarithmic scale. If there are many executions, a random sample is \
+                   drawn, without the shortest 5 %.";
     let mut html = figure(key, FIGURE_SIZES.map(|size| figures.ranked(size)), caption);
     let panel = |(at, name, _): (usize, String, Look)| {
         let panel = figures.ranked_class(at, &name)?;
@@ -93,7 +93,7 @@ fn ranked(figures: &Figures<'_>) -> String {
     if !panels.is_empty() {
         let _ = write!(
             html,
-            r#"<figure><div class="row two">{panels}</div><figcaption><b>Figure 4.</b> The same of each class.</figcaption></figure>"#
+            r#"<figure><div class="row two">{panels}</div><figcaption><b>Figure 4.</b> The same for each class.</figcaption></figure>"#
         );
     }
     html
@@ -104,8 +104,8 @@ fn causes(found: &Found) -> String {
     match table::causes(found) {
         Some(table) => {
             let caption = format!(
-                "<b>Table 3.</b> Likely causes of what was seen, by what the kernel counted for {leaf} \
-                 meanwhile."
+                "<b>Table 3.</b> Likely causes of the hiccups seen, from the kernel's counters for \
+                 {leaf}."
             );
             table.html("causes", &caption)
         }
@@ -121,8 +121,8 @@ fn measured(found: &Found) -> Vec<(&'static str, String)> {
     };
     let enough = match found.enough {
         "converged" => "P has converged",
-        "at-most" => "as often as asked for",
-        _ => "it ended before P had converged",
+        "at-most" => "the requested number was reached",
+        _ => "the measurement ended before P had converged",
     };
     let fit = &found.fit;
     vec![
@@ -134,13 +134,17 @@ fn measured(found: &Found) -> Vec<(&'static str, String)> {
         (
             "Fit",
             format!(
-                "a mixture of {} to the logarithm of J; at most {} of the executions off \
+                "a mixture of {} to the logarithm of J; it is off by at most {} of the executions \
                  (Kolmogorov–Smirnov). {}",
                 counted(fit.components, "normal distribution", "normal distributions"),
                 share(fit.distance),
                 match fit.ashman_d {
-                    Some(d) => format!("Hiccups are apart from the others by D = {}.", three(d)),
-                    None => format!("One mode: a valley by chance has p = {}.", three(fit.p_value)),
+                    Some(d) =>
+                        format!("Hiccups are separated from the others by D = {}.", three(d)),
+                    None => format!(
+                        "One mode: the deepest valley may be chance (p = {}).",
+                        three(fit.p_value)
+                    ),
                 }
             ),
         ),

@@ -1,19 +1,20 @@
-//! Whether the requested load was reached, over all turns.
+//! Decides whether the requested load was reached over all turns.
 //!
-//! If queries come faster than they are served, they queue, and P is that of a queue. A single turn
-//! does not decide, because it may end early or contain a pause of the leaf.
+//! If queries arrive faster than they are served, they queue, and P includes the wait. A single
+//! turn is not enough to decide, because it may end early or contain a pause of the leaf.
 
 use curtail_load::{Errors, Invalid, Report};
 use serde::Serialize;
 
 use crate::verdict::Typed;
 
-/// This many late queries may be chance: a turn that ends early has a few outstanding.
+/// Up to this number of late queries may be due to chance: a turn that ends early leaves a few
+/// outstanding.
 const CHANCE: u64 = 20;
-/// The share of queries that may be late.
+/// The fraction of queries that may be late.
 const SHARE_FINE: f64 = 0.03;
 
-/// Why a load was not reached.
+/// Why the load was not reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Missed {
@@ -25,7 +26,8 @@ pub(super) enum Missed {
 pub(super) struct Reach {
     /// Queries that were due.
     due: u64,
-    /// Queries without a response in time. A bad response does not depend on the load.
+    /// Queries that got no response in time. Bad responses are excluded, because they do not depend
+    /// on the load.
     unanswered: u64,
     /// Queries that waited for a connection.
     waited: u64,
@@ -34,7 +36,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Adds a turn without interruption.
+    /// Adds a turn that was not interrupted.
     pub(super) fn add(&mut self, report: &Report) {
         self.count(report.requests, report.errors, &report.invalid_because);
     }
@@ -48,7 +50,7 @@ impl Reach {
                     let failed = errors.total() - errors.timeout - errors.dropped;
                     self.unanswered += requests.saturating_sub(answered + failed);
                 }
-                // Otherwise this program was late, which is not part of a service time.
+                // Otherwise this program was late, which does not affect service times.
                 Invalid::FellBehind { late, waited, .. } if 2 * waited >= *late => {
                     self.waited += late;
                 }
@@ -57,16 +59,16 @@ impl Reach {
         }
     }
 
-    /// Why P and J are not those of this rate, if the load was missed.
+    /// If the load was missed, returns why P and J do not hold for this rate.
     pub(super) fn missed(&self, rate: f64) -> Option<Typed<Missed>> {
         let late = self.unanswered.max(self.waited);
         let too_many = late > CHANCE && late as f64 > SHARE_FINE * self.due as f64;
         (too_many || self.dropped > 0).then(|| {
             let (due, late) = (self.due, late.max(self.dropped));
             let text = format!(
-                "the load of {rate}/s was not reached: of {due} queries that were due, {late} were sent or \
-                 answered too late or not at all, so P and J are those of a queue; use a lower --rate, or \
-                 more --connections"
+                "the load of {rate}/s was not reached: of {due} queries that were due, {late} were \
+                 sent or answered too late or not at all, so P and J include queuing; use a lower \
+                 --rate, or more --connections"
             );
             Typed::new(Missed::RateMissed { rate, due, late }, text)
         })
@@ -79,7 +81,7 @@ mod tests {
     use curtail_load::Limit;
 
     #[test]
-    fn a_load_is_missed_where_many_queries_are_late() {
+    fn a_load_is_missed_if_many_queries_are_late() {
         let fine = Errors::default();
         let short = |requests, answered, errors| {
             let limited_by = None;

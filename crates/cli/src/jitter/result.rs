@@ -1,4 +1,4 @@
-//! The result as JSON.
+//! The result, as JSON.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use curtail_load::{Errors, Pace, Plan};
 use serde::Serialize;
 
 use super::measure::Measured;
+use super::order::{Ended, Execution};
 use super::reach::Missed;
-use super::turns::{Ended, Execution};
 use super::verdict::{Verdict, verdict};
 use crate::verdict::Typed;
 
 /// The document of `curtail jitter`.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
-    /// The measurement ended early.
+    /// Whether the measurement ended early.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) partial: bool,
-    /// Why it ended early, unless a signal interrupted it.
+    /// The reason for an early end, unless a signal interrupted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended_because: Option<Typed<Ended>>,
     pub(super) target: String,
@@ -28,20 +28,21 @@ pub(super) struct Found {
     /// The smallest number of executions of a query, and whether that is enough.
     pub(super) repetitions: u32,
     pub(super) enough: &'static str,
-    /// True for one query at a time, so that none waited. Otherwise `rate` is set, per second.
+    /// True if there was one query at a time, so that none waited. Otherwise `rate` is set, per
+    /// second.
     pub(super) unloaded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate: Option<f64>,
     /// Whether this rate was reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_reached: Option<bool>,
-    /// Why P and J are not those of this rate.
+    /// Why P and J do not hold for this rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_missed: Option<Typed<Missed>>,
     pub(super) errors: Errors,
     /// The leaf's own hiccups, after subtracting the floor.
     pub(super) hiccup: Hiccup,
-    /// The J from which an execution is more likely a hiccup than not.
+    /// The smallest J at which an execution is more likely than not to contain a hiccup.
     pub(super) hiccups_from_ns: Option<f64>,
     /// Modes between the body and the hiccups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -51,7 +52,7 @@ pub(super) struct Found {
     pub(super) fit: Modality,
     /// The likely causes of the hiccups, if the leaf is on this machine.
     pub(super) causes: Option<Causes>,
-    /// The sampled leaf, or why there is none.
+    /// The sampled leaf, or the reason why there is none.
     pub(super) leaf: Typed<Leaf>,
     /// Whether there are hiccups, and what causes them.
     pub(super) verdict: Typed<Verdict>,
@@ -59,7 +60,7 @@ pub(super) struct Found {
     pub(super) samples: String,
 }
 
-/// Whether the leaf's processes, and so their counters, are on this machine.
+/// Whether the leaf's processes are on this machine, so that their counters can be sampled.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Leaf {
@@ -72,7 +73,7 @@ pub(super) struct Mean {
     pub(super) mean: f64,
 }
 
-/// P is the minimum of several times, so it has a bias.
+/// A mean of P. P is a minimum of several times, so it is biased.
 #[derive(Debug, Serialize)]
 pub(super) struct MeanOfLeast {
     pub(super) mean: f64,
@@ -90,7 +91,8 @@ pub(super) struct Hiccup {
 
 #[derive(Debug, Serialize)]
 pub(super) struct FloorFound {
-    /// The probability that a gap as long as hiccups hits an execution; without hiccups, any gap.
+    /// The probability that a gap of at least `gaps_from_ns` hits an execution. If there are no
+    /// hiccups, every gap counts.
     pub(super) probability: f64,
     pub(super) duration_ns: Option<f64>,
     /// The shortest gap that is counted, in nanoseconds.
@@ -225,7 +227,8 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
     }
 }
 
-/// The leaf's own hiccups. Where the cause is open, they may be all that were seen.
+/// The leaf's own hiccups. If the cause is undecided, the interval of the probability also covers
+/// the interval for all observed hiccups.
 fn own(attribution: Option<&Attribution>, summary: &Summary, undecided: bool) -> Hiccup {
     let (seen, bimodal) = (&summary.hiccups, summary.modality.bimodal);
     match attribution.and_then(|of| of.leaf) {
@@ -239,7 +242,7 @@ fn own(attribution: Option<&Attribution>, summary: &Summary, undecided: bool) ->
     }
 }
 
-/// The likely causes of all hiccups; none without counters or hiccups.
+/// The likely causes of all hiccups; `None` without counters or hiccups.
 fn causes(measured: &Measured, summary: &Summary) -> Option<Causes> {
     let (Ok(_), Some(from_ns)) = (&measured.leaf, summary.hiccups.from_ns) else { return None };
     let is_slow = |of: &&Execution| jitter_ns(measured, of) as f64 >= from_ns;
@@ -254,7 +257,7 @@ pub(super) fn jitter_ns(measured: &Measured, execution: &Execution) -> u64 {
     execution.service_ns.saturating_sub(p_ns.unwrap_or(execution.service_ns))
 }
 
-/// The leaf's counters over an execution.
+/// What the leaf's counters recorded during an execution.
 pub(super) fn counted(measured: &Measured, execution: &Execution) -> Option<Counters> {
     let (_, report) = measured.leaf.as_ref().ok()?;
     let span = std::time::Duration::from_nanos(execution.service_ns);

@@ -1,4 +1,4 @@
-//! The result for people: tables for a terminal and for the page, and the text around them.
+//! The report as text: tables for a terminal and for the page, and the sentences around them.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ pub(super) fn table(found: &Found) -> String {
     let _ = writeln!(text, "{}({})", hiccups(found).text(color), about_hiccups(found));
     if let Some(causes) = causes(found) {
         let of = &found.leaf.text;
-        let _ = write!(text, "\nof what was seen, in {of}:\n{}", causes.text(color));
+        let _ = write!(text, "\nhiccups seen in {of}, by cause:\n{}", causes.text(color));
     }
     let _ = write!(text, "\n{}", say::verdict(&found.verdict.text, None));
     if let Some(why) = &found.rate_missed {
@@ -48,11 +48,11 @@ fn what_was_done(found: &Found) -> String {
     text
 }
 
-/// How often each query was executed.
+/// The number of executions of each query, in words.
 pub(super) fn often(found: &Found) -> String {
     match found.repetitions {
-        0 => "but not every query of the file".to_owned(),
-        times => format!("each query {times} times or more"),
+        0 => "not every query of the file".to_owned(),
+        times => format!("each query at least {times} times"),
     }
 }
 
@@ -60,7 +60,7 @@ fn in_ms(ns: Option<f64>) -> String {
     ns.map_or(NONE.to_owned(), digits::ms)
 }
 
-/// Table 6.1 of document 000.
+/// The mean times by class: Table 6.1 of document 000.
 pub(super) fn means(found: &Found) -> Table {
     let row = |name: &str, of: &Means| {
         let [service, p, j] =
@@ -84,16 +84,16 @@ pub(super) fn means(found: &Found) -> Table {
     Table::plain(head, [row("all", &found.all)].into_iter().chain(classes).collect())
 }
 
-/// How much P is overestimated, if known.
+/// A sentence on the bias of P, if it is known.
 pub(super) fn bias(found: &Found) -> Option<String> {
     let Bias { ns, share: part, .. } = found.all.p_ns.bias?;
     let least = match found.repetitions {
-        0 => "P is the least of what there is".to_owned(),
-        times => format!("P is the least of {times} times or more"),
+        0 => "P is the minimum of the executions so far".to_owned(),
+        times => format!("P is the minimum of at least {times} executions"),
     };
     let more = if found.enough == "converged" { "" } else { "; more repetitions would lower it" };
     let (too_high, part) = (in_ms(Some(ns.max(0.0))), part.max(0.0) * 100.0);
-    Some(format!("{least}, and so too high by about {too_high} ms ({part:.1} %){more}"))
+    Some(format!("{least}, so it is too high by about {too_high} ms ({part:.1} %){more}"))
 }
 
 pub(super) fn hiccups(found: &Found) -> Table {
@@ -115,7 +115,7 @@ pub(super) fn hiccups(found: &Found) -> Table {
     let between = found.intermediate.iter();
     rows.extend(between.map(|of| unsure("in between", Some(of.probability), Some(of.duration_ns))));
     let floor = &found.floor;
-    // Without hiccups, the machine's part has no comparison.
+    // Without hiccups there is nothing to compare the machine's gaps with.
     let known = found.all.seen.bimodal && floor.observed_ns > 0;
     let duration_ns = floor.duration_ns.filter(|_| known);
     rows.push(unsure("the machine's", known.then_some(floor.probability), duration_ns));
@@ -133,22 +133,23 @@ pub(super) fn hiccups(found: &Found) -> Table {
 pub(super) fn about_hiccups(found: &Found) -> String {
     let floor = &found.floor;
     let mut text = if floor.observed_ns == 0 {
-        "no loop that does nothing has run, so the machine's part is unknown".to_owned()
+        "no idle loop was run, so the machine's part is unknown".to_owned()
     } else {
         let gaps = match floor.gaps_from_ns {
             0 => "all gaps".to_owned(),
             ns => format!("gaps of {} or more", ms(ns)),
         };
         format!(
-            "the machine's are {gaps} in a loop that did nothing, for {:.0} s on {} processors; the longest gap was {}",
+            "the machine's are {gaps} in an idle loop, for {:.0} s on {} processors; the longest \
+             gap was {}",
             floor.observed_ns as f64 / 1e9 / floor.processors.max(1) as f64,
             floor.processors,
             ms(floor.longest_gap_ns)
         )
     };
     if !found.all.seen.bimodal {
-        text += "; none were found: up to the upper border, executions beyond the clearest valley of J could \
-                 be some";
+        text += "; none were found: the upper limit counts all executions beyond the clearest \
+                 valley of J";
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Whether there are hiccups, and what causes them.
+//! Decides whether there are hiccups, and what causes them.
 
 use curtail_jitter::machine::{Cause, Causes};
 use curtail_jitter::{Attribution, Blame};
@@ -24,19 +24,19 @@ pub(super) enum Verdict {
     },
 }
 
-/// Why the cause stays open.
+/// Why the cause is undecided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reason {
-    /// Too few hiccups, or too short a floor.
+    /// There were too few hiccups, or the idle loops ran too briefly.
     TooLittle,
-    /// The floor exceeds what was seen.
+    /// The idle loop was interrupted more often than the leaf.
     FloorExceeds,
-    /// By the kernel's counters, most hiccups are not the machine's.
+    /// According to the kernel's counters, the machine did not cause most of the hiccups.
     CountersDisagree,
 }
 
-/// True if at least half of the hiccups were waits for a processor.
+/// Whether at least half of the hiccups were waits for a processor.
 fn mostly_queued(causes: Option<&Causes>) -> bool {
     let Some(causes) = causes else { return false };
     let all: u64 = causes.0.iter().map(|likely| likely.hiccups).sum();
@@ -44,8 +44,9 @@ fn mostly_queued(causes: Option<&Causes>) -> bool {
     queued.is_some_and(|queued| 2 * queued.hiccups >= all)
 }
 
-/// The number of hiccups in which the leaf had no use for a processor, and of all that have counters. A
-/// loop that does nothing shows neither a leaf that sleeps nor one that is stopped or throttled.
+/// The number of hiccups in which the leaf did not need a processor, and the total number of
+/// hiccups for which there are counter samples. An idle loop detects neither a leaf that sleeps nor
+/// one that is stopped or throttled.
 fn off_processor(causes: Option<&Causes>) -> (u64, u64) {
     let all = causes.map_or(&[][..], |causes| &causes.0);
     let sum = |of: &dyn Fn(Cause) -> bool| {
@@ -56,9 +57,10 @@ fn off_processor(causes: Option<&Causes>) -> (u64, u64) {
 }
 
 const CANNOT: &str =
-    "There are hiccups, and it cannot be told whether they are the leaf's or the machine's: ";
+    "There are hiccups, but it is undecided whether the leaf or the machine causes them: ";
 
-/// Why the machine is not to blame for hiccups, though the loop had as many.
+/// Why the machine is not blamed for the hiccups, although the idle loop was interrupted just as
+/// often.
 fn open_because(
     attribution: Option<&Attribution>,
     causes: Option<&Causes>,
@@ -73,19 +75,19 @@ fn open_because(
     let again = "Measure again when nothing else runs here.";
     if 2 * off > all {
         let text = format!(
-            "{CANNOT}a loop that does nothing was stopped as often, but in {off} of {all} hiccups the leaf \
-             was not kept from a processor. {again}"
+            "{CANNOT}an idle loop was stopped as often, but in {off} of {all} hiccups the leaf did \
+             not wait for a processor. {again}"
         );
         return Some((Reason::CountersDisagree, text));
     }
     let text = format!(
-        "{CANNOT}a loop that does nothing was stopped more often than the leaf, so the machine was busier \
+        "{CANNOT}an idle loop was stopped more often than the leaf, so the machine was busier \
          then. {again}"
     );
     floor_exceeds.then_some((Reason::FloorExceeds, text))
 }
 
-/// `attribution` is none where no floor was observed.
+/// `attribution` is `None` if no floor was observed.
 pub(super) fn verdict(
     bimodal: bool,
     repetitions: u32,
@@ -99,17 +101,18 @@ pub(super) fn verdict(
     let (of, text) = match (bimodal, blame) {
         (false, _) if repetitions < LEAST => (
             Verdict::TooFewRepetitions { needed: LEAST },
-            "Whether there are hiccups cannot be told: execute every query 20 times or more (--repeat).",
+            "There are too few repetitions to find hiccups: execute every query at least 20 times \
+             (--repeat).",
         ),
         (false, _) => (
             Verdict::NoHiccups,
-            "No hiccups were found: J has one mode. Whether a second copy of a query gains anything \
-             depends on how far J spreads: ask curtail advise --samples.",
+            "No hiccups were found: J has one mode. The gain of a second copy depends on the \
+             spread of J: run curtail advise --samples.",
         ),
         (true, Blame::Leaf) if mostly_queued(causes) => (
             Verdict::ProcessorWaits,
-            "The machine alone does not have these hiccups: the leaf waits for a processor that others \
-             have, this generator perhaps among them. Keep the two apart, such as with --processors.",
+            "The machine alone does not have these hiccups: the leaf waits for a processor that \
+             others use, perhaps this generator. Separate the two, for example with --processors.",
         ),
         (true, Blame::Leaf) => {
             (Verdict::Leaf, "The hiccups are the leaf's own: the machine does not explain them.")
@@ -120,7 +123,7 @@ pub(super) fn verdict(
         ),
         (true, Blame::Machine) => (
             Verdict::Machine,
-            "The hiccups are the machine's: the leaf has no more of them than a loop that does nothing.",
+            "The hiccups are the machine's: the leaf has no more of them than an idle loop.",
         ),
         (true, _) => {
             let text = format!("{CANNOT}measure for longer, or with a larger --floor.");
@@ -151,7 +154,7 @@ mod tests {
         let waits = [(Cause::Waiting, 125), (Cause::RunQueue, 7), (Cause::Unknown, 2)];
         let open = found(Blame::Machine, false, &waits);
         assert_eq!(open.of, Verdict::Undecided { because: Reason::CountersDisagree });
-        assert!(open.text.contains("in 125 of 132 hiccups the leaf was not kept"), "{}", open.text);
+        assert!(open.text.contains("in 125 of 132 hiccups the leaf did not wait"), "{}", open.text);
         for agree in [&[(Cause::RunQueue, 90), (Cause::Waiting, 40)][..], &[(Cause::Unknown, 9)]] {
             assert_eq!(found(Blame::Machine, false, agree).of, Verdict::Machine, "{agree:?}");
         }
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_that_exceeds_what_was_seen_leaves_it_open_too() {
+    fn a_floor_that_exceeds_the_hiccups_leaves_the_cause_open() {
         for blame in [Blame::Machine, Blame::Undecided] {
             let open = found(blame, true, &[(Cause::RunQueue, 9)]);
             assert_eq!(open.of, Verdict::Undecided { because: Reason::FloorExceeds });

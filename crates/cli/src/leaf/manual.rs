@@ -1,7 +1,7 @@
-//! What a leaf searches that was given no index: the guides of this program, which are a part of it.
+//! The default index of a leaf: the guides of this program, which are compiled in.
 //!
-//! So a leaf starts on a machine that has nothing else, within milliseconds, and writes nothing that
-//! stays.
+//! With them, a leaf starts within milliseconds on a machine without other data, and leaves no
+//! files behind.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::exit::Stop;
 
-/// The guides. A chapter of one is a document.
+/// The guides. Each chapter becomes a document.
 const GUIDES: [&str; 12] = [
     include_str!("../../../../ARCHITECTURE.md"),
     include_str!("../../../../CONTRIBUTING.md"),
@@ -27,13 +27,13 @@ const GUIDES: [&str; 12] = [
     include_str!("../../../../docs/sweep.md"),
 ];
 
-/// An index of the guides, as long as this lives.
+/// An index of the guides. Dropping it deletes the files.
 pub(super) struct Manual {
     folder: TempDir,
 }
 
 impl Manual {
-    /// Builds it, in a folder for temporary files.
+    /// Builds the index in a temporary directory.
     pub(super) fn index(shards: u32) -> Result<Self, Stop> {
         let lacking = |why: String| Stop::Lacking(format!("no index of the guides: {why}"));
         let folder = tempfile::Builder::new().prefix("curtail-guides-").tempdir();
@@ -54,7 +54,7 @@ fn place(folder: &Path) -> PathBuf {
     folder.join("guides")
 }
 
-/// Titles and texts.
+/// The chapters, as pairs of title and text.
 fn chapters() -> impl Iterator<Item = (&'static str, &'static str)> {
     GUIDES.iter().flat_map(|guide| guide.split("\n#")).map(|chapter| {
         let title = chapter.trim_start_matches('#').lines().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `curtail leaf`: one process of a real search service, to try things on.
+//! `curtail leaf`: one process of a real search service, to experiment with.
 
 mod manual;
 
@@ -16,18 +16,18 @@ use crate::child;
 use crate::exit::Stop;
 use manual::Manual;
 
-/// Serve a real search engine whose service times and hiccups you choose: something to try load,
-/// jitter and the proxy on.
+/// Serve a real search engine whose service times and hiccups you choose: a target for load, jitter
+/// and the proxy.
 ///
-/// It answers GET /search?q=WORDS, really searching: the guides of this program, or an index that the
-/// demo has made. A search takes some 100 us. To be as slow as a service that you have in mind, it
-/// stretches its answers by waiting, which takes no processor: so several leaves fit on a small machine.
+/// It serves GET /search?q=WORDS with a real search of the guides of this program, or of an index
+/// that the demo has built. A search takes about 100 us. To imitate a slower service, the leaf
+/// delays its responses without using the processor, so several leaves fit on a small machine.
 ///
-/// A query's own time P (--service-time) is drawn from its target, so it is the same whenever and
-/// wherever that query is served; /search?q=tail&n=1 and /search?q=tail&n=2 are two queries. Hiccups
-/// (--hiccup) are drawn for every execution anew. One query is served at a time (--slots), and others
-/// wait in line. GET /stats says what was served, /health that it lives, and /load how busy it is (for
-/// prequal's `probe`).
+/// A query's own service time P (--service-time) is drawn from its target, so it is the same
+/// whenever and wherever that query is served; /search?q=tail&n=1 and /search?q=tail&n=2 are two
+/// queries. Hiccups (--hiccup) are drawn separately for every execution. The leaf serves one query
+/// at a time (--slots), and others wait in line. GET /stats returns counters, /health whether the
+/// leaf is up, and /load its current load (for prequal's `probe`).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,49 +43,54 @@ Requests to send to it, a query each:
   seq 300 | sed 's|.*|/search?q=tail+latency\\&n=&|' > queries.txt
   curtail load http://127.0.0.1:9001 --queries queries.txt --rate 100")]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one, and the first line on stdout says which
+    /// Address to listen on; port 0 picks a free port, and the first line on stdout has the address
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS", value_parser = address)]
     listen: SocketAddr,
-    /// P, a query's own service time, like exp:5ms; without a unit, ms [default: what it really takes]
+    /// P, a query's own service time, such as exp:5ms; in ms if it has no unit [default: the time
+    /// of the search]
     #[arg(long, value_name = "DIST")]
     service_time: Option<Spec>,
-    /// Hit executions now and then, like 0.003:75ms [default: none]
+    /// Probability and length of a hiccup of an execution, such as 0.003:75ms [default: none]
     #[arg(long, value_name = "PROBABILITY:SPAN", allow_hyphen_values = true)]
     hiccup: Option<Hiccup>,
-    /// Give each run of 1/p queries with consecutive numbers one hiccup, so that short runs have their share
+    /// Give exactly one hiccup to each group of 1/PROBABILITY consecutively numbered queries, so
+    /// that short runs get their share
     #[arg(long, requires = "hiccup")]
     stratified: bool,
-    /// Be so many times slower for every other period, from the first query on, like 3:10s [default: never]
+    /// Alternate between periods at normal speed and periods that are slower by FACTOR, such as
+    /// 3:10s; the first query starts a period at normal speed [default: never]
     #[arg(long, value_name = "FACTOR:PERIOD", allow_hyphen_values = true)]
     slow: Option<Slowdown>,
-    /// Queries served at once
+    /// Number of queries served at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(&(1..=65_535)))]
     slots: u32,
-    /// Queries that may wait; more are answered with 503
+    /// Number of queries that may wait; more get a 503
     #[arg(long, value_name = "N", default_value_t = 1024)]
     queue: u32,
-    /// Stop a query whose connection closes, rather than run it to its end
+    /// Stop a query when its connection closes, instead of running it to completion
     #[arg(long)]
     honor_cancel: bool,
-    /// Which shard this is; shards have other documents, and draw other service times
+    /// Number of this shard, counting from 0; shards have different documents and draw different
+    /// service times
     #[arg(long, value_name = "N", default_value_t = 0)]
     shard: u32,
-    /// Of how many shards, where there is no --index
+    /// Number of shards; cannot be combined with --index
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "index", value_parser = clap::value_parser!(u32).range(1..=64))]
     shards: u32,
-    /// Which replica of the shard this is; replicas have the same service times, and other hiccups
-    /// [default: the port of --listen]
+    /// Number of this replica of the shard; replicas have the same service times and different
+    /// hiccups [default: the port of --listen]
     #[arg(long, value_name = "N")]
     replica: Option<u32>,
-    /// The folder of an index, which `curtail demo --out DIR` leaves in DIR/index [default: the guides]
+    /// Directory of an index, which `curtail demo --out DIR` writes to DIR/index [default: the
+    /// guides]
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
     #[command(flatten)]
     seed: Seed,
-    /// End when stdin closes, so that nothing outlives who started it
+    /// Exit when stdin closes, so that the process does not outlive its parent
     #[arg(long, hide = true)]
     tied_to_stdin: bool,
-    /// Be killed when the thread that started this ends: for leaves that are paused by signals
+    /// Die when the thread that started this process ends, for leaves that are paused by signals
     #[arg(long, hide = true)]
     tied_to_parent: bool,
 }
@@ -100,7 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         None if args.shard >= args.shards => {
             let least = args.shard.saturating_add(1);
             return Err(Stop::BadInput(format!(
-                "--shard {}: shards are counted from 0, and there are {}; add --shards {least} to all leaves",
+                "--shard {}: shards are numbered from 0, and there are {}; add --shards {least} to \
+                 all leaves",
                 args.shard, args.shards
             )));
         }
@@ -111,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         child::end_with_parent();
     }
     crate::run_small(async {
-        // Before the address is known to anyone: a signal must not find us unprepared.
+        // Install the signal handlers before the address is announced, so that no signal is missed.
         let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         let leaf = LeafServer::bind(config).await.map_err(|error| match error {
             LeafServerError::Bind { .. } => Stop::Lacking(error.to_string()),
@@ -120,7 +126,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         let mut about = leaf.announcement().to_owned();
         if let Some(manual) = manual {
             about = about.replace(&manual.path().display().to_string(), "of the guides of curtail");
-            // It is open, and lives on without a name: nothing is left behind, however this ends.
+            // Delete the files while they are open, so that none is left behind however the process
+            // ends.
             drop(manual);
         }
         child::announce(&[leaf.address()], &about)?;
@@ -130,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 }
 
 fn config(args: &Args, manual: Option<&Manual>) -> Result<LeafConfig, Stop> {
-    // Without a unit, milliseconds.
+    // Times without a unit are in milliseconds.
     let service_time = args.service_time.as_ref().map(|spec| spec.resolve(1e6)).transpose();
     let service_time =
         service_time.map_err(|error| Stop::BadInput(format!("--service-time: {error}")))?;
@@ -139,7 +146,8 @@ fn config(args: &Args, manual: Option<&Manual>) -> Result<LeafConfig, Stop> {
         listen: args.listen,
         index: index.unwrap_or_default(),
         shard: args.shard,
-        // Two leaves without numbers must not have their hiccups together.
+        // The port distinguishes leaves without a replica number, so that their hiccups do not
+        // coincide.
         replica: args.replica.unwrap_or_else(|| args.listen.port().into()),
         slots: args.slots,
         service_time,

@@ -1,4 +1,4 @@
-//! The arguments of `curtail load`, and the plan from them.
+//! The arguments of `curtail load`, and the plan that they define.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ use crate::agent::TokenArgs;
 use crate::args::{Json, Seed};
 use crate::exit::Stop;
 
-/// Send requests at a fixed rate, whatever the answers do, and report honest latencies.
+/// Send requests at a fixed rate, however slow the responses are, and report honest latencies.
 ///
-/// Open loop: every request has an intended time, and its latency counts from there, so a stall
-/// shows in all requests that it delays. The run is *invalid* (exit code 1) when the figures would
-/// not be of the load that was asked for.
+/// Open loop: every request has an intended time, and its latency counts from that time, so a stall
+/// shows in all requests that it delays. A run is *invalid* (exit code 1) if its figures do not
+/// describe the requested load.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,66 +30,68 @@ Examples:
   curtail load --calibrate
   curtail load http://10.0.0.9/ --rate 50000 --agents 10.0.0.2:7400,10.0.0.3:7400 --token-file secret")]
 pub(crate) struct Args {
-    /// Where to: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
+    /// Target: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
     target: Option<Target>,
-    /// Report what each way of measuring costs on this machine, and send nothing to anybody
+    /// Measure the overhead of each way to take timestamps on this machine; takes no target
     #[arg(long, conflicts_with_all = ["target", "rate", "processors", "threads", "connections", "stamps", "spin", "agents", "out"])]
     pub(super) calibrate: bool,
     /// Requests per second: 500, a ramp 100..2000, or steps 100:10s,200:10s
     #[arg(short, long, value_name = "RATE", conflicts_with = "closed", help_heading = LOAD)]
     rate: Option<Profile>,
     /// Gaps between requests: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, or
-    /// trace:FILE, whose own rate is kept without --rate
+    /// trace:FILE; without --rate, a trace keeps its own rate [default: poisson]
     #[arg(long, value_name = "PROCESS", conflicts_with = "closed", help_heading = LOAD)]
     arrivals: Option<String>,
-    /// Replay a trace so many times as fast
+    /// Replay a trace X times as fast
     #[arg(long, value_name = "X", value_parser = number, requires = "arrivals", conflicts_with = "rate", help_heading = LOAD)]
     speed: Option<f64>,
-    /// Closed loop: each connection asks again once it is answered. Finds the most that a server can
-    /// do; the latencies leave out what others would wait
+    /// Closed loop: each connection sends its next request after a response. Finds the highest
+    /// throughput of a server; the latencies do not include the time that other clients would wait
     #[arg(long, help_heading = LOAD)]
     closed: bool,
-    /// For how long [default: 10s, or what the steps take]
+    /// How long to measure [default: 10s, or the length of the steps]
     #[arg(short, long, value_name = "SPAN", value_parser = span, conflicts_with = "requests", allow_hyphen_values = true, help_heading = LOAD)]
     duration: Option<u64>,
-    /// So many requests, rather than a duration
+    /// Stop after N requests instead of after a duration
     #[arg(short = 'n', long, value_name = "N", help_heading = LOAD)]
     requests: Option<u64>,
-    /// Requests sent before the measured ones
+    /// Time during which requests are sent but not measured
     #[arg(long, default_value = "0s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true, help_heading = LOAD)]
     warmup: u64,
-    /// End before, as soon as the percentiles are known so well: 2%
+    /// Stop as soon as the 95 % confidence intervals of the percentiles are within this share of
+    /// their values, such as 2%
     #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true, help_heading = LOAD)]
     until_ci: Option<f64>,
-    /// The percentiles that --until-ci is about, each from 0.1 to 99.9 in steps of 0.1
+    /// Percentiles for --until-ci, each from 0.1 to 99.9 in steps of 0.1
     #[arg(long, value_name = "P", value_parser = per_mille, value_delimiter = ',', default_value = "50,99", requires = "until_ci", help_heading = LOAD)]
     percentiles: Vec<u32>,
-    /// Requests, one per line, sent in turn: targets or JSON objects (HTTP), messages, commands or text
+    /// File with requests, one per line, sent in turn: targets or JSON objects (HTTP), messages,
+    /// commands or text
     #[arg(long, value_name = "FILE", help_heading = LOAD)]
     queries: Option<PathBuf>,
-    /// Draw from the queries at random rather than in turn
+    /// Draw the queries at random instead of in turn
     #[arg(long, requires = "queries", help_heading = LOAD)]
     shuffle: bool,
     #[command(flatten)]
     seed: Seed,
-    /// Connections at most [default: 64, or 1 with --stamps xdp]
+    /// Maximum number of connections [default: 64, or 1 with --stamps xdp]
     #[arg(short, long, value_name = "N", help_heading = SENDER)]
     connections: Option<usize>,
-    /// Threads that send
+    /// Number of sending threads
     #[arg(short, long, default_value_t = 1, value_name = "N", help_heading = SENDER)]
     threads: usize,
-    /// Never sleep while waiting: more exact, and takes a processor per thread
+    /// Never sleep while waiting: more exact, but each thread takes a whole processor
     #[arg(long, help_heading = SENDER)]
     spin: bool,
-    /// Processors for the threads that send, one for each, such as 0 or 2,4-5; the rest of this program
-    /// keeps off them where it may run on others
+    /// Processors for the sending threads, one each, such as 0 or 2,4-5; other threads of this
+    /// program avoid them if possible
     #[arg(long, value_name = "LIST", conflicts_with = "agents", help_heading = SENDER)]
     processors: Option<Processors>,
-    /// Who says when requests leave and answers come
+    /// Source of the timestamps of requests and responses
     #[arg(long, value_name = "WHO", default_value = "user", help_heading = SENDER)]
     stamps: Stamps,
-    /// Have these send it together, each its part of one schedule: what `curtail agent` runs on other
-    /// machines. Connections are divided among them; each has so many --threads
+    /// Send the load from these machines, which run `curtail agent`. Each sends a part of one
+    /// schedule over its share of the connections, with --threads threads
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', value_parser = curtail_load::agents::parse_agent, help_heading = SENDER)]
     pub(super) agents: Vec<String>,
     #[command(flatten)]
@@ -105,16 +107,17 @@ pub(crate) struct Args {
 const LOAD: &str = "Load";
 const SENDER: &str = "Sender";
 
-/// Who says when requests leave and answers come.
+/// The source of timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Stamps {
-    /// This program: its own waking up is part of the way
+    /// This program, so its own wake-up time is included
     User,
-    /// The kernel, by SO_TIMESTAMPING
+    /// The kernel, through SO_TIMESTAMPING
     Kernel,
-    /// The network device, by its own clock (PTP): it must have one, and it takes CAP_NET_ADMIN
+    /// The network device, with its own clock (PTP), if it has one; needs CAP_NET_ADMIN
     Hardware,
-    /// This program, past the network stack by AF_XDP: UDP to another machine, as root
+    /// This program, which bypasses the network stack through AF_XDP; needs root, and supports only
+    /// UDP to another machine
     Xdp,
 }
 
@@ -135,7 +138,8 @@ fn per_mille(text: &str) -> Result<u32, String> {
     let percent = text.trim().trim_start_matches('p').parse::<f64>().ok();
     let per_mille = percent.map(|percent| percent * 10.0);
     let inside = per_mille.filter(|per_mille| (1.0..1_000.0).contains(&per_mille.round()));
-    // Not rounded, because 99.94 is not 99.9. The tenths of most numbers are inexact in binary.
+    // Not rounded to a tenth, because 99.94 is not 99.9. The tolerance is needed because most
+    // decimal fractions are inexact in binary.
     let whole = inside.filter(|per_mille| (per_mille - per_mille.round()).abs() < 1e-6);
     whole
         .map(|per_mille| per_mille.round() as u32)
@@ -163,7 +167,8 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
             let rate = 1e9 / mean_ns * args.speed.unwrap_or(1.0);
             if !(rate > 0.0 && rate <= RATE_MAX) {
                 let why = format!(
-                    "{text}: its rate is {rate:.3e} per second, and at most {RATE_MAX:e} can be sent; give --rate or --speed"
+                    "{text}: its rate is {rate:.3e} per second, above the maximum of {RATE_MAX:e}; \
+                     give --rate or --speed"
                 );
                 return Err(Stop::BadInput(why));
             }
@@ -171,25 +176,28 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
         }
         (None, None) => {
             let why = match args.arrivals {
-                Some(_) => "give --rate: only a trace whose times have units has a rate of its own",
+                Some(_) => "give --rate: only a trace whose times have units sets the rate itself",
                 None => {
-                    "say how much to send: --rate 500, --closed, or --arrivals trace:FILE; \
-                         or send nothing, and measure this machine with --calibrate"
+                    "give the load to send: --rate 500, --closed, or --arrivals trace:FILE; or \
+                     measure only this machine with --calibrate"
                 }
             };
             return Err(Stop::BadInput(why.to_owned()));
         }
     };
     if args.speed.is_some() && recorded.is_none() {
-        return Err(Stop::BadInput("--speed is for a trace whose times have units".to_owned()));
+        return Err(Stop::BadInput("--speed needs a trace whose times have units".to_owned()));
     }
     Ok(Pace::Open { profile, arrivals })
 }
 
 pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     let Some(target) = &args.target else {
-        return Err(Stop::BadInput("there is no target; write http://HOST:PORT/PATH, and --rate, --closed or --arrivals; or \
-             --calibrate alone".to_owned()));
+        return Err(Stop::BadInput(
+            "the target is missing; write http://HOST:PORT/PATH, and --rate, --closed or \
+             --arrivals; or --calibrate alone"
+                .to_owned(),
+        ));
     };
     let pace = pace(args)?;
     let own_ns = match &pace {
@@ -237,7 +245,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
     if args.agents.is_empty() && args.token.given() {
-        let why = "--token-file is for agents; name them with --agents";
+        let why = "--token-file applies to agents; name them with --agents";
         return Err(Stop::BadInput(why.to_owned()));
     }
     args.protocol.trust.warn();

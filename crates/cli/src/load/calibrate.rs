@@ -16,9 +16,9 @@ pub(super) fn run(json: bool) -> Result<ExitCode, Stop> {
     let runtime = crate::runtime()?;
     let found = runtime.block_on(async {
         let mut signals = Termination::listen_at_terminal()
-            .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+            .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
         let bar = progress::spinner();
-        bar.set_message("measuring what measuring costs");
+        bar.set_message("measuring the cost of measuring");
         let found = tokio::select! {
             found = calibrate() => found.map_err(|error: LoadError| Stop::Lacking(error.to_string())),
             () = signals.next() => Err(Stop::Interrupted("before the calibration was done")),
@@ -35,11 +35,11 @@ pub(super) fn run(json: bool) -> Result<ExitCode, Stop> {
 
 fn table(found: &Calibration) -> String {
     let mut text = format!(
-        "one look at the clock takes {:.0} ns, at the system's {:.0} ns\n\n",
+        "reading the clock takes {:.0} ns, the system's clock {:.0} ns\n\n",
         found.clock_read_ns, found.system_clock_read_ns
     );
-    let head = "an echo, over loopback but for veth";
-    text += &row(&COLUMNS, [head, "p50", "p99", "wire", "beyond", "lag p50", "lag p99"]);
+    let head = "echo (over loopback unless on veth)";
+    text += &row(&COLUMNS, [head, "p50", "p99", "wire", "program", "lag p50", "lag p99"]);
     text.extend(found.methods.iter().map(figures));
     for method in &found.methods {
         if let Found::Measured(measured) = &method.found
@@ -49,19 +49,19 @@ fn table(found: &Calibration) -> String {
         }
     }
     let _ = write!(text, "\n\n{}", hardware(&found.hardware));
-    text + "\n\nwire: from the request's leaving to the echo's coming, which with stamps of the kernel \
-            leaves this\nprogram out; beyond: what the program sees more than that; lag: how late \
-            requests are taken up"
+    text + "\n\nwire: from the departure of the request to the arrival of the echo; with kernel \
+            timestamps, this\nexcludes the program. program: the additional time in this program. \
+            lag: the delay of sending"
 }
 
 fn covered(stamps: &Stamps) -> String {
     let [sent, came] = [stamps.sent_coverage, stamps.received_coverage].map(|share| share * 100.0);
     let of = format!("{sent:.1} % of the requests and {came:.1} % of the echoes");
     match stamps.past_stack {
-        Some(_) => format!("{of} did not pass the network stack"),
+        Some(_) => format!("{of} bypassed the network stack"),
         None => {
             let cost_us = stamps.cost_ns as f64 / 1e3;
-            format!("{of} have stamps, which cost {cost_us:.1} µs per packet")
+            format!("{of} have timestamps, which cost {cost_us:.1} µs per packet")
         }
     }
 }
@@ -78,7 +78,7 @@ fn name(method: &Method) -> String {
     format!("{}{over}, {stamps}, {waiting}", method.transport)
 }
 
-/// The widths of a method's name and its figures.
+/// The widths of the columns: a method's name, then its figures.
 const COLUMNS: [isize; 7] = [-36, 12, 12, 12, 12, 12, 12];
 
 fn figures(method: &Method) -> String {
@@ -108,13 +108,14 @@ fn hardware(found: &Hardware) -> String {
     };
     if found.clocks.is_empty() {
         return format!(
-            "stamps by a network device: not here, for none has a clock of its own (PTP); there are: {}",
+            "hardware timestamps: not available, because no network device has a PTP clock; \
+             devices: {}",
             list(&found.devices)
         );
     }
     format!(
-        "stamps by a network device: {} could, having a clock of its own (PTP), with \
-         --stamps hardware; nothing that goes over loopback passes it",
+        "hardware timestamps: available on {} (PTP clock), with --stamps hardware; packets over \
+         loopback do not get them",
         list(&found.clocks)
     )
 }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_what_a_method_lacks() {
+    fn a_row_names_what_a_method_lacks() {
         let lacking = Found::Lacking("one processor".to_owned());
         assert_eq!(
             figures(&method(lacking)).trim_end(),
@@ -154,8 +155,8 @@ mod tests {
             let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
             hardware(&Hardware { clocks: owned(clocks), devices: owned(devices) })
         };
-        assert!(of(&[], &["eth0", "lo"]).ends_with("there are: eth0, lo"));
-        assert!(of(&[], &[]).ends_with("there are: none"));
-        assert!(of(&["eth0"], &["eth0", "lo"]).contains("eth0 could"));
+        assert!(of(&[], &["eth0", "lo"]).ends_with("devices: eth0, lo"));
+        assert!(of(&[], &[]).ends_with("devices: none"));
+        assert!(of(&["eth0"], &["eth0", "lo"]).contains("available on eth0"));
     }
 }

@@ -1,4 +1,4 @@
-//! `curtail load`.
+//! `curtail load`: runs a load, prints its report and writes its results.
 
 mod args;
 mod calibrate;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     // A name lookup may still be running, but its result is no longer needed.
     runtime.shutdown_background();
     let report = match measured {
-        // Before a measured request was due there is nothing to write.
+        // If the run ended before any measured request was due, there is nothing to write.
         Ok(report) if report.partial && report.requests == 0 => {
             results.take().into_iter().for_each(Results::discard);
             report
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             return Err(stop);
         }
     };
-    // Prints first. An error in one does not prevent the other.
+    // Print first, then write. If one fails, the other still happens.
     let printed = print(args, &report);
     let written = results.map_or(Ok(()), |results| results.finish(&plan, &report));
     printed.and(written)?;
@@ -74,7 +74,7 @@ async fn measure(
     results: Option<&mut Results>,
 ) -> Result<Report, Stop> {
     let mut signals = Termination::listen_at_terminal()
-        .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+        .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
     let bar = progress::bar("load");
     bar.set_length(length(&plan.extent, plan.warmup_ns));
     let (mut snapshots, samples) = match results {
@@ -127,7 +127,7 @@ impl From<LoadError> for Stop {
 
 fn print(args: &Args, report: &Report) -> Result<(), Stop> {
     if args.output.json {
-        // JSON is for programs, so people need the warning. The table contains it.
+        // JSON is for programs, so print the warning for people. The table already contains it.
         if let Some(warning) = report.warning() {
             say::aside(format_args!("warning: {warning}"));
         }
@@ -139,7 +139,8 @@ fn print(args: &Args, report: &Report) -> Result<(), Stop> {
     }
 }
 
-/// Requests or nanoseconds until the end. A run may stop early, and a warm-up adds requests.
+/// The planned length of a run, in requests or in nanoseconds. A run may stop early, and a warm-up
+/// adds requests.
 fn length(extent: &Extent, warmup_ns: u64) -> u64 {
     match *extent {
         Extent::Requests(requests) => requests,
@@ -154,7 +155,7 @@ fn line(at: &Snapshot) -> String {
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
     let (p50, p99, lag) = (shown(at.p50_ns), shown(at.p99_ns), shown(at.lag_p99_ns));
     format!(
-        "{phase}{rate_now:.0}/s   answered {answered}   errors {errors}   p50 {p50}   p99 {p99}   \
+        "{phase}{rate_now:.0}/s   responses {answered}   errors {errors}   p50 {p50}   p99 {p99}   \
          lag p99 {lag}"
     )
 }

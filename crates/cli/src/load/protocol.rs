@@ -10,51 +10,54 @@ use crate::args::TrustArgs;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Requests and protocols")]
 pub(crate) struct ProtocolArgs {
-    /// A header to send, like 'x-shard: 0'; may be repeated
+    /// Header to send, such as 'x-shard: 0' (repeatable)
     #[arg(short = 'H', long, value_name = "K: V", value_parser = curtail_load::parse_header)]
     pub(crate) header: Vec<(String, String)>,
-    /// A request without an answer for so long has failed
+    /// Time after which a request without a response has failed
     #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
     pub(crate) timeout: u64,
-    /// The method of HTTP requests that name none [default: GET, or POST with --body]
+    /// Method of HTTP requests that do not name one [default: GET, or POST with --body]
     #[arg(long, value_name = "NAME")]
     method: Option<String>,
-    /// The body of HTTP requests, or @FILE with it; else the message, the command or the text to send
+    /// Body of HTTP requests, or @FILE to read it from a file; for other protocols the message,
+    /// command or text to send
     #[arg(short, long, alias = "data", value_name = "TEXT|@FILE", value_parser = body, allow_hyphen_values = true)]
     body: Option<String>,
-    /// Put a number below N where a request has {key}
+    /// Replace {key} in requests with a number below N
     #[arg(long, value_name = "N")]
     keys: Option<usize>,
-    /// How often each key is asked for: uniform or zipf:S
+    /// Distribution of the keys: uniform or zipf:S
     #[arg(long, value_name = "D", default_value = "uniform", requires = "keys")]
     key_distribution: KeyDistribution,
-    /// Speak HTTP/2
+    /// Use HTTP/2
     #[arg(long)]
     http2: bool,
-    /// Requests at once on a connection of HTTP/2 or gRPC [default: 100]
+    /// Maximum concurrent requests on an HTTP/2 or gRPC connection [default: 100]
     #[arg(long, value_name = "N")]
     streams: Option<usize>,
-    /// Requests under way at once on a connection of memcached, Redis or TCP
+    /// Maximum concurrent requests on a memcached, Redis or TCP connection
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: usize,
-    /// When a connection of these writes requests: nagle, or in batches, WAIT or WAIT:REQUESTS after the first of each
+    /// When a memcached, Redis or TCP connection writes its requests: nagle, WAIT or WAIT:REQUESTS;
+    /// the last two write a batch when its first request has waited for WAIT, or when the batch
+    /// contains REQUESTS requests [default: immediately]
     #[arg(long, value_name = "B")]
     batch: Option<Batch>,
     #[command(flatten)]
     pub(crate) trust: TrustArgs,
-    /// Describes the messages of gRPC: a .proto file, or what protoc --descriptor_set_out writes
+    /// Description of gRPC messages: a .proto file, or the output of protoc --descriptor_set_out
     #[arg(long, value_name = "FILE")]
     proto: Option<PathBuf>,
-    /// An answer on a tcp:// connection is so many bytes
+    /// Length of a response on a tcp:// connection, in bytes
     #[arg(long, value_name = "N", conflicts_with = "answer_until")]
     answer_bytes: Option<u64>,
-    /// An answer on a tcp:// connection ends with this text [default: \n]
+    /// Text that ends a response on a tcp:// connection [default: \n]
     #[arg(long, value_name = "TEXT", value_parser = curtail_load::unescape)]
     answer_until: Option<Bytes>,
-    /// The length of a udp:// datagram, in bytes [default: 64]
+    /// Length of a udp:// datagram, in bytes [default: 64]
     #[arg(long, value_name = "BYTES")]
     size: Option<usize>,
-    /// An answer that is longer has failed: a size such as 64MiB
+    /// Maximum size of a response, such as 64MiB; longer ones fail
     #[arg(long, value_name = "SIZE", value_parser = curtail_proxy::config::parse_size, default_value = "64MiB")]
     pub(crate) max_response: u64,
 }
@@ -76,7 +79,7 @@ impl ProtocolArgs {
         self.keys.is_some()
     }
 
-    /// True if the arguments ask for a number of streams other than one.
+    /// Whether the arguments request a number of streams other than one.
     pub(crate) fn asks_for_streams(&self) -> bool {
         self.streams.is_some_and(|streams| streams != 1)
     }

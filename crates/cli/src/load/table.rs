@@ -1,4 +1,4 @@
-//! The result for people.
+//! The report as text.
 
 use std::fmt::Write as _;
 use std::iter;
@@ -17,11 +17,11 @@ pub(crate) fn ms(ns: u64) -> String {
     }
 }
 
-/// A time that a latency is not below: without decimals, which mean nothing there.
+/// Formats a lower bound of a latency, without decimals if it is a second or more.
 fn at_least(ns: u64) -> String {
     match ns {
         0..1_000_000_000 => format!("≥{}", ms(ns)),
-        // The bucket of a histogram may end above the bound.
+        // A histogram bucket can extend above the bound.
         _ => format!("≥{} ms", ns / 10_000_000 * 10),
     }
 }
@@ -36,9 +36,9 @@ pub(crate) fn bounded(of: &Summary, bounds: &[impl AsRef<str>]) -> [Option<Strin
     std::array::from_fn(shown)
 }
 
-/// What the sign of a lower bound means.
-pub(crate) const BOUNDS: &str = "≥: a request that failed counts as at least the time-out, one that was unfinished \
-                                 when the run ended as at least its age";
+/// Explains the sign that marks a lower bound.
+pub(crate) const BOUNDS: &str = "≥: a lower bound; a failed request counts as at least the \
+                                 timeout, an unfinished one as at least its age at the end";
 
 pub(in crate::load) fn table(report: &Report) -> String {
     let mut text = String::new();
@@ -66,7 +66,11 @@ pub(in crate::load) fn table(report: &Report) -> String {
         let _ = writeln!(text, "\n{remark}");
     }
     if report.closed_loop {
-        let _ = writeln!(text, "\nclosed loop: the latencies leave out what others would wait");
+        let _ = writeln!(
+            text,
+            "\nclosed loop: the latencies exclude the wait of requests that would arrive while \
+             connections are busy"
+        );
     }
     for note in report.notes.iter().filter(|note| !is_busy(note)) {
         let _ = writeln!(text, "\nnote: {note}");
@@ -81,12 +85,13 @@ pub(in crate::load) fn table(report: &Report) -> String {
     text
 }
 
-/// True for what must be read before any figure.
+/// Whether a note must be read before any figure.
 fn is_busy(note: &Note) -> bool {
     matches!(note, Note::BusyMachine { .. })
 }
 
-/// The requested load, and the plan that was drawn for it: random arrivals are not exactly as many.
+/// The requested load, and the schedule that was drawn for it. A schedule has a random number of
+/// requests.
 fn requested_load(report: &Report) -> String {
     let Report { achieved_rate, requests, errors, sent, .. } = report;
     let offered =
@@ -99,7 +104,8 @@ fn requested_load(report: &Report) -> String {
     let planned = report.planned_rate.map_or(String::new(), planned);
     let failed = errors.total();
     let mut text = format!(
-        "{offered}{planned}achieved {achieved_rate:.1}/s, {requests} requests, {failed} without a good answer"
+        "{offered}{planned}achieved {achieved_rate:.1}/s, {requests} requests, {failed} without a \
+         good response"
     );
     if failed > 0 {
         let _ = write!(text, ": {errors}");
@@ -123,8 +129,8 @@ fn latencies(report: &Report) -> String {
     text += &line(NAME, "latency", &bounded(&report.latency_ns, &report.latency_at_least));
     if report.latency_ci95_ns.any() {
         let half = |[low, high]: [u64; 2]| format!("±{:.3} ms", high.abs_diff(low) as f64 / 2e6);
-        let sure = |of: Option<[u64; 2]>| Some(of.map_or_else(|| "unsure".to_owned(), half));
-        text += &line(NAME, "  95 % sure", &report.latency_ci95_ns.each().map(sure));
+        let sure = |of: Option<[u64; 2]>| Some(of.map_or_else(|| "unknown".to_owned(), half));
+        text += &line(NAME, "  95 % interval", &report.latency_ci95_ns.each().map(sure));
     }
     text += &times("uncorrected", &report.uncorrected_ns);
     text + &times("schedule lag", &report.schedule_lag_ns)
@@ -143,7 +149,7 @@ fn parts(report: &Report) -> String {
     text
 }
 
-/// The share of each agent, and the maximum difference of their start times.
+/// The share of each agent, and the maximum difference between their start times.
 fn agents(report: &Report) -> String {
     let Some(skew_ns) = report.start_skew_ns else { return String::new() };
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
@@ -160,43 +166,52 @@ fn agents(report: &Report) -> String {
         text += &row(&columns, [&of.agent, &requests, &errors, &p50, &p99, &lag, verdict]);
     }
     if agents.len() > 1 {
-        text += &format!("they started within {:.0} µs of each other\n", skew_ns as f64 / 1e3);
+        text +=
+            &format!("the agents started within {:.0} µs of each other\n", skew_ns as f64 / 1e3);
     }
     text
 }
 
-/// The quality of the timestamps by the kernel or a device.
+/// The quality of the timestamps that the kernel or a device took.
 fn stamped(stamps: &Stamps) -> String {
     let Stamps { sent_coverage, received_coverage, cost_ns, clock_steps, .. } = stamps;
     let [sent, received] = [sent_coverage, received_coverage].map(|share| share * 100.0);
     if let Some(PastStack { device, in_driver, .. }) = &stamps.past_stack {
-        let place = if *in_driver { "in its driver" } else { "behind its driver" };
+        let place = if *in_driver { "in its driver" } else { "after its driver" };
         return format!(
-            "past the network stack, on {device} {place}: {sent:.1} % of the requests, {received:.1} % of \
-             the answers"
+            "bypassed the network stack, on {device} {place}: {sent:.1} % of the requests, \
+             {received:.1} % of the responses"
         );
     }
     let clocks: Vec<String> = stamps.hardware.iter().map(clock).collect();
     let of = if clocks.is_empty() { "the kernel".to_owned() } else { clocks.join(", ") };
-    let mut text =
-        format!("stamps of {of}: {sent:.1} % of the requests, {received:.1} % of the answers");
+    let mut text = format!(
+        "timestamps from {of}: {sent:.1} % of the requests, {received:.1} % of the responses"
+    );
     if clocks.is_empty() {
         let _ = write!(text, "; they cost {:.1} µs per packet", *cost_ns as f64 / 1e3);
     }
     if *clock_steps > 0 {
-        let _ =
-            write!(text, "; the clock was set {clock_steps} times, and stamps of before dropped");
+        let _ = write!(
+            text,
+            "; the clock was set {clock_steps} times, and earlier timestamps were dropped"
+        );
     }
     if !clocks.is_empty() {
         return text;
     }
     match &stamps.hardware_clocks[..] {
-        [] => text + "; no network device here stamps packets itself",
-        devices => text + &format!("; {} could (--stamps hardware)", devices.join(", ")),
+        [] => text + "; no network device here has hardware timestamps",
+        devices => {
+            text + &format!(
+                "; hardware timestamps are available on {} (--stamps hardware)",
+                devices.join(", ")
+            )
+        }
     }
 }
 
-/// The clock of a device, beside the system's.
+/// A device's clock, and its difference from the system's.
 fn clock(of: &DeviceClock) -> String {
     let DeviceClock { device, clock, ahead_ns, within_ns } = of;
     let direction = if *ahead_ns < 0 { "behind" } else { "ahead of" };
@@ -212,33 +227,34 @@ pub(super) fn when(failures: &Failures) -> String {
     let mut text = format!("first failure after {}: {first}", seconds(*first_at_ns));
     match last_good_at_ns {
         Some(good) if *since_last_good > 3 && good < last_at_ns => {
-            let _ = write!(text, "; the last good answer came after {}", seconds(*good));
+            let _ = write!(text, "; the last good response came after {}", seconds(*good));
             let _ = write!(text, ", and {since_last_good} requests have failed since");
         }
         _ if last_at_ns > first_at_ns => {
-            let _ = write!(text, "; last one after {}", seconds(*last_at_ns));
+            let _ = write!(text, "; last failure after {}", seconds(*last_at_ns));
         }
         _ => {}
     }
     text
 }
 
-/// Server behavior that is not a failure, but that the user should know.
+/// Server behavior that is not a failure, but that the user should know about.
 pub(super) fn remarks(report: &Report) -> Vec<String> {
     let Report { sent_again, unasked, .. } = report;
     let again = format!(
-        "sent again: {sent_again} times a request went over another connection, for the server closed this one \
-         before it looked at it, or just then; it counts once, from its intended time"
+        "sent again: {sent_again} times, a request was repeated on another connection because the \
+         server had closed the first; each request counts once, from the time when it was due"
     );
     let unasked_for = format!(
-        "unasked: {unasked} connections were closed because the server sent bytes behind its answer"
+        "extraneous data: {unasked} connections were closed because the server sent bytes after \
+         its response"
     );
     let remarks = [(*sent_again, again), (*unasked, unasked_for)];
     remarks.into_iter().filter(|(count, _)| *count > 0).map(|(_, remark)| remark).collect()
 }
 
-/// Explains a dash in place of a percentile, if there is any latency. A withheld 99.9th percentile
-/// has its own line.
+/// Explains the dashes that stand for missing percentiles. Returns `None` if there are no
+/// latencies, or if no percentile is missing. A withheld 99.9th percentile has its own line.
 fn missing(latency: &Summary, withheld: bool) -> Option<String> {
     latency.max?;
     let of = [("p50", latency.p50, 500), ("p99", latency.p99, 10), ("p99.9", latency.p999, 1)];
@@ -246,11 +262,10 @@ fn missing(latency: &Summary, withheld: bool) -> Option<String> {
         of.into_iter().filter(|(_, value, above)| value.is_none() && !(*above == 1 && withheld));
     let needs: Vec<String> = missing
         .map(|(name, _, above)| {
-            format!("{name} takes {} good answers", SAMPLES_ABOVE_MIN * 1_000 / above)
+            format!("{name} needs {} good responses", SAMPLES_ABOVE_MIN * 1_000 / above)
         })
         .collect();
-    let rule =
-        format!("with fewer than {SAMPLES_ABOVE_MIN} samples above it a percentile is chance");
+    let rule = format!("a percentile needs at least {SAMPLES_ABOVE_MIN} samples above it");
     (!needs.is_empty()).then(|| format!("{rule}; {}", needs.join(", ")))
 }
 
@@ -287,27 +302,27 @@ mod tests {
     fn a_dash_has_its_reason() {
         assert_eq!(missing(&latency(Some(1), Some(1), Some(1)), false), None);
         assert_eq!(missing(&latency(None, None, None), false), None, "nothing was measured at all");
-        let rule = "with fewer than 10 samples above it a percentile is chance; ";
+        let rule = "a percentile needs at least 10 samples above it; ";
         let of = |p99| missing(&latency(p99, None, Some(1)), false).expect("p99.9 is missing");
-        assert_eq!(of(Some(1)), format!("{rule}p99.9 takes 10000 good answers"));
-        let both = "p99 takes 1000 good answers, p99.9 takes 10000 good answers";
+        assert_eq!(of(Some(1)), format!("{rule}p99.9 needs 10000 good responses"));
+        let both = "p99 needs 1000 good responses, p99.9 needs 10000 good responses";
         assert_eq!(of(None), format!("{rule}{both}"));
-        // That has its own reason on its own line.
+        // A withheld p99.9 is explained on its own line.
         assert_eq!(missing(&latency(Some(1), None, Some(1)), true), None);
     }
 
     #[test]
     fn a_server_that_died_is_distinguished_from_one_that_came_back() {
         let failures = |since_last_good| Failures {
-            first: "no answer".to_owned(),
+            first: "no response".to_owned(),
             first_at_ns: 300_000_000,
             last_at_ns: 900_000_000,
             last_good_at_ns: Some(310_000_000),
             since_last_good,
         };
-        let first = "first failure after 0.30 s: no answer; ";
-        let died = "the last good answer came after 0.31 s, and 38 requests have failed since";
+        let first = "first failure after 0.30 s: no response; ";
+        let died = "the last good response came after 0.31 s, and 38 requests have failed since";
         assert_eq!(when(&failures(38)), format!("{first}{died}"));
-        assert_eq!(when(&failures(3)), format!("{first}last one after 0.90 s"));
+        assert_eq!(when(&failures(3)), format!("{first}last failure after 0.90 s"));
     }
 }

@@ -1,4 +1,4 @@
-//! `curtail model bottleneck`: which of several components saturates first.
+//! `curtail model bottleneck`: finds which of several components saturates first.
 
 use std::path::{Path, PathBuf};
 
@@ -7,36 +7,38 @@ use serde::Serialize;
 
 use super::rows::{self, malformed};
 use super::values::{OneUnit, Rate, figure, rate_words};
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::digits;
 use crate::exit::Stop;
 use crate::table::row;
 
-/// What a row of the file is.
+/// The format of the file's rows.
 const FORM: &str = "NAME,VISITS,SERVICE,SERVERS";
 
-/// Which component saturates first, and at what throughput: that of the whole system.
+/// Find which component saturates first, and at what throughput, which is the maximum of the whole
+/// system.
 ///
-/// A request visits a component so many times, each for a mean service time, without waiting; the
-/// component has so many servers. Visits may be fractions: 0.2 where one request in five gets there.
-/// What comes out holds whatever the distributions are.
+/// A request visits a component VISITS times. A visit takes SERVICE on average, not counting the
+/// wait. The component has SERVERS servers. Visits may be fractions: 0.2 if one request in five
+/// reaches the component. The results hold for any distributions.
 ///
-/// The file has a component per line, NAME,VISITS,SERVICE,SERVERS, where a first line of names is
-/// skipped and `#` starts a comment. Service times have a unit (5ms), all or none.
+/// Each line of the file describes a component as NAME,VISITS,SERVICE,SERVERS. A header line is
+/// skipped, and `#` starts a comment. Either all service times have a unit (5ms), or none do.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   printf '%s\\n' 'web,1,2ms,4' 'cache,3,0.1ms,1' 'disk,0.2,8ms,1' > system.csv
   curtail model bottleneck system.csv --throughput 500/s")]
 pub(super) struct Args {
-    /// The file of components
+    /// File with the components
     file: PathBuf,
-    /// Tell utilizations at this throughput: requests per unit of time, or as 100/s
+    /// Print utilizations at this throughput: a number of requests per unit of time, or a rate with
+    /// a unit, such as 100/s
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     throughput: Option<Rate>,
 }
 
-/// What saturates when.
+/// The saturation points of the components.
 #[derive(Serialize)]
 pub(super) struct Saturation {
     bottleneck: String,
@@ -44,20 +46,20 @@ pub(super) struct Saturation {
     throughput: Option<f64>,
     unit: &'static str,
     rate_unit: &'static str,
-    /// The bottleneck first.
+    /// Sorted: the bottleneck comes first.
     components: Vec<Bears>,
 }
 
 #[derive(Serialize)]
 struct Bears {
-    /// The most that it bears is none, where requests demand nothing of it.
+    /// `max_throughput` is infinite (null in JSON) if requests never use the component.
     #[serde(flatten)]
     demand: Demand,
-    /// At the throughput that was asked about; above 1 where it cannot be.
+    /// Utilization at the throughput that was given; above 1 if the component cannot keep up.
     utilization: Option<f64>,
 }
 
-pub(super) fn answer(args: &Args) -> Result<Saturation, Stop> {
+pub(super) fn compute(args: &Args) -> Result<Saturation, Stop> {
     let file = &args.file;
     let mut unit = OneUnit::default();
     let components = components(file, &mut unit)?;
@@ -93,7 +95,7 @@ fn components(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
             mean_service: unit.read(service)?,
             servers: servers.parse().map_err(|_| bad("servers", servers, "1 or more"))?,
         };
-        // Alone, so that what is out of range has a line.
+        // Check each component alone, so that a value out of range is reported with its line.
         match bottleneck(std::slice::from_ref(&component)) {
             Err(error @ BottleneckError::OutOfRange { .. }) => Err(error.to_string()),
             _ => Ok(component),
@@ -102,7 +104,7 @@ fn components(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
     Ok(rows.into_iter().map(|row| row.value).collect())
 }
 
-/// A name that can be told.
+/// Rejects names that cannot be printed.
 fn checked(name: &str) -> Result<String, String> {
     if name.is_empty() {
         return Err("a component has an empty name; name it".to_owned());
@@ -113,7 +115,7 @@ fn checked(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-impl Answer for Saturation {
+impl ModelResult for Saturation {
     fn text(&self) -> String {
         let rate = |rate| rate_words(rate, self.rate_unit);
         let names = self.components.iter().map(|of| of.demand.component.name.chars().count());

@@ -1,4 +1,4 @@
-//! `curtail model curve`: latency over load, fitted to measurements.
+//! `curtail model curve`: fits a curve of latency against load to measurements.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,19 +10,21 @@ use serde::Serialize;
 
 use super::rows::{self, malformed, this};
 use super::values::{OneUnit, figure, time, time_words};
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::exit::Stop;
 use crate::table::row;
 
-/// What a row of the file is.
+/// The format of the file's rows.
 const FORM: &str = "LOAD LATENCY";
 
-/// Fit latency over load to measurements: how much load for how much latency, and the capacity.
+/// Fit a curve of latency against load to measurements, to find the capacity and the load at a
+/// given latency.
 ///
-/// Fits base + gain/(1 - load/capacity) by least squares. The file has a load and a latency per line,
-/// between commas or white space, at four loads or more, the highest where latency has risen well; `#`
-/// starts a comment, and a line of names is skipped. The latency is a mean or a percentile, with a
-/// unit or without. Loads are requests per second, or whatever has a capacity.
+/// Fits base + gain/(1 - load/capacity) by least squares. Each line of the file has a load and a
+/// latency, separated by a comma or white space. At least four different loads are needed, and the
+/// latency must be clearly higher at the highest load than at low loads. `#` starts a comment, and
+/// a header line is skipped. The latency is a mean or a percentile, with or without a unit. The
+/// load is in requests per second, or any other quantity with a capacity.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,14 +32,14 @@ Examples:
   curtail model curve measured.txt --slo 20ms
       what is the highest load with 20 ms?")]
 pub(super) struct Args {
-    /// The file of measurements
+    /// File with the measurements
     file: PathBuf,
-    /// The latency to keep to: tells the highest load for it
+    /// Latency objective: also print the highest load that meets it
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     slo: Option<Time>,
 }
 
-/// A curve.
+/// The fitted curve.
 #[derive(Serialize)]
 pub(super) struct Curve {
     unit: &'static str,
@@ -53,9 +55,9 @@ pub(super) struct Curve {
 #[derive(Serialize)]
 struct Slo {
     latency: f64,
-    /// None where even an idle system takes longer.
+    /// `None` if even an idle system is slower.
     highest_load: Option<f64>,
-    /// Was there a measurement at a load as high?
+    /// Whether the load is within the measured range.
     within_measurements: bool,
 }
 
@@ -66,7 +68,7 @@ struct Measured {
     fitted: f64,
 }
 
-pub(super) fn answer(args: &Args) -> Result<Curve, Stop> {
+pub(super) fn compute(args: &Args) -> Result<Curve, Stop> {
     let file = &args.file;
     let mut unit = OneUnit::default();
     let rows = rows::read(file, FORM, |fields| match fields {
@@ -111,15 +113,15 @@ fn slo_of(slo: Time, unit: &mut OneUnit) -> Result<f64, Stop> {
         return Err(bad("give a time above 0, and below 292 years"));
     }
     unit.take(slo)
-        .map_err(|_| bad("give it a unit if the file's latencies have units, and else none"))
+        .map_err(|_| bad("give it a unit if the file's latencies have units, and none otherwise"))
 }
 
-impl Answer for Curve {
+impl ModelResult for Curve {
     fn text(&self) -> String {
         let shown = |time| time_words(time, self.unit);
         let LatencyCurve { base, gain, capacity } = self.curve;
         let mut text = format!(
-            "latency = {} + {} / (1 - load/{}), R² {:.4}\nwithout load {}, capacity {}\n",
+            "latency = {} + {} / (1 - load/{}), R² {:.4}\nat no load {}, capacity {}\n",
             figure(base),
             figure(gain),
             figure(capacity),
@@ -130,11 +132,16 @@ impl Answer for Curve {
         match &self.slo {
             Some(Slo { latency, highest_load: Some(load), within_measurements }) => {
                 let (latency, load) = (shown(*latency), figure(*load));
-                let beyond = if *within_measurements { "" } else { "; nothing was measured there" };
+                let beyond =
+                    if *within_measurements { "" } else { "; this is beyond the measured loads" };
                 let _ = writeln!(text, "{latency} up to load {load}{beyond}");
             }
             Some(Slo { latency, .. }) => {
-                let _ = writeln!(text, "{} at no load: it is more when idle", shown(*latency));
+                let _ = writeln!(
+                    text,
+                    "{} at no load: even an idle system takes longer",
+                    shown(*latency)
+                );
             }
             None => {}
         }

@@ -1,42 +1,42 @@
-//! `curtail model unloaded` and `fork-join`: requests that wait for the last of many shards, without
-//! load and with it.
+//! `curtail model unloaded` and `fork-join`: latency of requests that wait for the slowest of many
+//! shards, without and with load.
 
 use curtail_dist::Form;
 use curtail_queueing::{HiccupService, fork_join};
 use serde::Serialize;
 
-use super::prediction::{Told, table};
+use super::prediction::{TimeReport, table};
 use super::service::{Load, Service};
 use super::values::{figure, rate_words};
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::args::Percentiles;
 use crate::digits;
 use crate::exit::Stop;
 use crate::plot::format::counted;
 
-/// Latency of a request to many shards without load: what fan-out costs, and hedging can win.
+/// Latency of a request to many idle shards: the cost of fan-out, and the gain from hedging.
 ///
-/// A request asks every shard and takes as long as the slowest. A query's service time is P + J: P is
-/// exponential, J a hiccup of constant length with a small probability. With two copies the first
-/// answer counts; they share P, and each has a J of its own. There is no queue, so this is the best
-/// that hedging can do: the load of the copies costs extra. Exact.
+/// A request queries every shard and takes as long as the slowest. A query's service time is P + J:
+/// P is exponential, and J is a hiccup of constant length and small probability. If there are two
+/// copies, the first response counts; the copies share P, and each has its own J. There is no
+/// queue, so this is the best case for hedging, without the cost of the additional load. Exact.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   curtail model unloaded --shards 50 --jitter bimodal:0.001:15
-      one query in a thousand hiccups for 15 mean service times: what do 50 shards make of it?
+      one query in a thousand has a hiccup of 15 mean service times: what is the latency of 50 shards?
   curtail model unloaded --shards 5 --service-time exp:5ms --jitter bimodal:0.003:75ms --copies 1,2,3")]
 pub(super) struct UnloadedArgs {
-    /// Shards that every request asks
+    /// Number of shards that every request queries
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     shards: u32,
-    /// P, exponential
+    /// P, the service time of a query; must be exponential
     #[arg(long = "service-time", alias = "service", value_name = "DIST", default_value = "exp:1")]
     service: String,
-    /// J: bimodal:PROB:VALUE [default: none]
+    /// J, the hiccups: bimodal:PROB:VALUE [default: none]
     #[arg(long, value_name = "DIST")]
     jitter: Option<String>,
-    /// Copies of each query, each on a replica of its own
+    /// Number of copies of each query, each on its own replica
     #[arg(
         long,
         value_name = "N,…",
@@ -56,30 +56,31 @@ pub(super) struct Unloaded {
     service: String,
     jitter: Option<String>,
     unit: &'static str,
-    /// For each number of copies.
+    /// One entry per number of copies.
     requests: Vec<Request>,
 }
 
 #[derive(Serialize)]
 struct Request {
     copies: u32,
-    /// The mean has no closed form.
+    /// No mean, because it has no closed form.
     #[serde(flatten)]
-    latency: Told,
+    latency: TimeReport,
 }
 
 pub(super) fn unloaded(args: &UnloadedArgs) -> Result<Unloaded, Stop> {
     let percentiles = args.percentiles.checked(None)?;
     let service = Service::of_server("--service-time", &args.service)?.exponential(
         "--service-time",
-        "the closed form takes exp:MEAN, and hiccups by --jitter bimodal:PROB:VALUE; curtail sim takes any",
+        "the closed form needs exp:MEAN, and hiccups as --jitter bimodal:PROB:VALUE; curtail sim \
+         accepts any",
     )?;
     let jitter = args.jitter.as_deref().filter(|text| *text != "none");
     let jitter = jitter.map(|text| Service::parse("--jitter", text)).transpose()?;
     let hiccups = hiccups(&service, jitter.as_ref())?;
     let requests = args.copies.iter().map(|&copies| {
         let law = hiccups.all_shards(args.shards, copies).map_err(refused)?;
-        let latency = Told::of_law(&law, &percentiles).map_err(refused)?;
+        let latency = TimeReport::of_law(&law, &percentiles).map_err(refused)?;
         Ok(Request { copies, latency })
     });
     Ok(Unloaded {
@@ -110,18 +111,18 @@ fn hiccups(service: &Service, jitter: Option<&Service>) -> Result<HiccupService,
         Form::Constant if jitter.moments.mean == 0.0 => hiccups(service, None),
         Form::Constant => Ok(HiccupService { mean, probability: 1.0, hiccup: jitter.moments.mean }),
         _ => Err(refused(format_args!(
-            "--jitter {text} is not of two values; the closed form takes bimodal:PROB:VALUE, \
-             curtail sim takes any"
+            "--jitter {text} does not have two values; the closed form needs bimodal:PROB:VALUE, \
+             curtail sim accepts any"
         ))),
     }
 }
 
-impl Answer for Unloaded {
+impl ModelResult for Unloaded {
     fn text(&self) -> String {
         let shards = counted(self.shards as usize, "shard", "shards");
         let jitter = self.jitter.as_ref().map_or(String::new(), |jitter| format!(" + {jitter}"));
         let name = |copies| counted(copies as usize, "copy", "copies");
-        let rows: Vec<(String, &Told)> =
+        let rows: Vec<(String, &TimeReport)> =
             self.requests.iter().map(|of| (name(of.copies), &of.latency)).collect();
         format!(
             "latency of requests to {shards} without load, service {}{jitter}\ntimes in {}\n\n{}",
@@ -132,22 +133,23 @@ impl Answer for Unloaded {
     }
 }
 
-/// Latency of a request that asks every shard, under load: between two bounds.
+/// Bounds on the latency of a request that queries every shard, under load.
 ///
-/// Every request goes to all shards, each with a queue, one server and exponential service, and is
-/// done when the last shard is. The queues see the same arrivals, so no closed form is known for more
-/// than two shards; but every percentile is between those of shards that never queue, and of shards
-/// that are independent. The mean is estimated by Nelson and Tantawi, within 5 % up to 32 shards.
+/// Every request goes to all shards and is done when the last shard is. Each shard has a queue, one
+/// server and exponential service times. The queues see the same arrivals, so no closed form is
+/// known for more than two shards. Each percentile lies between two bounds: its value if shards
+/// never queue, and its value if shards are independent. The mean is estimated by Nelson and
+/// Tantawi's formula, whose error is below 5 % for up to 32 shards.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   curtail model fork-join --shards 10 --utilization 0.5
   curtail model fork-join --shards 50 --service-time exp:5ms --arrival-rate 60/s --percentiles 50,99")]
 pub(super) struct ForkJoinArgs {
-    /// Shards that every request asks
+    /// Number of shards that every request queries
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     shards: u32,
-    /// The service time of a shard, exponential
+    /// Service time of a shard; must be exponential
     #[arg(long = "service-time", alias = "service", value_name = "DIST", default_value = "exp:1")]
     service: String,
     #[command(flatten)]
@@ -156,7 +158,7 @@ pub(super) struct ForkJoinArgs {
     percentiles: Percentiles,
 }
 
-/// What is known of the latency.
+/// Bounds and an estimate of the latency.
 #[derive(Serialize)]
 pub(super) struct ForkJoin {
     shards: u32,
@@ -165,34 +167,34 @@ pub(super) struct ForkJoin {
     rate_unit: &'static str,
     arrival_rate: f64,
     utilization: f64,
-    lower: Told,
-    estimate: Told,
-    upper: Told,
+    lower: TimeReport,
+    estimate: TimeReport,
+    upper: TimeReport,
 }
 
 pub(super) fn under_load(args: &ForkJoinArgs) -> Result<ForkJoin, Stop> {
     let percentiles = args.percentiles.checked(None)?;
     let service = Service::of_server("--service-time", &args.service)?.exponential(
         "--service-time",
-        "the bounds take exp:MEAN; curtail sim --shards takes any",
+        "the bounds need exp:MEAN; curtail sim --shards accepts any",
     )?;
     let rate = args.load.rate(&service, 1)?;
     let known = fork_join(rate, 1.0 / service.moments.mean, args.shards).map_err(refused)?;
-    let told = |tail| Told::tail(tail, &percentiles).map_err(refused);
+    let report = |tail| TimeReport::tail(tail, &percentiles).map_err(refused);
     Ok(ForkJoin {
         shards: args.shards,
         unit: service.scale.unit(),
         rate_unit: service.scale.rate_unit(),
         arrival_rate: service.scale.rate(rate),
         utilization: known.utilization,
-        lower: told(&known.lower)?,
-        estimate: told(&known.estimate)?,
-        upper: told(&known.upper)?,
+        lower: report(&known.lower)?,
+        estimate: report(&known.estimate)?,
+        upper: report(&known.upper)?,
         service: service.text,
     })
 }
 
-impl Answer for ForkJoin {
+impl ModelResult for ForkJoin {
     fn text(&self) -> String {
         format!(
             "fork-join over {} of M/M/1: arrival rate {}, service {}, utilization {}\n\

@@ -1,4 +1,4 @@
-//! `curtail model fit`: distributions that samples may have come from.
+//! `curtail model fit`: fits distributions to samples.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,18 +11,20 @@ use serde::Serialize;
 
 use super::rows::this;
 use super::values::figure;
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::digits;
 use crate::exit::Stop;
 use crate::table::row;
 
-/// Which distribution fits measured times, ranked, each as --service-time takes it.
+/// Rank the distributions that fit measured times, and print each in the form that --service-time
+/// takes.
 ///
-/// The file has one time per line, all with a unit (5ms) or none; `#` starts a comment. A few times of 0,
-/// which a clock has rounded, count as half of the shortest other. By AIC every
-/// sample's likelihood counts, and parameters cost; by KS the largest distance of the distribution
-/// functions counts, which is in the body. Neither sees far into the tail, where there are few
-/// samples: for the tail as it was measured, use the samples themselves, as --service-time file:PATH.
+/// Each line of the file has one time, and `#` starts a comment. Either all times have a unit
+/// (5ms), or none do. If a few times are 0 because the clock is coarse, each of them is replaced by
+/// half the shortest nonzero time. AIC weighs the likelihood of every sample against the number of
+/// parameters. KS is the largest distance between the distribution functions. It occurs in the body
+/// of the distribution. Neither is sensitive to the far tail, where samples are few. To keep the
+/// measured tail, use the samples themselves: --service-time file:PATH.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,22 +32,22 @@ Examples:
   curtail model fit service-times.txt --by ks --json
   curtail sim --service-time \"$(curtail model fit service-times.txt --json | jq -r .best)\"")]
 pub(super) struct Args {
-    /// The file of times
+    /// File with the times
     file: PathBuf,
-    /// What fits are ranked by
+    /// Criterion to rank fits by
     #[arg(long, default_value = "aic")]
     by: Criterion,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Criterion {
-    /// Akaike's information criterion
+    /// Akaike information criterion
     Aic,
-    /// The Kolmogorov–Smirnov distance
+    /// Kolmogorov–Smirnov distance
     Ks,
 }
 
-/// How distributions fit the times of a file.
+/// The ranked fits for a file.
 #[derive(Serialize)]
 pub(super) struct Fits {
     file: PathBuf,
@@ -53,7 +55,7 @@ pub(super) struct Fits {
     report: Report,
 }
 
-pub(super) fn answer(args: &Args) -> Result<Fits, Stop> {
+pub(super) fn compute(args: &Args) -> Result<Fits, Stop> {
     let read = read_samples(&args.file, UNIT_NS as f64).map_err(refused)?;
     let times = read.ns.iter().map(|ns| ns / UNIT_NS as f64).collect();
     let by = match args.by {
@@ -71,7 +73,7 @@ pub(super) fn answer(args: &Args) -> Result<Fits, Stop> {
     Ok(Fits { file: args.file.clone(), report })
 }
 
-impl Answer for Fits {
+impl ModelResult for Fits {
     fn text(&self) -> String {
         let Report { samples, mean, scv, unit, fits, refused, zeros, best, .. } = &self.report;
         let mut text = format!(
@@ -98,11 +100,14 @@ impl Answer for Fits {
             let _ = writeln!(text, "\nnot {}: {because}", families.join("; "));
         }
         if *zeros > 0 {
-            let _ = writeln!(text, "\ntimes of 0, taken for half of the shortest other: {zeros}");
+            let _ = writeln!(
+                text,
+                "\ntimes of 0, counted as half of the shortest positive time: {zeros}"
+            );
         }
         if let Some(best) = best {
             let is_first = fits.first().is_some_and(|fit| fit.spec.is_some());
-            let of = if is_first { "" } else { " of those that can be written so" };
+            let of = if is_first { "" } else { " of those that --service-time accepts" };
             let _ = writeln!(text, "\nbest{of}: --service-time {best}");
         }
         text

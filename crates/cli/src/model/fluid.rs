@@ -1,4 +1,4 @@
-//! `curtail model fluid`: the queues of servers that clients share, over time.
+//! `curtail model fluid`: how queues evolve at servers that several clients share.
 
 use std::num::NonZeroU32;
 
@@ -6,53 +6,56 @@ use curtail_queueing::fluid::{Evolution, Fluid};
 use serde::Serialize;
 
 use super::values::{OneUnit, figure};
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::digits;
 use crate::exit::Stop;
 use crate::plot::format::counted;
 use crate::table::row;
 
-/// How queues evolve where clients share servers and rank them as C3 does: as a fluid, without chance.
+/// How queues evolve when clients share servers and rank them as C3 does, in a fluid model without
+/// randomness.
 ///
-/// All clients are alike and act in step, which is the worst case for herds. What you see is the queue of
-/// each server, and its range in the second half of the time: a queue that swings is a herd. What chance
-/// adds: `curtail sim --servers`.
+/// All clients are alike and act in step, which is the worst case for herding. The output is the
+/// mean queue of each server, and its range during the second half of the simulated time. An
+/// oscillating queue is a sign of herding. To see the effect of randomness, run `curtail sim
+/// --servers`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   curtail model fluid --service 4ms,20ms --network 250us --for 1s
   curtail model fluid --service 4ms,4ms,4ms --network 250us --for 1s --clients 150 --blind")]
 pub(super) struct Args {
-    /// The mean service time of each server
+    /// Mean service time of each server
     #[arg(long, value_name = "TIME,…", value_delimiter = ',', required = true)]
     service: Vec<String>,
     /// Requests that a server executes at once
     #[arg(long, value_name = "N", default_value = "4")]
     slots: NonZeroU32,
-    /// Clients
+    /// Number of clients
     #[arg(long, value_name = "N", default_value = "30")]
     clients: NonZeroU32,
-    /// What they ask for, of what the servers can do
+    /// Load of the clients, as a fraction of the servers' capacity
     #[arg(long, value_name = "FRACTION", default_value = "0.7", value_parser = super::values::utilization)]
     utilization: f64,
-    /// The latency between client and server, one way
+    /// One-way latency between client and server
     #[arg(long, value_name = "TIME")]
     network: String,
-    /// For how long
+    /// Length of time to simulate
     #[arg(long = "for", value_name = "TIME")]
     duration: String,
-    /// b: how much a long queue is worse than a slow server, 1 to 8
+    /// Exponent b of the queue in C3's score, 1 to 8: a higher exponent avoids long queues more
+    /// strongly
     #[arg(long, value_name = "B", default_value = "3")]
     score_exponent: u32,
-    /// The weight of a response in what clients know of a server
+    /// Weight of a new response in a client's moving averages, above 0 and below 1
     #[arg(long, value_name = "WEIGHT", default_value = "0.9")]
     sample_weight: f64,
-    /// Clients do not count what they have outstanding themselves
+    /// Clients leave their own outstanding requests out of the score
     #[arg(long)]
     blind: bool,
 }
 
-/// Queues.
+/// Evolution of the queues.
 #[derive(Serialize)]
 pub(super) struct Queues {
     unit: &'static str,
@@ -61,7 +64,7 @@ pub(super) struct Queues {
     servers: Vec<Evolution>,
 }
 
-pub(super) fn answer(args: &Args) -> Result<Queues, Stop> {
+pub(super) fn compute(args: &Args) -> Result<Queues, Stop> {
     let mut unit = OneUnit::default();
     let mut time = |flag: &str, text: &str| {
         unit.read(text.trim()).map_err(|why| refused(format_args!("{flag}: {why}")))
@@ -82,7 +85,7 @@ pub(super) fn answer(args: &Args) -> Result<Queues, Stop> {
     Ok(Queues { unit: unit.scale().unit(), duration, clients: fluid.clients, servers })
 }
 
-impl Answer for Queues {
+impl ModelResult for Queues {
     fn text(&self) -> String {
         let mut text = format!(
             "{} and {}; times in {}\n\n",

@@ -1,4 +1,4 @@
-//! `curtail model log`: rates and utilization from a log, and what a model makes of them.
+//! `curtail model log`: estimates rates and utilization from a log, and checks a model against it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,25 +10,28 @@ use serde::Serialize;
 use super::prediction::Predicted;
 use super::rows::{self, malformed, this};
 use super::values::{OneUnit, Scale, figure};
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::args::Percentiles;
 use crate::digits;
 use crate::exit::Stop;
 use crate::table::row;
 
-/// What a row of the file is.
+/// The format of the file's rows.
 const FORM: &str = "ARRIVAL END or ARRIVAL START END";
 
-/// Arrival rate, service rate and utilization from a log of requests, with confidence intervals.
+/// Estimate arrival rate, service rate and utilization from a log of requests, with confidence
+/// intervals.
 ///
-/// The service rate is not the throughput: it is what a server could do if it never idled, the
-/// inverse of the mean service time without waiting. With starts in the log, a service time is end
-/// less start; without, starts are worked out for K servers that are first come first served.
+/// The service rate is not the throughput. It is the rate of a server that never idles: the inverse
+/// of the mean service time without waiting. If the log has start times, a service time is end
+/// minus start. Otherwise start times are computed for K servers with one first-come, first-served
+/// queue.
 ///
-/// The file has the times of one request per line, between commas or white space, since any moment,
-/// all with a unit or none; `#` starts a comment, and a line of names is skipped. It has to be the
-/// whole log of a station. A model is given what was found, so that one can see whether it tells the
-/// waits that were measured: if it does, it may be asked about other loads by curtail model queue.
+/// Each line of the file has the times of one request since a common origin, separated by commas or
+/// white space. Either all times have a unit, or none do. `#` starts a comment, and a header line
+/// is skipped. The file must be the complete log of a station. The estimates are passed to a model,
+/// so that you can compare its predicted waits with the measured ones. If they agree, use `curtail
+/// model queue` to predict other loads.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,33 +42,33 @@ Lines of requests.csv may be:
   0ms,0ms,5ms
   2ms,5ms,9ms")]
 pub(super) struct Args {
-    /// The log
+    /// File with the log
     file: PathBuf,
-    /// Servers of the station
+    /// Number of servers of the station
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     servers: u32,
     #[command(flatten)]
     percentiles: Percentiles,
 }
 
-/// What a log tells.
+/// Estimates from a log, and the prediction of a model.
 #[derive(Serialize)]
 pub(super) struct Log {
     servers: u32,
     unit: &'static str,
     rate_unit: &'static str,
-    /// Did the log have them, or were they worked out?
+    /// Whether the log has start times. Otherwise they were computed.
     starts_logged: bool,
     #[serde(flatten)]
     found: Estimate,
-    /// What a model says; none where it has no steady state.
+    /// A model's prediction; `None` if it has no steady state.
     predicted: Option<Predicted>,
     /// Why there is no prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     unpredicted: Option<String>,
 }
 
-pub(super) fn answer(args: &Args) -> Result<Log, Stop> {
+pub(super) fn compute(args: &Args) -> Result<Log, Stop> {
     let percentiles = args.percentiles.checked(None)?;
     let file = &args.file;
     let mut unit = OneUnit::default();
@@ -79,7 +82,7 @@ pub(super) fn answer(args: &Args) -> Result<Log, Stop> {
             this(file, rows[index].line, ("request", index), &error)
         }
         EstimateError::Overlap { index, .. } => {
-            let mended = format!("{error}; give their number by `--servers N`");
+            let mended = format!("{error}; give the number of servers with `--servers N`");
             this(file, rows[index].line, ("request", index), &mended)
         }
         _ => refused(format_args!("{}: {error}", file.display())),
@@ -117,7 +120,7 @@ fn record(fields: &[&str], unit: &mut OneUnit) -> Result<Record, String> {
     }
 }
 
-/// What follows from means and variances alone: nothing more is known of either.
+/// Predicts from means and variances, because the distributions are unknown.
 fn predict(
     found: &Estimate,
     servers: u32,
@@ -131,14 +134,14 @@ fn predict(
     };
     let prediction = prediction.map_err(|error| error.to_string())?;
     let prediction = prediction.given_skewness(service, found.service_skewness);
-    Predicted::new(&prediction, scale, percentiles).map_err(|_| "it is no finite number".to_owned())
+    Predicted::new(&prediction, scale, percentiles).map_err(|_| "it is not finite".to_owned())
 }
 
-impl Answer for Log {
+impl ModelResult for Log {
     fn text(&self) -> String {
         let per = self.rate_unit.strip_prefix('1').unwrap_or_default();
         let starts =
-            if self.starts_logged { "logged" } else { "worked out for first come first served" };
+            if self.starts_logged { "logged" } else { "computed for first come, first served" };
         let found = &self.found;
         let mut text = format!(
             "{} requests, servers: {}, starts: {starts}\ntimes in {}\n\n",
@@ -147,7 +150,7 @@ impl Answer for Log {
             digits::unit_words(self.unit),
         );
         let columns = [-20, 10, 0];
-        text += &row(&columns, ["", "estimate", "   95 % confidence"]);
+        text += &row(&columns, ["", "estimate", "   95 % interval"]);
         for (name, Interval { value, ci95 }) in [
             (format!("arrival rate λ{per}"), found.arrival_rate),
             (format!("service rate μ{per}"), found.service_rate),
@@ -166,7 +169,7 @@ impl Answer for Log {
         );
         match (&self.predicted, &self.unpredicted) {
             (Some(predicted), _) => {
-                let _ = write!(text, "{} of these:\n\n{}", predicted.model, predicted.text());
+                let _ = write!(text, "{} with these:\n\n{}", predicted.model, predicted.text());
             }
             (None, Some(why)) => {
                 let _ = writeln!(text, "no prediction: {why}");

@@ -23,11 +23,11 @@ use serde::Serialize;
 use crate::exit::Stop;
 use crate::say;
 
-/// Ask queueing theory: what follows from a few numbers, at once, without simulating.
+/// Evaluate models of queueing theory: answers in no time, without simulation.
 ///
-/// Every figure comes with how far it is to be trusted: exact (for its model), an approximation, or a
-/// bound. Times have a unit (5ms), and then rates are per second and results in milliseconds; or none,
-/// and then everything is in multiples of a unit of time of your choice.
+/// Each figure is marked as exact (for its model), an approximation, or a bound. Times may have a
+/// unit (5ms): rates are then per second, and results in milliseconds. Without units, everything is
+/// in multiples of a unit of time of your choice.
 #[derive(clap::Args)]
 #[command(
     arg_required_else_help = true,
@@ -41,7 +41,7 @@ Examples:
   curtail model fit service-times.txt
   curtail model log requests.txt --servers 4 --json
 
-What no model knows (policies, hedges, faults, percentiles of odd services): curtail sim."
+For everything else (policies, hedges, faults, percentiles of other services) use curtail sim."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -65,34 +65,34 @@ enum Question {
     Fluid(fluid::Args),
 }
 
-/// What a model says: for programs by its fields, for people in words.
-trait Answer: Serialize {
+/// A model's result: serialized for programs, formatted for people.
+trait ModelResult: Serialize {
     fn text(&self) -> String;
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let json = args.json;
     match &args.question {
-        Question::Queue(args) => tell(json, &queue::answer(args)?),
-        Question::Variability(args) => tell(json, &variability::answer(args)?),
-        Question::Unloaded(args) => tell(json, &fan_out::unloaded(args)?),
-        Question::ForkJoin(args) => tell(json, &fan_out::under_load(args)?),
-        Question::Fit(args) => tell(json, &fit::answer(args)?),
-        Question::Curve(args) => tell(json, &curve::answer(args)?),
-        Question::Split(args) => tell(json, &split::answer(args)?),
-        Question::Log(args) => tell(json, &log::answer(args)?),
-        Question::Bottleneck(args) => tell(json, &bottleneck::answer(args)?),
-        Question::Fluid(args) => tell(json, &fluid::answer(args)?),
+        Question::Queue(args) => print_result(json, &queue::compute(args)?),
+        Question::Variability(args) => print_result(json, &variability::compute(args)?),
+        Question::Unloaded(args) => print_result(json, &fan_out::unloaded(args)?),
+        Question::ForkJoin(args) => print_result(json, &fan_out::under_load(args)?),
+        Question::Fit(args) => print_result(json, &fit::compute(args)?),
+        Question::Curve(args) => print_result(json, &curve::compute(args)?),
+        Question::Split(args) => print_result(json, &split::compute(args)?),
+        Question::Log(args) => print_result(json, &log::compute(args)?),
+        Question::Bottleneck(args) => print_result(json, &bottleneck::compute(args)?),
+        Question::Fluid(args) => print_result(json, &fluid::compute(args)?),
     }
 }
 
-fn tell(json: bool, answer: &impl Answer) -> Result<ExitCode, Stop> {
-    let text = || say::plain(answer.text().trim_end());
-    say::result(if json { crate::json(answer)? } else { text() })?;
+fn print_result(json: bool, result: &impl ModelResult) -> Result<ExitCode, Stop> {
+    let text = || say::plain(result.text().trim_end());
+    say::result(if json { crate::json(result)? } else { text() })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a model refuses is what it was asked.
+/// Reports a model's error as bad input.
 fn refused(error: impl std::fmt::Display) -> Stop {
     Stop::BadInput(error.to_string())
 }

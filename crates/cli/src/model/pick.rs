@@ -1,4 +1,4 @@
-//! Which model answers: the most exact that the arrivals, the service and the servers allow.
+//! Picks the most exact model that fits the arrivals, the service and the number of servers.
 
 use clap::ValueEnum;
 use curtail_dist::Form;
@@ -13,10 +13,10 @@ use super::service::Service;
 use crate::exit::Stop;
 use crate::verdict::Typed;
 
-/// A model by the name that it has on the command line.
+/// A model, under its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Model {
-    /// The most exact one
+    /// The most exact model that fits
     Auto,
     /// Poisson arrivals, exponential service, one server: exact
     Mm1,
@@ -24,35 +24,36 @@ pub(super) enum Model {
     Mmk,
     /// Poisson arrivals, constant service, one server: exact
     Md1,
-    /// Poisson arrivals, service h2, one server: exact
+    /// Poisson arrivals, hyper-exponential service (h2), one server: exact
     Mh21,
     /// Poisson arrivals, any service, one server: exact means
     Mg1,
-    /// Gaps and service h2, one server: exact; others that vary as much: fitted to their moments
+    /// Hyper-exponential gaps and service (h2), one server: exact; other distributions with an SCV
+    /// of 1 or more: fitted to their moments
     #[value(alias = "h2/h2/1")]
     H2h21,
-    /// Any arrivals and service, one server: Krämer and Langenbach-Belz
+    /// Any arrivals and service, one server: Krämer and Langenbach-Belz's approximation
     Gg1,
-    /// The same by Kingman's formula for heavy traffic
+    /// Any arrivals and service, one server: Kingman's formula for heavy traffic
     Gg1HeavyTraffic,
-    /// The same: Kingman's upper bound of the means
+    /// Any arrivals and service, one server: Kingman's upper bound on the means
     Gg1Bound,
-    /// Any arrivals and service, k servers: Allen and Cunneen
+    /// Any arrivals and service, k servers: Allen and Cunneen's approximation
     Ggk,
 }
 
-/// A station, as models see it.
+/// The input of a model: service, servers and arrivals.
 pub(super) struct Station<'a> {
     pub(super) service: &'a Service,
     pub(super) servers: u32,
-    /// Of the gaps between arrivals; none for Poisson arrivals.
+    /// Squared coefficient of variation of the gaps between arrivals; `None` for Poisson arrivals.
     pub(super) arrival_scv: Option<f64>,
-    /// The gaps, where more is known of them.
+    /// The distribution of the gaps, if it was given.
     pub(super) gaps: Option<&'a Service>,
 }
 
-/// What H2/H2/1 stands for where gaps and service are no hyper-exponentials.
-const FITTED: &str = "two-phase hyper-exponentials of the same moments";
+/// What H2/H2/1 uses in place of gaps and service times that are not hyper-exponential.
+const FITTED: &str = "two-phase hyper-exponentials with the same moments";
 
 impl Model {
     fn name(self) -> String {
@@ -60,7 +61,7 @@ impl Model {
     }
 }
 
-/// Why a model answers.
+/// Why a model was picked.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Why {
@@ -70,11 +71,11 @@ pub(super) enum Why {
 }
 
 impl Station<'_> {
-    /// The model that is meant, and why it is this one.
+    /// Returns the model to use, and the reason for it.
     pub(super) fn pick(&self, wanted: Model) -> Result<(Model, Typed<Why>), Stop> {
         if wanted != Model::Auto {
             self.check(wanted)?;
-            let text = format!("asked for; {}", self.words());
+            let text = format!("requested; {}", self.words());
             return Ok((wanted, Typed::new(Why::AskedFor, text)));
         }
         let (model, why) = match (self.arrival_scv, self.servers, self.service.form) {
@@ -110,14 +111,14 @@ impl Station<'_> {
         format!("{arrivals} arrivals, {service} service, {servers}")
     }
 
-    /// Whether gaps and service are hyper-exponential.
+    /// Whether both gaps and service are hyper-exponential.
     fn are_hyper(&self) -> bool {
         let is_hyper = |form| matches!(form, Form::Exponential | Form::Hyper);
         let gaps = self.gaps.map_or(self.arrival_scv.is_none(), |gaps| is_hyper(gaps.form));
         gaps && is_hyper(self.service.form)
     }
 
-    /// Gaps and service as hyper-exponentials, at this arrival rate.
+    /// Fits hyper-exponentials to gaps and service, at this arrival rate.
     pub(super) fn hypers(&self, rate: f64) -> Result<[Hyper; 2], ModelError> {
         let gaps = match (self.gaps, self.arrival_scv) {
             (Some(gaps), _) => gaps.hyper(1.0 / rate),
@@ -126,7 +127,7 @@ impl Station<'_> {
         Ok([gaps?, self.service.hyper(self.service.moments.mean)?])
     }
 
-    /// Why they cannot be, and what to do.
+    /// Why hyper-exponentials cannot be fitted, and the fix; `None` if they can.
     fn no_hyper(&self) -> Option<String> {
         let named =
             |flag: &str, of: &Service| Some(format!("{flag} {}: {}", of.text, of.no_hyper()?));
@@ -145,9 +146,9 @@ impl Station<'_> {
         let poisson = matches!(model, Mm1 | Mmk | Md1 | Mh21 | Mg1);
         let one_server = !matches!(model, Auto | Mmk | Ggk);
         let (forms, service): (&[Form], _) = match model {
-            Mm1 | Mmk => (&[Form::Exponential], "exponential, as exp:5ms"),
-            Md1 => (&[Form::Constant], "constant, as det:5ms"),
-            Mh21 => (&[Form::Hyper, Form::Exponential], "hyper-exponential, as h2:5ms:2"),
+            Mm1 | Mmk => (&[Form::Exponential], "exponential, such as exp:5ms"),
+            Md1 => (&[Form::Constant], "constant, such as det:5ms"),
+            Mh21 => (&[Form::Hyper, Form::Exponential], "hyper-exponential, such as h2:5ms:2"),
             _ => (&[], "any"),
         };
         let name = model.name();
@@ -172,7 +173,7 @@ impl Station<'_> {
         Ok(())
     }
 
-    /// What the model says at this arrival rate.
+    /// Returns the model's prediction at this arrival rate.
     pub(super) fn predict(&self, model: Model, rate: f64) -> Result<Prediction, ModelError> {
         if model == Model::H2h21 {
             let [gaps, service] = self.hypers(rate)?;
@@ -186,7 +187,7 @@ impl Station<'_> {
             Model::Mm1 => mm1(rate, 1.0 / service.mean),
             Model::Mmk => mmk(rate, 1.0 / service.mean, self.servers),
             Model::Md1 => md1(rate, service.mean),
-            // Rounding may have left the exponential a little below 1.
+            // Rounding may put the SCV of an exponential slightly below 1.
             Model::Mh21 => mh21(rate, Hyper::balanced(service.mean, service.scv.max(1.0))?),
             Model::Mg1 => mg1(rate, service),
             Model::Gg1 => gg1(arrivals, service),

@@ -1,4 +1,4 @@
-//! What models predict, as it is told: times with their percentiles, and how far to trust them.
+//! Predictions of models, as printed: times with their percentiles, and how exact they are.
 
 use std::fmt::Write as _;
 
@@ -13,38 +13,38 @@ use crate::exit::Stop;
 use crate::table::row;
 use crate::verdict::Typed;
 
-/// How wide a column is at least.
+/// Minimum width of a column.
 const COLUMN: isize = 10;
 
-/// What is said beside a line of a table; more is said below it.
+/// Maximum length of a note at the end of a table row. Longer notes go below the table.
 const SHORT: usize = 20;
 
-/// How far a figure is to be trusted.
+/// How exact a figure is.
 type Trust = Typed<Basis>;
 
 fn trust(basis: Basis) -> Trust {
     Typed::new(basis, basis.to_string())
 }
 
-/// A random time.
+/// The distribution of a time, as reported.
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct TimeReport {
     #[serde(flatten)]
     pub(super) figures: Figures,
-    /// How far the mean is to be trusted; none without a mean.
+    /// How exact the mean is; `None` without a mean.
     mean_basis: Option<Trust>,
-    /// How far the percentiles are; none without percentiles.
+    /// How exact the percentiles are; `None` without percentiles.
     percentiles_basis: Option<Trust>,
 }
 
-impl Told {
-    /// Of a model's time. Where the model gives a mean only, there are no percentiles.
+impl TimeReport {
+    /// Converts a time of a model. There are no percentiles if the model gives only the mean.
     pub(super) fn tail(tail: &Tail, percentiles: &[f64]) -> Result<Self, ModelError> {
         let mean = Some((tail.mean(), tail.mean_basis()));
         Self::new(mean, tail.law().zip(tail.law_basis()), percentiles)
     }
 
-    /// Of an exact law without a known mean.
+    /// Converts an exact law whose mean is unknown.
     pub(super) fn of_law(law: &Law, percentiles: &[f64]) -> Result<Self, ModelError> {
         Self::new(None, Some((law, Basis::Exact)), percentiles)
     }
@@ -75,11 +75,11 @@ impl Told {
     }
 }
 
-/// A table of times, with a line for each.
-pub(super) fn table<N: AsRef<str>>(rows: &[(N, &Told)]) -> String {
+/// A table with one line per time.
+pub(super) fn table<N: AsRef<str>>(rows: &[(N, &TimeReport)]) -> String {
     let Some((_, first)) = rows.first() else { return String::new() };
     let width = rows.iter().map(|(name, _)| name.as_ref().chars().count()).max().unwrap_or(0);
-    let has_mean = rows.iter().any(|(_, told)| told.figures.mean.is_some());
+    let has_mean = rows.iter().any(|(_, time)| time.figures.mean.is_some());
     let mean = has_mean.then(|| "mean".to_owned());
     let heads = first.figures.percentiles.iter().map(|(p, _)| format!("p{p}"));
     let heads: Vec<String> = mean.into_iter().chain(heads).collect();
@@ -88,14 +88,14 @@ pub(super) fn table<N: AsRef<str>>(rows: &[(N, &Told)]) -> String {
     columns.push(0);
     let mut text = row(&columns, [String::new()].into_iter().chain(heads));
     let mut notes = String::new();
-    for (name, told) in rows {
-        let Figures { mean, percentiles } = &told.figures;
+    for (name, time) in rows {
+        let Figures { mean, percentiles } = &time.figures;
         let values = has_mean.then_some(*mean).into_iter();
         let values = values.chain(percentiles.iter().map(|&(_, value)| value));
         let name = name.as_ref();
         let mut cells = vec![name.to_owned()];
         cells.extend(values.map(|value| digits::or_none(value, figure)));
-        let trust = told.trust();
+        let trust = time.trust();
         if trust.chars().count() <= SHORT {
             cells.push(format!("   {trust}"));
         } else {
@@ -106,21 +106,21 @@ pub(super) fn table<N: AsRef<str>>(rows: &[(N, &Told)]) -> String {
     text + if notes.is_empty() { "" } else { "\n" } + &notes
 }
 
-/// What a model of a station predicts.
+/// A model's prediction for a station.
 #[derive(Debug, Serialize)]
 pub(super) struct Predicted {
     pub(super) model: &'static str,
     pub(super) arrival_rate: f64,
     pub(super) utilization: f64,
-    /// From arrival to the start of service.
-    pub(super) wait: Told,
-    /// From arrival to the end of service.
-    pub(super) sojourn: Told,
-    /// The share of queries that wait at all, as far to be trusted as the mean of the wait.
+    /// Time from arrival to the start of service.
+    pub(super) wait: TimeReport,
+    /// Time from arrival to the end of service.
+    pub(super) sojourn: TimeReport,
+    /// The fraction of queries that wait at all. As exact as the mean wait.
     pub(super) waiting_probability: Option<f64>,
-    /// Queries that wait, on average.
+    /// Mean number of waiting queries.
     pub(super) mean_waiting: f64,
-    /// Queries that wait or are served, on average.
+    /// Mean number of queries that wait or are in service.
     pub(super) mean_in_system: f64,
 }
 
@@ -130,15 +130,15 @@ impl Predicted {
             model: of.model,
             arrival_rate: scale.rate(of.arrival_rate),
             utilization: of.utilization,
-            wait: Told::tail(&of.wait, percentiles).map_err(refused)?,
-            sojourn: Told::tail(&of.sojourn, percentiles).map_err(refused)?,
+            wait: TimeReport::tail(&of.wait, percentiles).map_err(refused)?,
+            sojourn: TimeReport::tail(&of.sojourn, percentiles).map_err(refused)?,
             waiting_probability: of.wait.above_zero(),
             mean_waiting: of.mean_waiting(),
             mean_in_system: of.mean_in_system(),
         })
     }
 
-    /// The times, and how many queries there are.
+    /// Renders the times, and the mean numbers of queries.
     pub(super) fn text(&self) -> String {
         let mut text = table(&[("wait", &self.wait), ("sojourn", &self.sojourn)]);
         text.push('\n');
@@ -146,19 +146,19 @@ impl Predicted {
             let _ = write!(text, "{} % of the queries wait; ", figure(share * 100.0));
         }
         let [waiting, all] = [self.mean_waiting, self.mean_in_system].map(figure);
-        let _ = write!(text, "on average {waiting} wait and {all} are there");
+        let _ = write!(text, "on average {waiting} wait and {all} are in the system");
         let basis = self.wait.mean_basis.as_ref().filter(|basis| basis.of != Basis::Exact);
         let basis = basis.map_or(String::new(), |basis| format!(": {}", basis.text));
         let _ = writeln!(text, "{basis}");
         let unknown = match (&self.wait.percentiles_basis, &self.sojourn.percentiles_basis) {
             (None, _) if self.waiting_probability.is_none() => "the wait",
-            (None, _) => "a wait with such a service",
+            (None, _) => "the wait for this service",
             (_, None) => "the sojourn",
             _ => return text,
         };
         let _ = writeln!(
             text,
-            "{}: {} knows no percentiles of {unknown}; curtail sim measures them",
+            "{}: {} has no percentiles of {unknown}; curtail sim measures them",
             digits::NONE,
             self.model
         );

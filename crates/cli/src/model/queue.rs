@@ -1,4 +1,4 @@
-//! `curtail model queue`: one station.
+//! `curtail model queue`: predicts wait and latency at one station.
 
 use std::fmt::Write as _;
 
@@ -11,64 +11,63 @@ use super::pick::{Model, Station, Why};
 use super::prediction::Predicted;
 use super::service::{Load, Service};
 use super::values::{figure, rate_words, scv};
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::args::Percentiles;
 use crate::digits;
 use crate::exit::Stop;
 use crate::verdict::Typed;
 
-/// Columns of the longest bar.
+/// Width of the longest bar, in columns.
 const WIDTH: f64 = 50.0;
 
-/// The utilizations of a picture: closer where latency bends.
+/// Utilizations of the plot, denser where the latency rises.
 const UTILIZATIONS: [f64; 11] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95];
 
-/// How long queries wait for a station: one queue, first come first served, k equal servers.
+/// How long queries wait at a station with one first-come, first-served queue and k equal servers.
 ///
-/// The sojourn is wait and service together: the latency. Without --model the most exact model that
-/// fits answers: M/M/1, M/M/k, M/D/1, M/H2/1 and H2/H2/1 know all percentiles exactly; M/G/1 knows the
-/// means exactly; with other arrivals that are not Poisson, or several servers and a service that is
-/// not exponential, all is approximate.
+/// The sojourn is the latency: wait plus service. By default the most exact model that fits is
+/// used. M/M/1, M/M/k, M/D/1, M/H2/1 and H2/H2/1 give exact means and percentiles, and M/G/1 gives
+/// exact means. All other models are approximate.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   curtail model queue --service-time exp:5ms --arrival-rate 160
-      how long does it take, where each of 160 queries per second takes 5 ms on average?
+      what is the latency of 160 queries per second that take 5 ms each on average?
   curtail model queue --service-time exp:5ms --arrival-rate 640/s --servers 4
       the same load per server, but one queue in front of four of them
   curtail model queue --service-time h2:1:4 --utilization 0.8
-      how much does a variable service cost? Compare with exp:1 and det:1
+      what does a variable service cost? Compare with exp:1 and det:1
   curtail model queue --service-time gamma:1:0.5 --utilization 0.8 --arrival-scv 4
-      and bursts? SCV is variance/mean² of the gaps; 1 for Poisson arrivals
+      what do bursts cost? SCV is variance/mean² of the gaps; 1 for Poisson arrivals
   curtail model queue --gaps file:gaps.txt --service-time file:services.txt --model h2h21
-      and as measured? Two phases are fitted to the three moments of each
+      from measurements: two phases are fitted to the three moments of each
   curtail model queue --utilization 0.8 --plot")]
 pub(super) struct Args {
-    /// The service time
+    /// Service time
     #[arg(long = "service-time", alias = "service", value_name = "DIST", default_value = "exp:1")]
     service: String,
     #[command(flatten)]
     load: Load,
-    /// Servers behind the queue
+    /// Number of servers behind the queue
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     servers: u32,
     /// Squared coefficient of variation of the gaps between arrivals [default: Poisson arrivals]
     #[arg(long, value_name = "SCV", value_parser = scv, conflicts_with = "gaps")]
     arrival_scv: Option<f64>,
-    /// In place of the rate: the gaps between arrivals, as a distribution
+    /// Distribution of the gaps between arrivals, instead of a rate
     #[arg(long, value_name = "DIST", group = "Load")]
     gaps: Option<String>,
-    /// The model that answers
+    /// Model to use
     #[arg(long, value_name = "MODEL", default_value = "auto")]
     model: Model,
     #[command(flatten)]
     percentiles: Percentiles,
-    /// Add the sojourn from a utilization of 0.1 to 0.95
+    /// Plot the sojourn at utilizations from 0.1 to 0.95
     #[arg(long)]
     plot: bool,
 }
 
-/// What is known of a queue.
+/// The prediction, and its inputs.
 #[derive(Serialize)]
 pub(super) struct Queue {
     because: Typed<Why>,
@@ -77,9 +76,9 @@ pub(super) struct Queue {
     service_scv: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     gaps: Option<String>,
-    /// Of the gaps.
+    /// Squared coefficient of variation of the gaps.
     arrival_scv: f64,
-    /// The gaps and the service of H2/H2/1, with rates as all rates.
+    /// The phases of gaps and service in H2/H2/1, with rates in `rate_unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     phases: Option<Phases>,
     servers: u32,
@@ -97,24 +96,24 @@ struct Phases {
     service: Hyper,
 }
 
-/// The sojourn over utilization.
+/// Sojourn as a function of utilization.
 #[derive(Serialize)]
 struct Curve {
-    /// Which percentile the tail is.
+    /// The percentile that `tail` reports.
     percentile: Option<f64>,
     points: Vec<Point>,
 }
 
-/// The sojourn at a utilization.
+/// Sojourn at a utilization.
 #[derive(Debug, Serialize)]
 struct Point {
     utilization: f64,
     mean: f64,
-    /// The highest percentile that was asked for, if the model knows it.
+    /// The highest requested percentile, if the model has percentiles.
     tail: Option<f64>,
 }
 
-pub(super) fn answer(args: &Args) -> Result<Queue, Stop> {
+pub(super) fn compute(args: &Args) -> Result<Queue, Stop> {
     let percentiles = args.percentiles.checked(None)?;
     let service = Service::of_server("--service-time", &args.service)?;
     let gaps = args.gaps.as_ref().map(|text| service.gaps(text)).transpose()?;
@@ -185,7 +184,7 @@ impl Queue {
     }
 }
 
-impl Answer for Queue {
+impl ModelResult for Queue {
     fn text(&self) -> String {
         let Predicted { model, arrival_rate, utilization, .. } = self.predicted;
         let mut text = format!(
@@ -223,7 +222,7 @@ impl Answer for Queue {
     }
 }
 
-/// A bar for each point: solid up to the mean, lighter up to the percentile.
+/// Draws one bar per point: solid up to the mean, lighter up to the percentile.
 fn bars(points: &[Point], percentile: Option<f64>) -> String {
     let reach = |point: &Point| point.tail.unwrap_or(point.mean).max(point.mean);
     let longest = points.iter().map(reach).fold(0.0, f64::max);

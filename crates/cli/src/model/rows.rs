@@ -1,5 +1,5 @@
-//! Files of rows: fields between commas or white space, `#` starts a comment, a first row of names is
-//! skipped.
+//! Reads files of rows: fields are separated by commas or white space, `#` starts a comment, and a
+//! header line is skipped.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use curtail_dist::{excerpt, read_text};
 use super::refused;
 use crate::exit::Stop;
 
-/// What a row says, and where it stands.
+/// A row's value and its line.
 pub(super) struct Row<T> {
-    /// Counted from 1.
+    /// Line number, counting from 1.
     pub(super) line: usize,
     pub(super) value: T,
 }
 
-/// Reads the rows of a file, each by `row`, which says what is wrong with one and how to mend it.
-/// `form` is how a row is written.
+/// Reads the rows of a file. `row` parses one row, and its error contains the fix. `form` is the
+/// format of a row, for messages.
 pub(super) fn read<T>(
     path: &Path,
     form: &str,
@@ -41,8 +41,8 @@ pub(super) fn read<T>(
     }
     if let (true, Some(names)) = (rows.is_empty(), names) {
         let why = format_args!(
-            "its only line, `{}`, was taken for the names of columns; write lines of {form}, with \
-             commas or white space between",
+            "its only line, `{}`, was read as column names; write lines of {form}, separated by \
+             commas or white space",
             excerpt(names)
         );
         return Err(refused(format_args!("{}: {why}", path.display())));
@@ -53,7 +53,7 @@ pub(super) fn read<T>(
     Ok(rows)
 }
 
-/// With commas, fields may hold spaces and be empty.
+/// Splits at commas if there are any, so that fields may contain spaces or be empty.
 fn fields(content: &str) -> Vec<&str> {
     if content.contains(',') {
         content.split(',').map(str::trim).collect()
@@ -66,12 +66,12 @@ fn starts_a_number(field: &str) -> bool {
     field.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))
 }
 
-/// Something is wrong in a line of a file.
+/// Returns an error about a line of a file.
 pub(super) fn at(path: &Path, line: usize, why: impl std::fmt::Display) -> Stop {
     refused(format_args!("{}:{line}: {why}", path.display()))
 }
 
-/// What is wrong with one of the things in a file, which an error counts from 0: by its line.
+/// Replaces the index in an error ("sample 3 is …"), which is numbered from 0, with a line number.
 pub(super) fn this(
     path: &Path,
     line: usize,
@@ -85,7 +85,7 @@ pub(super) fn this(
     }
 }
 
-/// A row of another form than it has to have.
+/// The message for a row that does not have the format `form`.
 pub(super) fn malformed(fields: &[&str], form: &str, example: &str) -> String {
     format!("`{}` is not {form}; write it as `{example}`", excerpt(&fields.join(" ")))
 }

@@ -1,4 +1,4 @@
-//! `curtail model split`: one stream over servers of different speeds.
+//! `curtail model split`: splits a stream over servers of different speeds.
 
 use std::fmt::Write as _;
 
@@ -6,27 +6,27 @@ use curtail_queueing::optimal_split;
 use serde::Serialize;
 
 use super::values::{Rate, Scale, figure, rate_words, time_words};
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::exit::Stop;
 use crate::plot::format::counted;
 use crate::table::row;
 
-/// How to split a stream over unequal servers, each with a queue of its own.
+/// How to split a stream over unequal servers, each with its own queue.
 ///
-/// Weights by speed are not best: the mean sojourn is lowest where the spare capacity goes by the
-/// square root of the speed, so that fast servers get more than their proportion, and slow ones
-/// nothing while there is little load. Exact for Poisson arrivals and exponential service (M/M/1), and
-/// for processor sharing.
+/// Weights proportional to speed are not optimal. The mean sojourn is lowest if the spare capacity
+/// of the servers is proportional to the square root of their speeds. Fast servers then get more
+/// than their proportional share, and at low load slow servers get nothing. Exact for Poisson
+/// arrivals and exponential service (M/M/1), and for processor sharing.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   curtail model split --arrival-rate 8 --rates 10,5,1
   curtail model split --arrival-rate 800/s --rates 1000/s,500/s,100/s")]
 pub(super) struct Args {
-    /// Queries per unit of time, or as 100/s
+    /// Number of queries per unit of time, or a rate with a unit, such as 100/s
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     arrival_rate: Rate,
-    /// What each server can serve, likewise
+    /// Service rate of each server, in the same unit
     #[arg(
         long,
         value_name = "RATE,…",
@@ -43,7 +43,7 @@ pub(super) struct Split {
     arrival_rate: f64,
     unit: &'static str,
     rate_unit: &'static str,
-    /// Of all servers together.
+    /// Utilization of all servers together.
     utilization: f64,
     optimal: Way,
     proportional: Way,
@@ -62,19 +62,19 @@ struct Server {
     proportional: Part,
 }
 
-/// What a server gets.
+/// A server's part of the stream.
 #[derive(Serialize)]
 struct Part {
     rate: f64,
-    /// Of the stream.
+    /// Fraction of the stream.
     share: f64,
     utilization: f64,
 }
 
-pub(super) fn answer(args: &Args) -> Result<Split, Stop> {
+pub(super) fn compute(args: &Args) -> Result<Split, Stop> {
     let has_unit = args.arrival_rate.has_unit();
     if args.rates.iter().any(|rate| rate.has_unit() != has_unit) {
-        let why = "--arrival-rate and --rates: give all a unit, as 100/s, or none".to_owned();
+        let why = "--arrival-rate and --rates: give all a unit, such as 100/s, or none".to_owned();
         return Err(Stop::BadInput(why));
     }
     let scale = Scale::of(has_unit);
@@ -104,7 +104,7 @@ pub(super) fn answer(args: &Args) -> Result<Split, Stop> {
     })
 }
 
-impl Answer for Split {
+impl ModelResult for Split {
     fn text(&self) -> String {
         let servers = counted(self.servers.len(), "server", "servers");
         let mut text = format!(

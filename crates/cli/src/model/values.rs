@@ -1,4 +1,5 @@
-//! Times and rates on the command line and in files, with units or without, and as people read them.
+//! Times and rates on the command line and in files, with or without units, and how they are
+//! printed.
 
 use std::str::FromStr;
 
@@ -9,16 +10,16 @@ use curtail_sim::UNIT_NS;
 use super::refused;
 use crate::exit::Stop;
 
-/// What times are in.
+/// The unit of times and rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
-    /// Times have units: they are told in milliseconds, and rates per second.
+    /// Times have units. Times are printed in milliseconds, and rates per second.
     Milliseconds,
-    /// They have none: all is in multiples of a unit that only who asks knows.
+    /// Times have no units. Everything is in multiples of a unit of the user's choice.
     Multiples,
 }
 
-/// Rates of models are per millisecond, where times have units.
+/// If times have units, models take rates per millisecond.
 const MS_PER_S: f64 = 1e3;
 
 impl Scale {
@@ -42,7 +43,7 @@ impl Scale {
         }
     }
 
-    /// A model's rate as it is told.
+    /// Converts a model's rate to the unit in which it is printed.
     pub(super) fn rate(self, of_model: f64) -> f64 {
         match self {
             Self::Milliseconds => of_model * MS_PER_S,
@@ -51,21 +52,21 @@ impl Scale {
     }
 }
 
-/// A rate that is told, in words.
+/// Formats a converted rate.
 pub(super) fn rate_words(rate: f64, rate_unit: &str) -> String {
     let per = rate_unit.strip_prefix('1').unwrap_or_default();
     format!("{}{per}", figure(rate))
 }
 
-/// A time that is told, in words.
+/// Formats a time with its unit, if it has one.
 pub(super) fn time_words(time: f64, unit: &str) -> String {
     if unit == "1" { figure(time) } else { format!("{} {unit}", figure(time)) }
 }
 
-/// A number with four digits that say something.
+/// Formats a number with four significant digits.
 pub(super) fn figure(value: f64) -> String {
     let size = value.abs();
-    // What is left of a difference of equal numbers is none.
+    // Rounding error in the difference between two equal numbers.
     if size < 1e-12 {
         return "0".to_owned();
     }
@@ -81,7 +82,7 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
-/// A rate as it was written: `0.8` or `100/s`.
+/// A rate as it was given: `0.8` or `100/s`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
     number: f64,
@@ -98,10 +99,11 @@ impl FromStr for Rate {
         };
         let number: f64 = number.trim().parse().unwrap_or(f64::NAN);
         if !(number.is_finite() && number > 0.0) {
-            return Err("write a rate above 0, as 0.8 or 100/s".to_owned());
+            return Err("write a rate above 0, such as 0.8 or 100/s".to_owned());
         }
         let unit = |name| {
-            Unit::parse(name).ok_or_else(|| format!("write its unit as one of {UNITS}, as 100/s"))
+            Unit::parse(name)
+                .ok_or_else(|| format!("write its unit as one of {UNITS}, such as 100/s"))
         };
         Ok(Self { number, per: per.map(unit).transpose()? })
     }
@@ -112,15 +114,15 @@ impl Rate {
         self.per.is_some()
     }
 
-    /// As models take it. A rate without a unit is per second where times have units, as it is for
-    /// `curtail load`. `flag` is what a message names.
+    /// Converts the rate for a model. If times have units, a rate without a unit is per second, as
+    /// in `curtail load`. Errors name `flag`.
     pub(super) fn of_model(self, scale: Scale, flag: &str) -> Result<f64, Stop> {
         let Self { number, per } = self;
         match (scale, per) {
             (Scale::Multiples, None) => Ok(number),
             (Scale::Multiples, Some(unit)) => Err(refused(format_args!(
-                "{flag} {number}/{} has a unit and the times have none; drop it, or write the times \
-                 with units, as 5ms",
+                "{flag} {number}/{} has a unit and the times have none; drop it, or write the \
+                 times with units, such as 5ms",
                 unit.name()
             ))),
             (Scale::Milliseconds, per) => {
@@ -131,33 +133,34 @@ impl Rate {
     }
 }
 
-/// A utilization: a queue survives what is below 1.
+/// Parses a utilization, which must be below 1 for the queue to be stable.
 pub(super) fn utilization(text: &str) -> Result<f64, String> {
     let read = text.parse().ok().filter(|u: &f64| *u > 0.0 && *u < 1.0);
     read.ok_or_else(|| {
-        "write a fraction above 0 and below 1, as 0.8; at 1 the queue grows without end".to_owned()
+        "write a fraction above 0 and below 1, such as 0.8; at 1 the queue grows without end"
+            .to_owned()
     })
 }
 
-/// A squared coefficient of variation.
+/// Parses a squared coefficient of variation.
 pub(super) fn scv(text: &str) -> Result<f64, String> {
     let read = text.parse().ok().filter(|scv: &f64| scv.is_finite() && *scv >= 0.0);
-    read.ok_or_else(|| "write variance/mean², a number of 0 or more, as 0.5".to_owned())
+    read.ok_or_else(|| "write variance/mean², a number of 0 or more, such as 0.5".to_owned())
 }
 
-/// A time with a unit or without.
+/// Parses a time with or without a unit.
 pub(super) fn time(text: &str) -> Result<Time, String> {
     text.parse().map_err(|error: curtail_dist::Malformed| error.to_string())
 }
 
-/// Times of one source: all have units, or none has.
+/// Reads times from one source. It is an error if only some of them have units.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OneUnit {
     have_units: Option<bool>,
 }
 
 impl OneUnit {
-    /// A time in milliseconds, or in multiples.
+    /// Parses a time, and converts it to milliseconds, or to multiples of the user's unit.
     pub(super) fn read(&mut self, text: &str) -> Result<f64, String> {
         let time = time(text).map_err(|mend| format!("`{text}` is not a time: {mend}"))?;
         self.take(time).map_err(|why| format!("`{text}`: {why}"))

@@ -1,4 +1,5 @@
-//! `curtail model variability`: what less variance of the service is worth, in its mean.
+//! `curtail model variability`: how far the mean service time may rise in exchange for a lower
+//! variance.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use super::service::{Load, Service};
 use super::values::{figure, rate_words, time_words};
-use super::{Answer, refused};
+use super::{ModelResult, refused};
 use crate::digits;
 use crate::exit::Stop;
 use crate::files::write_page;
@@ -19,36 +20,37 @@ use crate::plot::{FIGURE_SIZES, Page, html};
 use crate::say;
 use crate::table::row;
 
-/// Rows of the map: shares of today's variance.
+/// Rows of the map: fractions of today's variance.
 const VARIANCES: [f64; 7] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5];
 
-/// Columns of the map: today's mean is in the column 0, and the mean that breaks even without any
-/// variance in the column `EVEN`, by equal factors.
+/// Columns of the map, spaced by a constant factor. Column 0 is today's mean, and column `EVEN` is
+/// the mean that breaks even at zero variance.
 const COLUMNS: std::ops::RangeInclusive<i32> = -3..=4;
 const EVEN: i32 = 3;
 
-/// What is as fast as today, to rounding.
+/// A latency within this factor of today's counts as equal, to allow for rounding.
 const AS_FAST: f64 = 1.0 + 1e-9;
 
-/// How much slower a service may become on average, if it varies less: the latency of M/G/1 over mean
-/// and variance of the service.
+/// How much slower a service may become on average, if it varies less: the latency of M/G/1 as a
+/// function of the mean and the variance of the service time.
 ///
-/// The mean latency (wait and service) depends on both (Pollaczek and Khinchine), so less variance
-/// pays even at the expense of the mean, up to the mean that this prints. The arrival rate stays the
-/// same: a longer mean is a higher utilization. Exact for Poisson arrivals and one server.
+/// The mean latency (wait and service) depends on both (Pollaczek and Khinchine). A lower variance
+/// therefore pays off even if the mean rises, up to the limit in the output. The arrival rate stays
+/// the same, so a higher mean service time means a higher utilization. Exact for Poisson arrivals
+/// and one server.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   curtail model variability --service-time h2:5ms:2 --arrival-rate 100
-      without any variance, how long may the service take for the latency of today?
+      without variance, how long may the service take for the same latency?
   curtail model variability --service-time file:services.txt --utilization 0.7 --reduce 0.3 --out map")]
 pub(super) struct Args {
-    /// The service time of today: its mean and variance count
+    /// Today's service time; only its mean and variance count
     #[arg(long = "service-time", alias = "service", value_name = "DIST", default_value = "exp:1")]
     service: String,
     #[command(flatten)]
     load: Load,
-    /// By which shares the variance is reduced
+    /// Fractions by which to reduce the variance
     #[arg(
         long,
         value_name = "SHARE,…",
@@ -58,17 +60,17 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     reduce: Vec<f64>,
-    /// Draw the map as variability.html
+    /// Write the map to variability.html in this directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 }
 
 fn share(text: &str) -> Result<f64, String> {
     let read = text.parse().ok().filter(|share: &f64| *share > 0.0 && *share <= 1.0);
-    read.ok_or_else(|| "write a fraction above 0 and up to 1, as 0.5".to_owned())
+    read.ok_or_else(|| "write a fraction above 0 and up to 1, such as 0.5".to_owned())
 }
 
-/// What variance is worth.
+/// The answer: how far the mean service time may rise in exchange for a lower variance.
 #[derive(Serialize)]
 pub(super) struct Variability {
     service: String,
@@ -84,36 +86,38 @@ pub(super) struct Variability {
     heat_map: Grid,
 }
 
-/// Up to where less variance pays.
+/// The mean service time that breaks even at a reduced variance.
 #[derive(Serialize)]
 struct Even {
     reduction: f64,
     variance: f64,
     mean_service: f64,
-    /// Of the mean, as a share of today's.
+    /// Relative increase of the mean over today's.
     rise: f64,
     utilization: f64,
 }
 
-/// The mean sojourn over mean and variance of the service.
+/// Mean sojourn as a function of the mean and the variance of the service time.
 #[derive(Serialize)]
 struct Grid {
     mean_service: Vec<f64>,
     variance: Vec<f64>,
-    /// A row per variance; none where the queue grows without end.
+    /// One row per variance; `None` if the queue grows without bound.
     mean_sojourn: Vec<Vec<Option<f64>>>,
-    /// The mean that breaks even at each variance; none where no mean is short enough.
+    /// The mean that breaks even at each variance; `None` if no mean is short enough.
     break_even: Vec<Option<f64>>,
 }
 
-pub(super) fn answer(args: &Args) -> Result<Variability, Stop> {
+pub(super) fn compute(args: &Args) -> Result<Variability, Stop> {
     let service = Service::of_server("--service-time", &args.service)?;
     let rate = args.load.rate(&service, 1)?;
     let bad = |error| refused(format_args!("--service-time {}: {error}", args.service));
     let Moments { mean, scv } = service.moments;
     let today = mg1(rate, service.moments).map_err(|error| bad(error.to_string()))?;
     if scv == 0.0 {
-        return Err(bad("its variance is 0, so none can be saved; give one that varies".into()));
+        return Err(bad(
+            "its variance is 0, so there is none to remove; give one that varies".into()
+        ));
     }
     let variance = scv * mean * mean;
     let even = |variance| mg1_break_even(rate, service.moments, variance).map_err(refused);
@@ -157,16 +161,16 @@ pub(super) fn answer(args: &Args) -> Result<Variability, Stop> {
 }
 
 impl Variability {
-    /// `, ms`, and the same squared; nothing without a unit.
+    /// Returns `, ms` and `, ms²`, or empty strings if times have no unit.
     fn units(&self) -> [&'static str; 2] {
         if self.unit == "1" { ["", ""] } else { [", ms", ", ms²"] }
     }
 
-    /// Today's latency, and the most that a variance of 0 is worth.
+    /// A sentence with today's latency, and the mean that breaks even at zero variance.
     fn headline(&self) -> String {
         let longest = self.heat_map.break_even.first().copied().flatten();
         format!(
-            "A service without any variance may take {} on average, in place of {}, for the same mean \
+            "A service without variance may take {} on average, instead of {}, for the same mean \
              latency of {}.",
             time_words(longest.unwrap_or(self.mean_service), self.unit),
             time_words(self.mean_service, self.unit),
@@ -175,7 +179,7 @@ impl Variability {
     }
 }
 
-impl Answer for Variability {
+impl ModelResult for Variability {
     fn text(&self) -> String {
         let percent = |share: f64| format!("{} %", figure(share * 100.0));
         let mut text = format!(
@@ -190,12 +194,13 @@ impl Answer for Variability {
             figure(self.mean_sojourn),
         );
         let columns = [15, 18, 12, 14];
-        text += &row(&columns, ["variance less", "mean pays up to", "longer", "utilization"]);
+        text += &row(&columns, ["less variance", "break-even mean", "longer", "utilization"]);
         for even in &self.break_even {
             let cells = [figure(even.mean_service), percent(even.rise), figure(even.utilization)];
             text += &row(&columns, std::iter::once(percent(even.reduction)).chain(cells));
         }
-        text += "\nmean sojourn over variance (down) and mean of the service; *: no longer than today's\n";
+        text += "\nmean sojourn by variance (rows) and mean (columns) of the service; *: at most \
+                 today's\n";
         let columns = [10; 9];
         let Grid { mean_service, variance, mean_sojourn, .. } = &self.heat_map;
         let cell = |sojourn: &Option<f64>| {
@@ -230,16 +235,16 @@ fn page(of: &Variability) -> String {
         Some(heat::draw(&Map {
             caption: Caption {
                 id: format!("map{end}"),
-                title: "Mean latency over mean and variance of the service".to_owned(),
+                title: "Mean latency by mean and variance of the service".to_owned(),
                 description: of.headline(),
             },
-            name: &format!("Mean latency{unit}, over the variance of the service{square}"),
+            name: &format!("Mean latency{unit}, by the variance of the service{square}"),
             x: (&format!("Mean service{unit}"), mean_service),
             y: ("variance", variance),
             values: mean_sojourn,
             word: &three,
             shade: &|sojourn| 1.0 - sojourn / of.mean_sojourn,
-            unknown: "no end",
+            unknown: "endless",
             line: &line,
             size: (width, height, class),
         }))
@@ -252,7 +257,7 @@ fn page(of: &Variability) -> String {
     );
     Page {
         verb: "model",
-        title: "What variance is worth",
+        title: "What variance costs",
         headline: &escape(&of.headline()),
         more: "",
         main: &html::figure(&[], maps, &caption),

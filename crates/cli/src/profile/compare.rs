@@ -1,4 +1,4 @@
-//! `curtail profile --compare A B`: did the knob help?
+//! `curtail profile --compare A B`: compares two profiles, before and after turning a knob.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ struct Document<'a> {
     b: Side,
     #[serde(flatten)]
     compared: &'a Comparison,
-    /// Of p99 of the total.
+    /// Verdict on the p99 of the total.
     verdict: Typed<Kind>,
     warnings: &'a [Typed<Warning>],
 }
@@ -46,7 +46,8 @@ pub(super) fn run(a: &Path, b: &Path, args: &Args) -> Result<ExitCode, Stop> {
         let (a, b, stages) =
             (a.display(), b.display(), profiles.each_ref().map(|of| of.stages.join(", ")));
         Stop::BadInput(format!(
-            "{a} and {b} share no stage, so they are of different things: {a} has {}; {b} has {}",
+            "{a} and {b} have no stage in common, so they cannot be compared: {a} has {}; {b} has \
+             {}",
             stages[0], stages[1]
         ))
     })?;
@@ -86,7 +87,7 @@ fn words(verdict: Verdict) -> &'static str {
         Verdict::Better => "better",
         Verdict::Worse => "worse",
         Verdict::NoDifference => "no difference beyond chance",
-        Verdict::Unknown => "too few windows to say",
+        Verdict::Unknown => "too few windows to decide",
     }
 }
 
@@ -107,7 +108,7 @@ fn interval(ends: [f64; 2]) -> String {
     ends.map(three).join(" to ")
 }
 
-/// The total first, then the stages.
+/// Renders the total, then the stages.
 fn table(compared: &Comparison) -> Table {
     let head =
         [("", ""), ("A", ""), ("B", ""), ("B over A", ""), ("95 % interval", ""), ("B is", "")];
@@ -137,7 +138,7 @@ fn table(compared: &Comparison) -> Table {
     Table { head: head.to_vec(), groups: groups.collect() }
 }
 
-/// Stages that only one has, and how to read so many intervals.
+/// Notes on stages that only one profile has, and on the error rate of the intervals.
 fn notes(compared: &Comparison) -> String {
     let only = |name: &str, stages: &[String]| match stages {
         [] => String::new(),
@@ -146,26 +147,28 @@ fn notes(compared: &Comparison) -> String {
     let intervals = 4 * (compared.stages.len() + 1);
     only("A", &compared.only_a)
         + &only("B", &compared.only_b)
-        + &format!("of {intervals} such intervals, 1 in 20 leaves out the truth\n\n")
+        + &format!("on average, 1 in 20 of these {intervals} intervals misses the true value\n\n")
 }
 
 fn warning_text(warning: &Warning) -> String {
     match *warning {
         Warning::Same => "A and B are the same profile".to_owned(),
         Warning::FewRequests { profile, requests } => format!(
-            "{profile} has {} requests, too few for a p99 to trust: profile for longer",
+            "{profile} has {} requests, too few for a reliable p99: profile for longer",
             count(requests)
         ),
         Warning::SamplingDiffers { a, b } => {
             let of = |k: Option<u32>| k.map_or("no stamps".to_owned(), |k| format!("1/{k}"));
             format!(
-                "sampling differs, so measuring slowed them down differently (A: {}, B: {}): profile both alike",
+                "sampling differs (A: {}, B: {}), so the cost of measuring differs: use the same \
+                 sampling for both",
                 of(a),
                 of(b)
             )
         }
         Warning::RatesDiffer { a, b } => format!(
-            "the loads differ by {} (A: {}/s, B: {}/s), and may make the difference: offer the same rate",
+            "the loads differ by {} (A: {}/s, B: {}/s), which may explain the difference: offer \
+             the same rate",
             whole_percent((a - b).abs() / a.max(b)),
             three(a),
             three(b)

@@ -13,13 +13,13 @@ pub(super) struct Document<'a> {
     target: &'a str,
     #[serde(flatten)]
     ranking: &'a Ranking,
-    /// If mean and variance point at the same stage.
+    /// Whether mean and variance point to the same stage.
     verdict: Typed<Guide>,
-    /// None for traces.
+    /// `None` for traces.
     cost: Option<Cost>,
     lost: u64,
     lost_by: &'a [Lost],
-    /// Of traces: clocks, uncertain times, and what was understood.
+    /// For traces: clocks, uncertain times, and how they were interpreted.
     #[serde(skip_serializing_if = "Option::is_none")]
     traces: Option<&'a Traced>,
 }

@@ -1,4 +1,4 @@
-//! The figures of the page: shares side by side, whole requests, and what changed over time.
+//! The figures of the page: shares side by side, whole requests, and changes over time.
 
 use curtail_probe::profile::{Profile, Whole, Window};
 use curtail_probe::rank::{Ranking, Stage, total_ns};
@@ -11,13 +11,14 @@ use crate::plot::palette::{Look, look};
 use crate::plot::stack::{self, Bar, Length};
 use crate::plot::strips;
 
-/// Stages with the most of the variance; others are one.
+/// Number of stages that are shown individually: those with the most variance. The others are
+/// summed.
 const STAGES_MAX: usize = 7;
-/// Slow requests that are drawn.
+/// Number of slow requests that are drawn.
 const SLOW_MAX: usize = 20;
-/// Windows are merged until there are so few, at most.
+/// Maximum number of columns. Windows are merged until they fit.
 const COLUMNS_MAX: usize = 64;
-/// A percentile of fewer requests is chance.
+/// Minimum number of requests per percentile. With fewer, the percentile is a matter of chance.
 const P99_REQUESTS: u64 = 1_000;
 /// The size, class and id suffix of a figure, as in [`crate::plot::FIGURE_SIZES`].
 type Size = (f64, f64, &'static str, &'static str);
@@ -29,11 +30,11 @@ pub(super) struct Figures<'a> {
     unit: Unit,
 }
 
-/// The shares of a stage, and how they look.
+/// The shares of a stage, and their colors.
 pub(super) const SHARES: [(&str, usize); 2] =
     [("share of the variance", 1), ("share of the mean", 6)];
 
-/// The percentiles over time.
+/// The percentiles over time, with their colors.
 pub(super) const PERCENTILES: [(&str, usize, f64); 2] = [("p99", 1, 0.99), ("p50", 6, 0.5)];
 
 fn caption(id: &str, end: &str, title: &str) -> Caption {
@@ -41,7 +42,7 @@ fn caption(id: &str, end: &str, title: &str) -> Caption {
     Caption { id: format!("{id}{end}"), title: title.to_owned(), description }
 }
 
-/// A name as far as it fits.
+/// Truncates a name to fit.
 fn short(name: &str, size: Size) -> String {
     let most = if size.2 == "narrow" { 13 } else { 22 };
     match name.chars().count() > most {
@@ -50,7 +51,7 @@ fn short(name: &str, size: Size) -> String {
     }
 }
 
-/// Pixels for names.
+/// Width of the names, in pixels.
 fn left(size: Size) -> f64 {
     if size.2 == "narrow" { 108.0 } else { 176.0 }
 }
@@ -61,7 +62,7 @@ impl<'a> Figures<'a> {
         Self { profile, ranking, unit }
     }
 
-    /// Fewer and longer windows, of so many requests at least.
+    /// Merges windows until each has at least `requests` requests and all fit into the columns.
     fn columns(&self, requests: u64) -> Vec<Window> {
         let each = self.profile.windows.len().div_ceil(COLUMNS_MAX);
         let mut columns: Vec<(usize, Window)> = Vec::new();
@@ -74,17 +75,17 @@ impl<'a> Figures<'a> {
                 _ => columns.push((1, window.clone())),
             }
         }
-        // The last one may have too few.
+        // The last window may have too few requests.
         columns.retain(|(_, window)| window.moments.requests() >= requests);
         columns.into_iter().map(|(_, window)| window).collect()
     }
 
-    /// The stages with the most of the variance.
+    /// The stages with the most variance.
     fn top(&self) -> &'a [Stage] {
         &self.ranking.stages[..self.ranking.stages.len().min(STAGES_MAX)]
     }
 
-    /// The share of the variance beside that of the mean.
+    /// Draws the share of the variance beside the share of the mean.
     pub(super) fn shares(&self, size: Size) -> Option<String> {
         let all = self.top().iter().map(|of| Bars {
             name: short(&of.name, size),
@@ -103,7 +104,8 @@ impl<'a> Figures<'a> {
         ))
     }
 
-    /// The stages of whole requests in their order, with their colors; the last one is all others.
+    /// The stages of whole requests in their order, with their colors. The last entry stands for
+    /// all other stages.
     pub(super) fn parts(&self) -> Vec<(String, Look)> {
         let mut top: Vec<&Stage> = self.top().iter().collect();
         top.sort_by_key(|stage| stage.at);
@@ -113,7 +115,7 @@ impl<'a> Figures<'a> {
         names.zip(1..).map(|(name, color)| (name, look(color))).collect()
     }
 
-    /// The slowest requests, and below them a usual one.
+    /// Draws the slowest requests, and a median request below them.
     pub(super) fn requests(&self, size: Size) -> Option<String> {
         let mut slow: Vec<&Whole> = self.profile.slow.iter().collect();
         slow.sort_by_key(|whole| std::cmp::Reverse(total_ns(whole)));
@@ -130,8 +132,8 @@ impl<'a> Figures<'a> {
         let parts = self.parts();
         let parts: Vec<(&str, Look)> =
             parts.iter().map(|(name, look)| (&name[..], *look)).collect();
-        let caption = caption("requests", size.3, "What the slowest requests took, by stage");
-        let name = format!("Time since the request came in, {}", self.unit.name);
+        let caption = caption("requests", size.3, "Time of the slowest requests, by stage");
+        let name = format!("Time since the request arrived, {}", self.unit.name);
         let unit = format!(" {}", self.unit.name);
         let length = (Length::Sums(&name), &unit[..]);
         Some(stack::draw(&caption, &parts, &bars, length, (size.0, size.2)))
@@ -146,20 +148,20 @@ impl<'a> Figures<'a> {
         Bar { name, parts: top.iter().map(|&at| of(at)).chain(others).collect() }
     }
 
-    /// The time from the first window's begin to the last one's end.
+    /// The time axis, from the start of the first window to the end of the last.
     fn times(&self) -> Axis {
         let end = self
             .profile
             .windows
             .last()
             .map_or(0.0, |last| last.start_ns.saturating_add(last.length_ns) as f64 / 1e9);
-        let mut axis = Axis::linear("Time since the begin, s", 0.0, end);
+        let mut axis = Axis::linear("Time since the start, s", 0.0, end);
         axis.ticks.retain(|tick| tick.0 <= end);
         axis.ends.1 = if end > 0.0 { end } else { 1.0 };
         axis
     }
 
-    /// The standard deviation of each stage over time.
+    /// Draws the standard deviation of each stage over time.
     pub(super) fn strips(&self, size: Size) -> Option<String> {
         let columns = self.columns(1);
         let sd = |window: &Window, at| window.moments.variance(at).sqrt() / self.unit.ns;
@@ -176,7 +178,7 @@ impl<'a> Figures<'a> {
             .then(|| strips::draw(&caption, (&self.times(), &starts), &rows, &unit, place))
     }
 
-    /// Percentiles of the total over time.
+    /// Draws percentiles of the total over time.
     pub(super) fn over_time(&self, size: Size) -> Option<String> {
         let columns = self.columns(P99_REQUESTS);
         let curves = PERCENTILES.map(|(name, color, q)| {

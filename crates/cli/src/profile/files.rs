@@ -1,4 +1,5 @@
-//! What `--out` writes: the profile, its page, whole requests, and samples for `file:` distributions.
+//! Writes the files of `--out`: the profile, its page, whole requests, and samples for `file:`
+//! distributions.
 
 use std::fs;
 use std::io;
@@ -21,20 +22,21 @@ const TOTAL: &str = "total.txt";
 const CSV: &str = "requests.csv";
 const PARQUET: &str = "requests.parquet";
 
-/// If a run may have written a file of this name.
+/// Whether an earlier run may have written a file of this name.
 fn is_ours(name: &str) -> bool {
     [PROFILE, PAGE, PICTURE, TOTAL, CSV, PARQUET].contains(&name)
         || (name.starts_with("stage-") && name.ends_with(".txt"))
 }
 
-/// Creates the directory of `--out` before anything is measured. Refuses one with a profile in it, or empties it
-/// with `--force`; never of the profile that is `shown`.
+/// Creates the directory of `--out` before the measurement. If the directory contains a profile,
+/// empties it if `--force` is set, and otherwise returns an error. Never empties the directory of
+/// the profile that is `shown`.
 pub(super) fn prepare(args: &Args, shown: Option<&Path>) -> Result<(), Stop> {
     let Some(out) = &args.out else { return Ok(()) };
     make_directory(out)?;
     let place = out.display();
     let unwritable = |error: io::Error| {
-        Stop::Lacking(format!("--out {place}: {error}; give a directory that can be written"))
+        Stop::Lacking(format!("--out {place}: {error}; give a writable directory"))
     };
     let same = |path: &Path| {
         let [there, shown] = [out.join(PROFILE), read::file(path)].map(fs::canonicalize);
@@ -53,17 +55,17 @@ pub(super) fn prepare(args: &Args, shown: Option<&Path>) -> Result<(), Stop> {
             true if args.force => remove(&entry.path()).map_err(unwritable)?,
             true => {
                 return Err(Stop::BadInput(format!(
-                    "--out {place}: {name} of another profile is there; give another directory, or --force \
-                     to overwrite it"
+                    "--out {place}: it contains {name} of another profile; give another directory, \
+                     or --force to overwrite it"
                 )));
             }
         }
     }
-    // Only creating a file shows whether the directory is writable.
+    // Only creating a file shows that the directory is writable.
     tempfile::tempfile_in(out).map(drop).map_err(unwritable)
 }
 
-/// Writes all files; the error names those that could not be written, and why.
+/// Writes all files. The error names the files that could not be written, and the reasons.
 pub(super) fn write(profile: &Profile, ranking: &Ranking, args: &Args) -> Result<(), Stop> {
     let Some(out) = &args.out else { return Ok(()) };
     let saved = serde_json::to_string(profile).map_err(io::Error::from);
@@ -73,7 +75,7 @@ pub(super) fn write(profile: &Profile, ranking: &Ranking, args: &Args) -> Result
         (CSV.to_owned(), csv(profile)),
     ];
     files.extend(page::stages(profile, ranking).map(|svg| (PICTURE.to_owned(), Ok(svg))));
-    // A file without samples is no distribution.
+    // A distribution needs at least one sample.
     if !profile.sampled.is_empty() {
         let total = samples("the total", &profile.sampled, total_ns);
         files.push((TOTAL.to_owned(), Ok(total)));
@@ -99,10 +101,11 @@ pub(super) fn write(profile: &Profile, ranking: &Ranking, args: &Args) -> Result
         return Ok(());
     }
     let errors = errors.join("\n  ");
-    Err(Stop::Lacking(format!("{errors}\n  the report on standard output is whole")))
+    Err(Stop::Lacking(format!("{errors}\n  the report on standard output is complete")))
 }
 
-/// A file name per stage. What no file system minds stays; equal names get a number.
+/// A file name per stage. Characters other than ASCII letters and digits become `-`, and duplicate
+/// names get a number.
 fn stage_files(profile: &Profile) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (at, stage) in profile.stages.iter().enumerate() {
@@ -117,14 +120,14 @@ fn stage_files(profile: &Profile) -> Vec<String> {
     names
 }
 
-/// Durations, one per line, as `file:` distributions read them.
+/// Formats durations, one per line, as `file:` distributions read them.
 fn samples(of: &str, wholes: &[Whole], duration: impl Fn(&Whole) -> u64) -> String {
     let mut text = format!("# {of}: {} requests, chosen at random\n", wholes.len());
     wholes.iter().for_each(|whole| text += &format!("{}ns\n", duration(whole)));
     text
 }
 
-/// The columns of whole requests.
+/// The columns of the table of whole requests.
 fn schema(profile: &Profile) -> Schema {
     let mut schema = vec![("kind".to_owned(), Kind::Text), ("start_ns".to_owned(), Kind::Whole)];
     schema.extend(profile.stages.iter().map(|name| (format!("{name}_ns"), Kind::Whole)));

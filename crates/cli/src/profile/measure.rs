@@ -9,35 +9,38 @@ use crate::args::within;
 use crate::exit::Stop;
 use crate::load::{percent, span};
 
-/// What to stamp.
+/// Flags that choose the server to profile, and how to stamp its requests.
 #[derive(clap::Args)]
 pub(crate) struct ServerArgs {
-    /// Profile the server that is this process, with its children (as root)
+    /// Profile the server with this process id, and its children (needs root)
     #[arg(long, value_name = "PID", conflicts_with = "target", help_heading = SERVER)]
     pub(super) pid: Option<u32>,
-    /// Only connections to this port; without --pid, of the server that listens on it
+    /// Profile only connections to this port; without --pid, profile the server that listens on it
     #[arg(long, value_name = "PORT", conflicts_with = "target", help_heading = SERVER)]
     pub(super) port: Option<u16>,
-    /// What a request passes in the server: memcached, httpd, nginx, redis, a TOML file, or none (only what the kernel
-    /// sees); without, what fits the process's name
+    /// Stages inside the server: memcached, httpd, nginx, redis, a TOML file, or none (only stages
+    /// in the kernel) [default: chosen by the name of the process]
     #[arg(long, value_name = "NAME|FILE", help_heading = SERVER)]
     pub(super) app: Option<String>,
-    /// Stamp so many slices of time that the cost stays below a share of the requests' median time, or one slice in k
+    /// Maximum cost of stamping, as a share of the median request time; or 1/K to stamp one time
+    /// slice in K
     #[arg(long, value_name = "SHARE|1/K", value_parser = sampling, default_value = "5%", help_heading = SERVER)]
     pub(super) sampling: Sampling,
-    /// How long a slice is, if there is time for three; attaching marks stops the server for some milliseconds each time
+    /// Length of a time slice, if the duration is long enough for three slices; the server stops
+    /// for a few milliseconds whenever marks are attached
     #[arg(long, value_name = "SPAN", value_parser = slice, default_value = "1s", help_heading = SERVER)]
     pub(super) slice: u64,
-    /// How many open connections there is room for: 10 kB of the kernel's memory each, taken at once
+    /// Maximum number of open connections; each takes 10 kB of kernel memory from the start
     #[arg(long, value_name = "N", value_parser = within(&(1..=65_536)), default_value_t = 4_096, help_heading = SERVER)]
     pub(super) connections: u32,
-    /// Attach a probe even where the kernel must execute a copy of the instruction, at some microseconds a call
+    /// Attach probes even if the kernel must execute a copy of the instruction, which costs a few
+    /// microseconds per call
     #[arg(long, help_heading = SERVER)]
     pub(super) allow_slow_probes: bool,
 }
 
 impl ServerArgs {
-    /// Is it a running server that is to be profiled?
+    /// Whether to profile a running server.
     pub(super) fn is_given(&self) -> bool {
         self.pid.is_some() || self.port.is_some()
     }
@@ -45,18 +48,18 @@ impl ServerArgs {
 
 const SERVER: &str = "A running server";
 
-/// How many slices are stamped.
+/// The fraction of time slices to stamp.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Sampling {
     OneIn(u32),
     Share(f64),
 }
 
-/// Attaching takes milliseconds itself.
+/// Parses the length of a slice. The minimum is 10 ms, because attaching takes milliseconds.
 fn slice(text: &str) -> Result<u64, String> {
     span(text).and_then(|ns| match ns {
         10_000_000.. => Ok(ns),
-        _ => Err("a slice takes at least 10ms".to_owned()),
+        _ => Err("a slice must be at least 10ms".to_owned()),
     })
 }
 
@@ -69,7 +72,7 @@ fn sampling(text: &str) -> Result<Sampling, String> {
         .map_err(|_| "write a share such as 5%, or 1/k with k from 1 to 1000".to_owned())
 }
 
-/// What requests pass in the server, and if that is only a guess by its name.
+/// Returns the stages inside the server, and whether they were guessed from the process name.
 #[cfg_attr(not(all(feature = "ebpf", target_os = "linux")), allow(dead_code))]
 fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
     let Some(asked) = asked else {
@@ -90,17 +93,18 @@ fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let known: Vec<_> = App::built_in().collect();
         let known = known.join(", ");
-        Stop::BadInput(format!("--app {asked}: {error}; known are {known}, none, and TOML files"))
+        Stop::BadInput(format!("--app {asked}: {error}; give {known}, none, or a TOML file"))
     })?;
     let read = App::parse(&text).map(|app| (app, false));
     read.map_err(|error| Stop::BadInput(format!("{}: {error}", path.display())))
 }
 
-/// Profiles the server that the arguments name; true if a signal ended it.
+/// Profiles the server that the arguments name. The returned flag is true if a signal ended the
+/// measurement.
 #[cfg(not(all(feature = "ebpf", target_os = "linux")))]
 pub(super) fn measure(_: &ServerArgs, _: u64) -> Result<(Profile, bool), Stop> {
-    let why = "this curtail stamps no requests of running servers: it is built without eBPF; build it on Linux by \
-               `cargo build --release --features ebpf`";
+    let why = "this curtail was built without eBPF, so it cannot profile running servers; rebuild \
+               it on Linux: `cargo build --release --features ebpf`";
     Err(Stop::Lacking(why.to_owned()))
 }
 
@@ -156,7 +160,7 @@ mod live {
         bar.finish_and_clear();
         match profile.map_err(|error| refused(&error))? {
             empty if empty.windows.is_empty() => {
-                Err(Stop::Interrupted("before a request was seen"))
+                Err(Stop::Interrupted("before any request was seen"))
             }
             profile => Ok((profile, stop.load(Ordering::Relaxed))),
         }
@@ -169,7 +173,7 @@ mod live {
         }
     }
 
-    /// The process asked for, or the first that listens on the port.
+    /// Returns the given process, or the first that listens on the port.
     fn pid(args: &ServerArgs) -> Result<u32, Stop> {
         if let Some(pid) = args.pid {
             return Ok(pid);
@@ -181,9 +185,9 @@ mod live {
         Ok(leaf.processes[0].cast_unsigned())
     }
 
-    /// Sets `stop` when a signal comes: what there is then is shown.
+    /// Sets `stop` when a signal arrives. The profile up to then is still shown.
     fn interrupt(stop: &Arc<AtomicBool>) -> Result<(), Stop> {
-        let lacking = |error| Stop::Lacking(format!("no signals: {error}"));
+        let lacking = |error| Stop::Lacking(format!("cannot handle signals: {error}"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lacking)?;
         let mut signals =
@@ -197,7 +201,7 @@ mod live {
         Ok(())
     }
 
-    /// A line per stage, for people who look on.
+    /// A progress message with one line per stage.
     fn summary(profile: &Profile) -> String {
         let whole = profile.whole();
         let (moments, total) = (&whole.moments, profile.total());

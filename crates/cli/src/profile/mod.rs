@@ -1,4 +1,4 @@
-//! `curtail profile`: which stage varies, why, and whether a knob helped.
+//! `curtail profile`: finds the stage that varies, its likely causes, and whether a knob helped.
 
 mod args;
 mod compare;
@@ -22,11 +22,12 @@ use curtail_probe::rank::rank;
 use crate::exit::Stop;
 use crate::say;
 
-/// What to give, where nothing is.
-const WAYS: &str = "say what to profile: --pid PID or --port PORT a running server; --traces FILE… and --otlp IP:PORT \
-                    traces; --show PROFILE shows a saved one again, --compare A B compares two";
+/// The error if no source is given.
+const WAYS: &str = "name what to profile: a running server (--pid PID or --port PORT) or traces \
+                    (--traces FILE… or --otlp IP:PORT); --show PROFILE shows a saved profile \
+                    again, --compare A B compares two";
 
-/// How long a server is profiled.
+/// Default duration for a server.
 const SERVER_NS: u64 = 10_000_000_000;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if !is_server && !args.traces.is_given() {
         return Err(Stop::BadInput(WAYS.to_owned()));
     }
-    // First, so that nothing is measured in vain.
+    // Prepare the directory first, so that a bad `--out` does not waste a measurement.
     files::prepare(args, None)?;
     let (profile, is_interrupted) = match is_server {
         true => measure::measure(&args.measure, args.duration.unwrap_or(SERVER_NS))?,
@@ -59,7 +60,8 @@ pub(crate) fn conclude(profile: &Profile, args: &Args) -> Result<ExitCode, Stop>
     let ranking = rank(profile, args.seed.seed);
     if table::lost_count(profile) > ranking.requests / 10 {
         say::aside(
-            "warning: much was not seen, and the rest may be other than that; see the end of the report",
+            "warning: much was not seen, and the rest may not be representative; see the end of \
+             the report",
         );
     }
     // The result is printed even if the files cannot be written.

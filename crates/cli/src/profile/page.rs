@@ -22,13 +22,14 @@ pub(super) fn render(profile: &Profile, ranking: &Ranking) -> String {
         shares = figure(
             &shares,
             FIGURE_SIZES.map(|size| figures.shares(size)),
-            "<b>Figure 1.</b> Of each stage, the share of the total's variance with its 95 % interval, and the \
-             share of its mean. The wider the two are apart, the more the mean misleads.",
+            "<b>Figure 1.</b> The share of each stage in the variance of the total, with its 95 % \
+             interval, and in the mean. The further the two are apart, the more the mean misleads.",
         ),
-        table = table::table(ranking).html(
-            "ranking",
-            "<b>Table 1.</b> The stages, the largest share of the variance first.",
-        ),
+        table =
+            table::table(ranking).html(
+                "ranking",
+                "<b>Table 1.</b> The stages, ordered by their share of the variance.",
+            ),
         causes = causes(ranking),
         next = escape(&table::next(ranking)),
         requests = or_nothing(requests(&figures), "No whole requests were kept."),
@@ -48,7 +49,7 @@ pub(super) fn render(profile: &Profile, ranking: &Ranking) -> String {
     .render()
 }
 
-/// Figure 1 as a file of its own.
+/// Renders figure 1 as a separate file.
 pub(super) fn stages(profile: &Profile, ranking: &Ranking) -> Option<String> {
     picture(&Figures::new(profile, ranking).shares(FIGURE_SIZES[0])?)
 }
@@ -61,8 +62,8 @@ fn requests(figures: &Figures<'_>) -> String {
     figure(
         &figures.parts(),
         FIGURE_SIZES.map(|size| figures.requests(size)),
-        "<b>Figure 2.</b> The slowest requests by stage, and the median of a random sample (p50) below them: what \
-         is longer makes the tail.",
+        "<b>Figure 2.</b> The slowest requests by stage, and below them the median of a random \
+         sample (p50): stages that are longer than in the median cause the tail.",
     )
 }
 
@@ -72,12 +73,13 @@ fn over_time(figures: &Figures<'_>) -> String {
     figure(
         &[],
         FIGURE_SIZES.map(|size| figures.strips(size)),
-        "<b>Figure 3.</b> The standard deviation of each stage over time. A column that stands out in one row is an \
-         event; one that does in all rows is the machine.",
+        "<b>Figure 3.</b> The standard deviation of each stage over time. A column that stands out \
+         in one row is an event in that stage; a column that stands out in all rows is an event of \
+         the machine.",
     ) + &figure(
         &named,
         FIGURE_SIZES.map(|size| figures.over_time(size)),
-        "<b>Figure 4.</b> Percentiles of the total over time, each of 1,000 requests at least.",
+        "<b>Figure 4.</b> Percentiles of the total over time, each over at least 1,000 requests.",
     )
 }
 

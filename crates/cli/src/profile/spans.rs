@@ -1,16 +1,17 @@
-//! How far the spans of traces can be trusted: clocks, times that may be another stage's, and what depends on them.
+//! Notes on how far the spans of traces can be trusted: clock offsets, times that may belong to
+//! another stage, and figures that depend on them.
 
 use curtail_probe::profile::{Skew, Traced, UncertainTime};
 use curtail_probe::rank::{Ranking, Stage};
 
 use crate::plot::format::{and, count, whole_percent};
 
-/// Of a list, how many are shown.
+/// Maximum number of list items that are shown.
 const SHOWN_MAX: usize = 5;
-/// A ranking depends on clocks if a share changes by more.
+/// A ranking depends on clock corrections if they change a share by more than this.
 const DEPENDS: f64 = 0.05;
 
-/// `time` writes nanoseconds.
+/// Returns the notes. `time` formats nanoseconds.
 pub(super) fn notes(of: &Traced, ranking: &Ranking, time: impl Fn(f64) -> String) -> Vec<String> {
     let clock = |of: &Skew| {
         let Skew { caller, callee, ahead_ns, within_ns, calls, is_steady } = of;
@@ -21,7 +22,10 @@ pub(super) fn notes(of: &Traced, ranking: &Ranking, time: impl Fn(f64) -> String
                 format!("{callee} is {apart} {way} {caller} (± {within}, {} calls)", count(*calls))
             }
             false => {
-                format!("{callee} against {caller} changes, so each call was corrected by itself")
+                format!(
+                    "the offset of {callee} from {caller} changes, so each call was corrected \
+                     separately"
+                )
             }
         }
     };
@@ -31,7 +35,7 @@ pub(super) fn notes(of: &Traced, ranking: &Ranking, time: impl Fn(f64) -> String
         let (mean, share) = (time(*mean_ns), whole_percent(variance_share.max(0.0)));
         let (why, spans) = (why.text(), count(*spans));
         format!(
-            "of {name} up to {mean} per request and {share} of the variance ({why}, {spans} spans)"
+            "{name}: up to {mean} per request and {share} of the variance ({why}, {spans} spans)"
         )
     };
     let share = |of: &Stage| of.uncorrected_share.unwrap_or(of.variance_share);
@@ -43,10 +47,10 @@ pub(super) fn notes(of: &Traced, ranking: &Ranking, time: impl Fn(f64) -> String
     let listed = [
         ("clocks differ, and were corrected: ", shown(of.clocks.iter().map(clock))),
         (
-            "on that depends the variance of ",
+            "the correction changes the variance of ",
             shown(ranking.stages.iter().filter(depends).map(moved)),
         ),
-        ("self time that may be another's: ", shown(of.uncertain.iter().map(uncertain))),
+        ("self time that may belong to another stage: ", shown(of.uncertain.iter().map(uncertain))),
     ];
     let listed = listed.into_iter().filter(|(_, list)| !list.is_empty());
     listed.map(|(what, list)| what.to_owned() + &list).collect()

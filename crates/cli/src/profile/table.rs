@@ -1,4 +1,5 @@
-//! The result for people: the ranking, where it points, likely causes with their knobs, and what measuring cost.
+//! The report as text: the ranking, the stage to start with, likely causes with their knobs, and
+//! the cost of measuring.
 
 use curtail_probe::causes::{Cause, Pressure};
 use curtail_probe::knobs::Knob;
@@ -11,7 +12,7 @@ use crate::progress;
 use crate::say;
 use crate::table::Table;
 
-/// The unit of a report's times, by the mean of its total.
+/// The unit of times in a report, chosen by the mean of the total.
 #[derive(Clone, Copy)]
 pub(super) struct Unit {
     pub(super) name: &'static str,
@@ -26,12 +27,12 @@ impl Unit {
         }
     }
 
-    /// A time without its unit.
+    /// Formats a time without its unit.
     pub(super) fn bare(self, ns: impl Into<Option<f64>>) -> String {
         three_or_none(ns.into().map(|ns| ns / self.ns))
     }
 
-    /// A time with its unit.
+    /// Formats a time with its unit.
     pub(super) fn with(self, ns: impl Into<Option<f64>>) -> String {
         format!("{} {}", self.bare(ns), self.name)
     }
@@ -70,7 +71,7 @@ pub(super) fn text(profile: &Profile, ranking: &Ranking) -> String {
     text.trim_end().replace('\u{a0}', " ")
 }
 
-/// What was profiled.
+/// A sentence with the target, the number of requests, their mean and p99.
 pub(super) fn summary(profile: &Profile, ranking: &Ranking) -> String {
     let unit = Unit::of(ranking.total.mean_ns);
     let Spread { mean_ns, p99_ns, .. } = ranking.total;
@@ -83,7 +84,7 @@ pub(super) fn summary(profile: &Profile, ranking: &Ranking) -> String {
     )
 }
 
-/// A row per stage, and the total.
+/// A row per stage, and one for the total.
 pub(super) fn table(ranking: &Ranking) -> Table {
     let unit = Unit::of(ranking.total.mean_ns);
     let ns = |ns: f64| unit.bare(ns);
@@ -134,7 +135,7 @@ pub(super) fn table(ranking: &Ranking) -> Table {
     Table::plain(head, rows)
 }
 
-/// Where mean and variance point.
+/// A sentence on the stages that mean and variance point to.
 pub(super) fn guide(ranking: &Ranking) -> String {
     let percent = |name: &str, of: fn(&Stage) -> f64| {
         let stage = ranking.stages.iter().find(|stage| stage.name == name);
@@ -143,22 +144,23 @@ pub(super) fn guide(ranking: &Ranking) -> String {
     let mean = |name: &str| percent(name, |of| of.mean_share);
     let variance = |name: &str| percent(name, |of| of.variance_share);
     let mut text = match &ranking.guide {
-        Guide::Steady => return "All requests took equally long: nothing varies.".to_owned(),
+        Guide::Steady => return "All requests took the same time: nothing varies.".to_owned(),
         Guide::Agree { stage } => format!(
             "Mean and variance both point at {stage}: {} of the mean, {} of the variance.",
             mean(stage),
             variance(stage)
         ),
         Guide::Disagree { by_mean, by_variance } => format!(
-            "The mean points at {by_mean} ({} of it), the variance at {by_variance} ({} of it): begin with \
-             {by_variance}.",
+            "The mean points at {by_mean} ({} of it), the variance at {by_variance} ({} of it): \
+             start with {by_variance}.",
             mean(by_mean),
             variance(by_variance)
         ),
         Guide::CannotTell { by_variance, uncertain_share } => {
             return format!(
-                "It is unclear where to begin: the variance points at {by_variance} ({} of it), but of that \
-                 up to {} may be of spans that are missing or out of place; see the end of the report.",
+                "It is unclear where to start: the variance points at {by_variance} ({} of it), \
+                 but spans that are missing or misplaced may account for up to {}; see the end of \
+                 the report.",
                 variance(by_variance),
                 whole_percent(*uncertain_share)
             );
@@ -171,13 +173,16 @@ pub(super) fn guide(ranking: &Ranking) -> String {
     match ranking.first_in {
         Some(first) if first < 0.95 => {
             text += &format!(
-                " Which stage comes first may be chance: this one does in {} of the resamples; profile for \
-                 longer.",
+                " The first place may be chance: this stage is first in {} of the resamples; \
+                 profile for longer.",
                 whole_percent(first)
             );
         }
         Some(_) => {}
-        None => text += " Too few windows of time to say how sure that is: profile for longer.",
+        None => {
+            text += " There are too few windows of time to compute how certain this is: profile \
+                     for longer."
+        }
     }
     text
 }
@@ -185,7 +190,7 @@ pub(super) fn guide(ranking: &Ranking) -> String {
 /// A cause in words, and its knobs.
 type Likely = (String, &'static [Knob]);
 
-/// Causes with their knobs, below what they are of.
+/// Causes with their knobs, under a heading per stage and one for the machine.
 pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<Likely>)> {
     let mut all = Vec::new();
     for stage in ranking.stages.iter().filter(|stage| stage.variance_share >= SHARE_MIN) {
@@ -195,7 +200,7 @@ pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<Likely>)> {
         });
         let causes: Vec<_> = causes.collect();
         let heading = match causes.is_empty() {
-            true => format!("{}: no likely cause was seen", stage.name),
+            true => format!("{}: no likely cause was found", stage.name),
             false => format!("{}, likely causes:", stage.name),
         };
         all.push((heading, causes));
@@ -207,17 +212,17 @@ pub(super) fn causes(ranking: &Ranking) -> Vec<(String, Vec<Likely>)> {
     all
 }
 
-/// How to go on.
+/// The next step.
 pub(super) fn next(ranking: &Ranking) -> String {
     let knobs = causes(ranking).into_iter().any(|(_, of)| of.iter().any(|of| !of.1.is_empty()));
     let turn = if knobs { "turn one knob" } else { "change one thing" };
     format!(
-        "What goes together need not be the cause: profile with --out before, {turn}, profile with --out after, \
-         then curtail profile --compare before after."
+        "A correlation need not be a cause: profile with --out before, {turn}, profile with --out \
+         after, then run curtail profile --compare before after."
     )
 }
 
-/// What measuring cost, what was not seen, and how far spans can be trusted.
+/// Notes on the cost of measuring, on unseen requests, and on how far spans can be trusted.
 pub(super) fn notes(profile: &Profile, ranking: &Ranking) -> Vec<String> {
     let unit = Unit::of(ranking.total.mean_ns);
     let notes = |of| spans::notes(of, ranking, |ns| unit.with(ns));
@@ -225,7 +230,7 @@ pub(super) fn notes(profile: &Profile, ranking: &Ranking) -> Vec<String> {
     cost(profile).into_iter().chain(lost(profile)).chain(of_spans).collect()
 }
 
-/// What measuring cost the target.
+/// The cost that measuring imposes on the target.
 fn cost(profile: &Profile) -> Option<String> {
     let of = profile.cost?;
     let slices = match of.one_in {
@@ -239,12 +244,12 @@ fn cost(profile: &Profile) -> Option<String> {
     ))
 }
 
-/// How much was not seen.
+/// The number of lost requests and events.
 pub(super) fn lost_count(profile: &Profile) -> u64 {
     profile.lost.iter().fold(0, |sum, of| sum.saturating_add(of.count))
 }
 
-/// What was not seen.
+/// A note on lost requests and events.
 fn lost(profile: &Profile) -> Option<String> {
     let lost = profile.lost.iter().filter(|of| of.count > 0);
     let lost = and(lost.map(|of| format!("{} ({})", count(of.count), of.reason)));

@@ -1,4 +1,4 @@
-//! Profiles of traces: from files, or from what exporters send.
+//! Profiles traces from files, or from exporters that send them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,35 +17,38 @@ use crate::plot::format::and;
 
 mod listen;
 
-/// The largest file, unpacked.
+/// Maximum size of a file, decompressed.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 
-/// Where traces come from, and which of them count.
+/// Flags that choose the traces to profile.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Traces")]
 pub(super) struct TraceArgs {
-    /// Files of traces: OTLP (JSON or protobuf), or JSON of Jaeger, Zipkin or Tempo, also gzipped; - is stdin
+    /// Files with traces: OTLP (JSON or protobuf), or JSON of Jaeger, Zipkin or Tempo, optionally
+    /// gzipped; - reads stdin
     #[arg(long, value_name = "FILE", num_args = 1.., group = "target", conflicts_with_all = ["show", "compare"])]
     pub(super) traces: Vec<PathBuf>,
-    /// Listen here for OTLP over HTTP and gRPC, until --duration has passed or Ctrl-C
+    /// Listen on this address for OTLP over HTTP and gRPC, until --duration has passed or Ctrl-C is
+    /// pressed
     #[arg(long, value_name = "IP:PORT", group = "target", conflicts_with_all = ["show", "compare"])]
     pub(super) otlp: Option<SocketAddr>,
-    /// Traces that begin with this "service: operation" [default: the most frequent]
+    /// Profile traces that begin with this "service: operation" [default: the most frequent]
     #[arg(long, value_name = "NAME", requires = "target")]
     root: Option<String>,
-    /// Operations that are stages of their own, those that vary most; the others are summed
+    /// Number of operations that become stages: those that vary most; the others are summed
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = within(&(1..=100)))]
     operations: u32,
 }
 
 impl TraceArgs {
-    /// Is it traces that are to be profiled?
+    /// Whether to profile traces.
     pub(super) fn is_given(&self) -> bool {
         !self.traces.is_empty() || self.otlp.is_some()
     }
 }
 
-/// The profile of the traces, and if a signal ended a wait that had an end.
+/// Returns the profile of the traces. The returned flag is true if a signal ended the collection
+/// before its duration was over.
 pub(super) fn profile(args: &TraceArgs, duration_ns: Option<u64>) -> Result<(Profile, bool), Stop> {
     let mut traces = Traces::new(Limits::default());
     for path in &args.traces {
@@ -60,7 +63,8 @@ pub(super) fn profile(args: &TraceArgs, duration_ns: Option<u64>) -> Result<(Pro
     let profile = traces.profile(args.root.as_deref(), args.operations as usize);
     let profile = profile.map_err(|error| match error {
         TracesError::Empty if args.otlp.is_some() => Stop::Lacking(format!(
-            "no span arrived ({spans}); point exporters at it, with OTEL_EXPORTER_OTLP_ENDPOINT"
+            "no span arrived ({spans}); set OTEL_EXPORTER_OTLP_ENDPOINT of the exporters to this \
+             address"
         )),
         TracesError::Empty => Stop::BadInput(format!(
             "{}: {error}; export some first",
@@ -87,7 +91,7 @@ fn read(path: &Path, traces: &mut Traces) -> Result<(), Stop> {
     })?;
     let bytes = match bytes[..] {
         [0x1f, 0x8b, ..] => unzip(&bytes, FILE_BYTES_MAX)
-            .map_err(|error| refused(&format!("gzip: {error}; pack it again")))?,
+            .map_err(|error| refused(&format!("gzip: {error}; compress it again")))?,
         _ => bytes,
     };
     let spans = parse(&bytes).map_err(|error| refused(&error))?;
@@ -95,12 +99,12 @@ fn read(path: &Path, traces: &mut Traces) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What gzip packed.
+/// Decompresses gzip.
 fn unzip(bytes: &[u8], max: u64) -> io::Result<Vec<u8>> {
     bounded(MultiGzDecoder::new(bytes), max)
 }
 
-/// All bytes, unless they are more.
+/// Reads all bytes, or fails if there are more than `max`.
 fn bounded(source: impl Read, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(max + 1).read_to_end(&mut bytes)?;

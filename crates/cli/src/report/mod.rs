@@ -1,4 +1,4 @@
-//! `curtail report`: runs of load side by side.
+//! `curtail report`: compares load runs.
 
 mod page;
 mod read;
@@ -17,10 +17,10 @@ use crate::load::out::{LOG, RESULT, write_whole};
 use crate::say;
 use run::{Figures, Run};
 
-/// Compare runs of load: percentiles side by side, with ratios to the first one.
+/// Compare load runs: percentiles side by side, with ratios to the first run.
 ///
-/// Reads what `curtail load --out` wrote, and interval logs of HdrHistogram, as many other load
-/// generators write them.
+/// Reads results of `curtail load --out`, and interval logs of HdrHistogram, which many load
+/// generators write.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -57,10 +57,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let figures = Figures::of(&runs);
     if let Some(out) = &args.out {
         let why = match out.canonicalize() {
-            // A page must not replace a run that it is about, by force or not.
+            // A page must not overwrite a run that it describes, not even with `--force`.
             Ok(place) if is_read(&place, &args.runs) => "a run is read from it; give another file",
             _ if !args.force && out.symlink_metadata().is_ok() => {
-                "it is there already; give another file, or --force to overwrite it"
+                "it exists already; give another file, or --force to overwrite it"
             }
             _ => "",
         };
@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             return Err(Stop::BadInput(format!("--out {}: {why}", out.display())));
         }
     }
-    // What was read is printed even where the page cannot be written, and the page is written even where the
-    // reader of the table is gone.
+    // Print the table even if the page cannot be written, and write the page even if stdout is
+    // closed.
     let printed = match args.json {
         true => say::result(crate::json(&Document { runs: &figures })?),
         false => say::result(say::plain(&table::text(&figures))),
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         write_whole(out, &page::render(&runs, &figures), true).map_err(|error| {
             let out = out.display();
             Stop::Lacking(format!(
-                "cannot write {out}: {error}; make room for it, or give another --out"
+                "cannot write {out}: {error}; free some space, or give another --out"
             ))
         })?;
     }

@@ -1,4 +1,4 @@
-//! The page of `--out`: one file that needs nothing else.
+//! The page of `--out`: one self-contained file.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::plot::format::{NONE, count, escape, three, three_or_none};
 use crate::plot::palette::{Look, look};
 use crate::plot::{FIGURE_SIZES, Page, html};
 
-/// Colors in the order in which curves get them: those that are the farthest apart come first.
+/// Colors in the order in which curves get them. The most distinct colors come first.
 const COLORS: [usize; 8] = [1, 3, 4, 2, 5, 7, 6, 0];
 
 /// Renders the page.
@@ -32,7 +32,7 @@ pub(super) fn render(runs: &[Run], figures: &[Figures]) -> String {
     .render()
 }
 
-/// What speaks against the runs, and against comparing them.
+/// Warnings about runs, and about comparing them.
 fn notes(figures: &[Figures]) -> String {
     let note = |name: &str, is: &str, why: &str| {
         let (name, why) = (escape(name), escape(why));
@@ -44,14 +44,15 @@ fn notes(figures: &[Figures]) -> String {
             notes += &note(&figures.name, "not valid", why);
         }
         if figures.closed_loop == Some(true) {
-            let why = "Its latencies leave out what others would wait";
-            notes += &note(&figures.name, "of a closed loop", why);
+            let why = "Its latencies exclude the wait of requests that would arrive while \
+                       connections are busy";
+            notes += &note(&figures.name, "a closed loop", why);
         }
     }
     notes
 }
 
-/// The finding in a sentence.
+/// The result in a sentence.
 fn headline(figures: &[Figures]) -> String {
     let p99 = |figures: &Figures| match figures.latency_ns.p99 {
         Some(ns) if figures.latency_at_least.contains(&"p99") => {
@@ -85,12 +86,12 @@ fn distributions(runs: &[Run]) -> String {
     let charts = FIGURE_SIZES.map(|(width, height, class, end)| {
         chart(&format!("ccdf{end}"), &latencies, Share::Above, ((width, height), class))
     });
-    let caption = "<b>Figure 1.</b> The share of requests that took longer than a given time; further \
-                   left is better. Both scales are logarithmic. The last 10 requests of each run are \
-                   chance and not drawn.";
+    let caption = "<b>Figure 1.</b> The share of requests that took longer than a given time; \
+                   further left is better. Both scales are logarithmic. The slowest 10 requests of \
+                   each run depend on chance and are not drawn.";
     match html::figure(&named, charts, caption) {
         none if none.is_empty() => {
-            r#"<p class="nothing">Too few good answers for a distribution.</p>"#.to_owned()
+            r#"<p class="nothing">Too few good responses for a distribution.</p>"#.to_owned()
         }
         figure => figure,
     }
@@ -120,7 +121,7 @@ fn table(figures: &[Figures]) -> String {
             let ratio = |ratio: Option<f64>| ratio.map_or_else(|| NONE.to_owned(), times);
             let ratios = ratios.each().map(|of| quiet(&ratio(of)));
             rows += &html::row(
-                &quiet("over the first"),
+                &quiet("relative to the first"),
                 ratios.into_iter().chain([const { String::new() }; 4]),
             );
         }
@@ -134,7 +135,8 @@ fn table(figures: &[Figures]) -> String {
     ];
     let times = Summary::<u64>::NAMES.map(|name| (name, "ms"));
     let head = html::head([("Run", "")].into_iter().chain(times).chain(counts));
-    let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits, and below them over \
-                   those of the first run. ≥: a lower bound, because requests failed or were unfinished.";
+    let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits, and below them \
+                   relative to the first run. ≥: a lower bound, because requests failed or were \
+                   unfinished.";
     html::table("figures", caption, &head, &rows)
 }

@@ -1,4 +1,4 @@
-//! Reads runs: of `curtail load --out`, or bare logs of other tools.
+//! Reads runs: directories of `curtail load --out`, and logs of other tools.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
     let name = path.display().to_string();
     if !path.is_dir() {
         if path.extension().is_some_and(|extension| extension == "json") {
-            let why = "give the directory that it is in, or a log (.hlog)";
+            let why = "give the directory that contains it, or a log (.hlog)";
             return Err(Stop::BadInput(format!(
-                "{name}: without its {LOG} it has no latencies; {why}"
+                "{name}: it has no latencies without its {LOG}; {why}"
             )));
         }
         let (counted, seconds) = log(path)?;
@@ -25,7 +25,7 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
     }
     let result = path.join(RESULT);
     if !result.exists() {
-        let why = "give a directory that curtail load --out has written, or a log (.hlog)";
+        let why = "give a directory that curtail load --out wrote, or a log (.hlog)";
         return Err(Stop::BadInput(format!("{name}: it has no {RESULT}; {why}")));
     }
     let result = document(&result)?;
@@ -36,21 +36,21 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
     };
     if counted.len() != good {
         return Err(Stop::BadInput(format!(
-            "{name}: {LOG} has {} latencies, and {RESULT} {good} good answers; one of them is cut off or \
-             of another run, so measure again",
+            "{name}: {LOG} has {} latencies, and {RESULT} {good} good responses; one of the two is \
+             cut off or from another run, so measure again",
             counted.len()
         )));
     }
     let unanswered = path.join(UNANSWERED);
-    // Earlier versions wrote none.
+    // Earlier versions did not write this file.
     let at_least = match unanswered.exists() {
         true => log(&unanswered)?.0,
         false => curtail_load::histogram(),
     };
     if unanswered.exists() && at_least.len() != result.report.errors {
         return Err(Stop::BadInput(format!(
-            "{name}: {UNANSWERED} has {} requests, and {RESULT} {} without a good answer; one of them is of another \
-             run, so measure again",
+            "{name}: {UNANSWERED} has {} requests, and {RESULT} {} without a good response; one of \
+             the two is from another run, so measure again",
             at_least.len(),
             result.report.errors
         )));
@@ -63,9 +63,9 @@ fn document(path: &Path) -> Result<Document, Stop> {
     result(&text).map_err(|why| Stop::BadInput(format!("{}: {why}", path.display())))
 }
 
-/// What is in a document, or why it is none.
+/// Parses `result.json`, or returns the reason why the text is not a result.
 pub(super) fn result(text: &str) -> Result<Document, String> {
-    /// All versions have it.
+    /// Present in all versions of the format.
     #[derive(Deserialize)]
     struct Version {
         format: u32,
@@ -73,7 +73,9 @@ pub(super) fn result(text: &str) -> Result<Document, String> {
     if let Ok(Version { format }) = serde_json::from_str(text)
         && format > FORMAT
     {
-        return Err(format!("its format {format} is of a later curtail; read it with that one"));
+        return Err(format!(
+            "its format {format} is from a later version of curtail; read it with that version"
+        ));
     }
     let read: Document = serde_json::from_str(text).map_err(|error| {
         format!("it is not what curtail load --out writes: {error}; measure again")
@@ -86,7 +88,7 @@ pub(super) fn result(text: &str) -> Result<Document, String> {
     }
 }
 
-/// The latencies of a log, and the seconds that it covers.
+/// Returns the latencies of a log, and the length of time that it covers, in seconds.
 fn log(path: &Path) -> Result<(Histogram<u64>, f64), Stop> {
     let series = LogReader::open(path).and_then(read_log_series);
     let series = series.map_err(|error| Stop::BadInput(error.to_string()))?;

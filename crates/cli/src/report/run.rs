@@ -7,24 +7,24 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// A run that was measured.
+/// A measured run.
 #[derive(Clone)]
 pub(super) struct Run {
-    /// As it was given.
+    /// The path, as it was given.
     pub(super) name: String,
     /// The latencies of good answers, in nanoseconds.
     pub(super) answered: Histogram<u64>,
-    /// The other requests: times that their latencies are not below.
+    /// Lower bounds for the latencies of the other requests.
     pub(super) at_least: Histogram<u64>,
-    /// Both.
+    /// `answered` and `at_least` together.
     pub(super) all: Histogram<u64>,
-    /// From the first interval of the log to the last.
+    /// Time from the first interval of the log to the last.
     pub(super) seconds: f64,
-    /// Of a run of ours, `result.json`.
+    /// `result.json`; `None` for a log of another tool.
     pub(super) result: Option<Document>,
 }
 
-/// What is read of `result.json`.
+/// The fields of `result.json` that the report reads.
 #[derive(Clone, Deserialize)]
 pub(super) struct Document {
     pub(super) plan: Plan,
@@ -39,32 +39,32 @@ pub(super) struct Plan {
 #[derive(Clone, Deserialize)]
 pub(super) struct Reported {
     pub(super) valid: bool,
-    /// `{"kind", "text", ...}` each; of earlier versions text alone.
+    /// Each reason is `{"kind", "text", ...}`. In earlier versions, it is only a string.
     #[serde(default)]
     pub(super) invalid_because: Vec<Value>,
-    /// Its latencies leave out what others would wait.
+    /// Whether the latencies exclude the time that other clients would wait.
     #[serde(default)]
     pub(super) closed_loop: bool,
-    /// None for a closed loop.
+    /// `None` for a closed loop.
     pub(super) offered_rate: Option<f64>,
     pub(super) achieved_rate: f64,
     pub(super) requests: u64,
     #[serde(deserialize_with = "sum")]
     pub(super) errors: u64,
-    /// The 99.9th percentile has no value.
+    /// Set if the 99.9th percentile is withheld.
     pub(super) withheld: Option<IgnoredAny>,
-    /// How sure the percentiles are.
+    /// Confidence intervals of the percentiles.
     #[serde(default)]
     pub(super) latency_ci95_ns: Intervals,
 }
 
-/// Of errors by kind.
+/// Sums the errors of all kinds.
 fn sum<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let kinds = BTreeMap::<String, u64>::deserialize(from)?;
     Ok(kinds.into_values().fold(0, u64::saturating_add))
 }
 
-/// The figures of a run, as in the JSON. None where they are not known.
+/// The figures of a run, as in the JSON. `None` if unknown.
 #[derive(Serialize)]
 pub(super) struct Figures {
     pub(super) name: String,
@@ -78,26 +78,26 @@ pub(super) struct Figures {
     pub(super) requests: Option<u64>,
     pub(super) errors: Option<u64>,
     pub(super) latency_ns: Summary,
-    /// The fields of these that are lower bounds, because of requests without a good answer.
+    /// The fields of `latency_ns` that are lower bounds, because some requests had no good answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) latency_at_least: Vec<&'static str>,
-    /// Over those of the first run.
+    /// Ratios to the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio_to_first: Option<Summary<f64>>,
-    /// How sure these are: 95 % confidence intervals.
+    /// 95 % confidence intervals of the ratios.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio_ci95: Option<Percentiles<[f64; 2]>>,
 }
 
 impl Figures {
-    /// Of all runs, each but the first beside the first.
+    /// Returns the figures of all runs, with ratios to the first.
     pub(super) fn of(runs: &[Run]) -> Vec<Figures> {
         let first = runs.first();
         let place = |(place, run): (usize, &Run)| run.figures(first.filter(|_| place > 0));
         runs.iter().enumerate().map(place).collect()
     }
 
-    /// Why it is not valid, as sentences.
+    /// The reasons why the run is not valid.
     pub(super) fn reasons(&self) -> impl Iterator<Item = &str> {
         self.invalid_because.iter().filter_map(|why| why.get("text").unwrap_or(why).as_str())
     }
@@ -155,7 +155,7 @@ impl Run {
             latency_ns,
             latency_at_least,
             ratio_to_first: first_latency.map(|first| latency_ns.over(&first)),
-            // None where one of the runs does not say how sure it is.
+            // `None` if one of the runs has no confidence intervals.
             ratio_ci95: first.and_then(|first| {
                 let (ours, theirs) = (report?.latency_ci95_ns, first.reported()?.latency_ci95_ns);
                 Some(ratio_intervals((&latency_ns, &ours), (&first_latency?, &theirs)))

@@ -1,4 +1,4 @@
-//! The runs for people, on a terminal.
+//! The comparison as text for a terminal.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use curtail_load::{Percentiles, Summary};
 use super::run::Figures;
 use crate::load::table::{BOUNDS, bounded, line};
 
-/// The table, and above it what each run was.
+/// Renders a line about each run, and the table.
 pub(super) fn text(all: &[Figures]) -> String {
     let mut text: String = all.iter().map(|figures| about(figures) + "\n").collect();
     text.push('\n');
@@ -21,11 +21,11 @@ pub(super) fn text(all: &[Figures]) -> String {
         }
         if let Some(sure) = figures.ratio_ci95.filter(Percentiles::any) {
             let known = |[low, high]: [f64; 2]| format!("×{low:.2}–{high:.2}");
-            line("95 % sure", &sure.each().map(|interval| interval.map(known)));
+            line("95 % CI", &sure.each().map(|interval| interval.map(known)));
         }
     }
     if all.iter().any(|figures| figures.ratio_to_first.is_some()) {
-        text += &format!("\n×: over that of {}", all[0].name);
+        text += &format!("\n×: relative to {}", all[0].name);
     }
     if all.iter().any(|figures| !figures.latency_at_least.is_empty()) {
         text += &format!("\n{BOUNDS}");
@@ -34,12 +34,12 @@ pub(super) fn text(all: &[Figures]) -> String {
     text
 }
 
-/// A ratio: `×1.25`.
+/// Formats a ratio: `×1.25`.
 pub(super) fn times(ratio: f64) -> String {
     format!("×{ratio:.2}")
 }
 
-/// A run in a line, and why it is not valid below.
+/// A line about a run. If the run is not valid, the reasons are below it.
 fn about(figures: &Figures) -> String {
     let mut parts = Vec::new();
     parts.extend(figures.target.clone());
@@ -47,16 +47,17 @@ fn about(figures: &Figures) -> String {
     parts.extend(figures.offered_rate.map(|rate| format!("offered {rate:.1}/s")));
     parts.extend(figures.achieved_rate.map(|rate| format!("achieved {rate:.1}/s")));
     parts.extend(figures.requests.map(|requests| format!("{requests} requests")));
-    parts.extend(figures.errors.map(|errors| format!("{errors} without a good answer")));
+    parts.extend(figures.errors.map(|errors| format!("{errors} without a good response")));
     if figures.target.is_none() {
-        parts.push("of latencies only, so nobody knows whether it is valid".to_owned());
+        parts.push("latencies only, so its validity is unknown".to_owned());
     }
     let mut text = format!("{}: {}", figures.name, parts.join(", "));
     for why in figures.reasons() {
         let _ = write!(text, "\n  invalid: {why}");
     }
     if figures.closed_loop == Some(true) {
-        text += "\n  closed loop: the latencies leave out what others would wait";
+        text += "\n  closed loop: the latencies exclude the wait of requests that would arrive \
+                 while connections are busy";
     }
     text
 }

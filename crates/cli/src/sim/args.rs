@@ -1,4 +1,4 @@
-//! The parameters of an experiment on the command line and in a file, and how they combine.
+//! The parameters of an experiment from the command line and from a file, and their combination.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,80 +16,82 @@ use crate::args::{Effort, Json, Percentiles, ServiceTimes, of_flag, within};
 use crate::exit::Stop;
 use crate::files;
 
-/// The experiment: each parameter may come from a file, and a flag overrides it.
+/// Flags of an experiment. A flag overrides the same parameter in the file.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct ExperimentArgs {
     /// Read the experiment from a TOML file
     #[arg(long, value_name = "FILE", help_heading = "Experiment")]
     pub(crate) file: Option<PathBuf>,
-    /// Shards that every request asks [default: 50]
+    /// Number of shards that every request queries [default: 50]
     #[arg(long, value_name = "N", value_parser = within(&allowed::SHARDS))]
     pub(crate) shards: Option<u32>,
-    /// Replicas of each shard [default: 2]
+    /// Number of replicas of each shard [default: 2]
     #[arg(long, value_name = "N", value_parser = within(&allowed::REPLICAS))]
     pub(crate) replicas: Option<u32>,
-    /// Queries that a replica serves at once [default: 1]
+    /// Number of queries that a replica serves at once [default: 1]
     #[arg(long, value_name = "N", value_parser = within(&allowed::SLOTS))]
     pub(crate) slots: Option<u32>,
     #[command(flatten)]
     pub(crate) times: ServiceTimes,
-    /// Whose jitter it is: of each copy, or of the query, whose copies then share it [default: copy]
+    /// Whether each copy has its own jitter (copy), or all copies of a query share it (query)
+    /// [default: copy]
     #[arg(long, value_name = "WHOSE", value_parser = jitter_of)]
     pub(crate) jitter_of: Option<JitterOf>,
-    /// Each query comes with a hint of its P, which is off by a factor of exp(SD · Z); 0 is exact
-    /// [default: no hints]
+    /// Give each query a hint of its P: P · exp(SD · Z) for a standard normal Z; if SD is 0, hints
+    /// are exact [default: no hints]
     #[arg(long, value_name = "SD")]
     pub(crate) hint_error: Option<f64>,
-    /// Queries that may wait per shard, or copies at its replicas; beyond it a run is unstable
-    /// [default: 100000]
+    /// Maximum number of queries that wait per shard, or of copies at its replicas; a run that
+    /// exceeds it is unstable [default: 100000]
     #[arg(long, value_name = "N", value_parser = within(&allowed::QUEUE))]
     pub(crate) queue: Option<u32>,
-    /// Latency between balancer and replica, one way [default: none]
+    /// One-way latency between balancer and replica [default: none]
     #[arg(long, value_name = "DIST")]
     pub(crate) network: Option<String>,
-    /// The speed of each replica, as 1,1,0.5 [default: all 1]
+    /// Speed of each replica, such as 1,1,0.5 [default: all 1]
     #[arg(long, value_name = "SPEED,…", value_delimiter = ',')]
     pub(crate) speeds: Option<Vec<f64>>,
-    /// Slow stretches of each replica: EVERY/LASTS/SPEED; a SPEED of 0 is a pause
+    /// Slow periods of each replica: EVERY/LASTS/SPEED; a SPEED of 0 is a pause
     #[arg(long, value_name = "DIST/DIST/SPEED")]
     pub(crate) slowdown: Option<String>,
     /// Failures of each replica: EVERY/LASTS
     #[arg(long, value_name = "DIST/DIST")]
     pub(crate) outage: Option<String>,
-    /// How long a replica needs to stop a copy [default: no time]
+    /// Time that a replica needs to stop a copy [default: 0]
     #[arg(long, value_name = "TIME")]
     pub(crate) cancel_cost: Option<String>,
-    /// A policy, as in the proxy; may be repeated. `idealized` and the bound `o1` exist here only
-    /// [default: psq, laedge, idealized, o1; with --servers c3, prequal, least-outstanding, oracle]
+    /// Policy to simulate, as in the proxy (repeatable); `idealized` and the bound `o1` exist only
+    /// here [default: psq, laedge, idealized, o1; with --servers c3, prequal, least-outstanding,
+    /// oracle]
     #[arg(long = "policy", value_name = "POLICY", help_heading = "Policies")]
     pub(crate) policies: Vec<String>,
     /// Offered utilization of the replicas, a fraction [default: 0.3]
     #[arg(long, value_name = "U", help_heading = LOAD)]
     pub(crate) utilization: Option<f64>,
-    /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄) [default: mean]
+    /// Definition of the utilization: mean (λ·P̄, without jitter) or total (λ·S̄) [default: mean]
     #[arg(long, value_name = "WHAT", value_parser = utilization_of, help_heading = LOAD)]
     pub(crate) utilization_of: Option<UtilizationOf>,
-    /// Arrivals: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
+    /// Arrival process: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH,
+    /// trace:PATH
     #[arg(long, value_name = "PROCESS", help_heading = LOAD)]
     pub(crate) arrivals: Option<String>,
-    /// What is different from a request on: jitter=DIST, service=DIST or speeds=SPEED,…; may be
-    /// repeated
+    /// Change a parameter during the run: jitter=DIST, service=DIST or speeds=SPEED,… (repeatable)
     #[arg(long, value_name = "KEY=VALUE", help_heading = LOAD)]
     pub(crate) change: Option<Vec<String>>,
-    /// That request, counted from 0 [default: the first one that is measured]
+    /// First request after the change, counted from 0 [default: the first measured one]
     #[arg(long, value_name = "N", help_heading = LOAD)]
     pub(crate) change_at: Option<u64>,
-    /// Requests of each replication [default: 100000]
+    /// Number of requests per replication [default: 100000]
     #[arg(short = 'n', long, value_name = "N", value_parser = requests(), help_heading = SIMULATION)]
     pub(crate) requests: Option<u64>,
-    /// The share of them that is not measured [default: 0.1]
+    /// Fraction of requests at the start of a run that are not measured [default: 0.1]
     #[arg(long = "warmup", alias = "warm-up", value_name = "SHARE", help_heading = SIMULATION)]
     pub(crate) warm_up: Option<f64>,
-    /// Independent replications, for the confidence intervals [default: 6]
+    /// Number of independent replications, for the confidence intervals [default: 6]
     #[arg(long, value_name = "N", value_parser = within(&allowed::REPLICATIONS), help_heading = SIMULATION)]
     pub(crate) replications: Option<u32>,
-    /// Decides every draw: the same seed, the same run [default: 42]
+    /// Seed of all random draws; the same seed gives the same run [default: 42]
     #[arg(long, value_name = "N", help_heading = SIMULATION)]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
@@ -98,14 +100,14 @@ pub(crate) struct ExperimentArgs {
     pub(crate) effort: Effort,
     #[command(flatten)]
     pub(crate) percentiles: Percentiles,
-    /// Report latencies in windows of so many requests from the change on
+    /// Report latencies in windows of N requests, starting at the change
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(allowed::WINDOW), help_heading = "Output")]
     pub(crate) window: Option<u64>,
     #[command(flatten)]
     pub(crate) output: Json,
 }
 
-/// What is compared among servers that clients share, where nothing is named.
+/// The default policies if clients share servers.
 const SHARED_POLICIES: &[&str] = &["c3", "prequal", "least-outstanding", "oracle"];
 
 const LOAD: &str = "Load";
@@ -141,16 +143,16 @@ struct File {
     grid: BTreeMap<String, Spanned<Value>>,
 }
 
-/// What a file says that is varied.
+/// An axis of a grid in a file.
 #[derive(Debug)]
 pub(crate) struct Varied {
     pub(crate) key: String,
     pub(crate) value: Value,
-    /// Where it says so: the file and the line.
+    /// Its place: the file and the line.
     pub(crate) place: String,
 }
 
-/// What file and flags say together. The parameters are not checked.
+/// The combination of file and flags. The parameters are not checked yet.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) parameters: Parameters,
@@ -161,7 +163,7 @@ pub(crate) struct Written {
     pub(crate) threads: usize,
 }
 
-/// An experiment that can be run.
+/// A checked experiment.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) experiment: Experiment,
@@ -171,8 +173,8 @@ pub(crate) struct Ready {
 }
 
 impl ExperimentArgs {
-    /// Reads the file, lets the flags override it, and checks the whole. `policies` are taken where
-    /// none are given.
+    /// Reads the file, applies the flags, and checks the result. `policies` are the default
+    /// policies.
     pub(crate) fn ready(&self, policies: &[&str]) -> Result<Ready, Stop> {
         let Written { parameters, grid, candidates, percentiles, threads } =
             self.written(policies)?;
@@ -185,7 +187,7 @@ impl ExperimentArgs {
         Ok(Ready { experiment, candidates, percentiles, threads })
     }
 
-    /// Reads the file and lets the flags override it.
+    /// Reads the file and applies the flags.
     pub(crate) fn written(&self, policies: &[&str]) -> Result<Written, Stop> {
         let (file, grid) = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut parameters = file.experiment;
@@ -227,7 +229,7 @@ impl ExperimentArgs {
         self.shared.override_(parameters);
     }
 
-    /// The parameters that flags give: their names, and what was written.
+    /// Returns the names and values of the parameters that are given as flags.
     pub(crate) fn given(&self) -> Vec<(String, String)> {
         let mut given = Vec::new();
         macro_rules! given {
@@ -249,13 +251,13 @@ impl ExperimentArgs {
     }
 }
 
-/// A value as a flag has it.
+/// Formats a value in the form that a flag takes.
 fn shown(value: &impl Serialize) -> String {
     let json = serde_json::to_value(value).unwrap_or_default();
     match &json {
         serde_json::Value::String(text) => text.clone(),
         serde_json::Value::Array(list) => list.iter().map(shown).collect::<Vec<_>>().join(","),
-        // As 1, and not as 1.0.
+        // Formats a whole number as 1, not 1.0.
         other => match other.as_f64().filter(|_| other.is_f64()) {
             Some(number) => number.to_string(),
             None => other.to_string(),
@@ -263,7 +265,7 @@ fn shown(value: &impl Serialize) -> String {
     }
 }
 
-/// A file, and what it says that is varied, in its order.
+/// Reads a file and the axes of its grid, in the file's order.
 fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
     let (mut file, text): (File, _) = files::toml_and_text(path)?;
     if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#')) {
@@ -274,7 +276,9 @@ fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
     }
     if file.policies.as_ref().is_some_and(Vec::is_empty) {
         let path = path.display();
-        return Err(Stop::BadInput(format!("{path}: policies is empty; name one, or drop it")));
+        return Err(Stop::BadInput(format!(
+            "{path}: policies is empty; name one, or remove the key"
+        )));
     }
     let mut grid: Vec<_> = std::mem::take(&mut file.grid).into_iter().collect();
     grid.sort_by_key(|(_, value)| value.span().start);
@@ -286,7 +290,7 @@ fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
     Ok((file, grid))
 }
 
-/// What is compared.
+/// Parses the policies, and suggests a name for an unknown one.
 fn candidates(names: &[String]) -> Result<Vec<Candidate>, Stop> {
     let forms = [Policy::forms(), Candidate::SIMULATED.to_vec()].concat();
     for name in names {

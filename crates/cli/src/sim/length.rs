@@ -1,34 +1,35 @@
-//! How long work will take, so that nobody begins with what never ends.
+//! Estimates how long a simulation takes, so that nobody starts one that never ends.
 //!
-//! `curtail sim --threads 1 --json` tells queries and seconds of each policy. On the slower machines
-//! that this was measured on, busy with other things, a core does eleven million queries per second
-//! of one copy, six million where hedges send second ones, and four where copies are stopped. It is
-//! told as if it did less: who waits is glad when it ends early.
+//! The constants are from `curtail sim --threads 1 --json`, which reports queries and seconds per
+//! policy. On the slower machine, which was busy with other work, a core simulated 11 million
+//! queries per second if each had one copy, 6 million if there were second copies, and 4 million if
+//! copies were also stopped. The constants are lower than these figures, so most work ends earlier
+//! than estimated.
 
 use curtail_kernel::HedgeSpec;
 use curtail_sim::Candidate;
 
 use crate::exit::Stop;
 
-/// Beyond this the work needs a `--yes`, in seconds.
+/// Work that takes more than this number of seconds needs `--yes`.
 const LONG_S: f64 = 3_600.0;
 
-/// Queries that a core simulates per second, where each has one copy.
+/// Queries that a core simulates per second, with one copy each.
 const SINGLE: f64 = 8e6;
 
-/// And where there are second copies.
+/// Queries that a core simulates per second, with second copies.
 pub(crate) const HEDGED: f64 = 4e6;
 
-/// And where copies are stopped, too.
+/// Queries that a core simulates per second, with second copies that are also stopped.
 pub(crate) const STOPPED: f64 = 2.5e6;
 
-/// Requests that a core simulates per second where clients share servers.
+/// Requests that a core simulates per second if clients share servers.
 pub(crate) const SHARED: f64 = 1e5;
 
-/// How much longer a query takes whose messages are on a network.
+/// Factor by which simulating a query takes longer if it goes over a network.
 const NETWORK: f64 = 2.0;
 
-/// Queries that so many threads simulate per second, over all of these policies.
+/// Queries that `threads` threads simulate per second, averaged over these policies.
 pub(crate) fn speed(
     candidates: &[Candidate],
     replicas: usize,
@@ -41,7 +42,7 @@ pub(crate) fn speed(
     (candidates.len() * threads) as f64 / (seconds * slower)
 }
 
-/// What a query takes.
+/// Core seconds per query.
 fn seconds(candidate: &Candidate, replicas: f64) -> f64 {
     match candidate.policy().hedge() {
         Some(HedgeSpec::Clone(_)) => replicas * 1.5 / SINGLE,
@@ -51,20 +52,21 @@ fn seconds(candidate: &Candidate, replicas: f64) -> f64 {
     }
 }
 
-/// Refuses work that takes long, and names what to ask less of. `speed` is of all threads.
+/// Returns an error if the work would take too long. `speed` is the number of events per second on
+/// all threads together, and `less` names what to reduce.
 pub(crate) fn check_length(events: f64, speed: f64, less: &str) -> Result<(), Stop> {
     let seconds = events / speed;
     if seconds < LONG_S {
         return Ok(());
     }
     Err(Stop::BadInput(format!(
-        "this simulates {events:.1e} queries and failures, which takes about {}; ask for fewer \
-         {less}, or add --yes",
+        "this simulates {events:.1e} queries and failures, which takes about {}; use fewer {less}, \
+         or add --yes",
         rough(seconds)
     )))
 }
 
-/// A long time, roughly.
+/// Formats a long time roughly.
 fn rough(seconds: f64) -> String {
     let units = [("years", 31_557_600.0), ("days", 86_400.0)];
     let unit = units.into_iter().find(|(_, length)| seconds >= 2.0 * length);
@@ -77,8 +79,8 @@ fn rough(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    /// What is said of so many queries on two threads, of a service on one machine or over a network.
-    fn said(policy: &str, replicas: usize, network: bool, queries: f64) -> String {
+    /// The message for a number of queries on two threads.
+    fn message(policy: &str, replicas: usize, network: bool, queries: f64) -> String {
         let candidate = Candidate::parse(policy, 1).expect("a policy");
         let speed = speed(&[candidate], replicas, network, 2);
         match check_length(queries, speed, "requests") {
@@ -89,10 +91,10 @@ mod tests {
 
     #[test]
     fn the_time_is_at_most_a_few_times_too_long() {
-        // At the speeds that were measured: 18 and 31 minutes, and 53.
-        assert_eq!(said("psq", 2, false, 2.4e10), "Ok(())");
-        assert_eq!(said("laedge", 2, false, 2.4e10), "Ok(())");
-        assert!(said("idealized", 2, false, 2.4e10).contains("about 1.3 hours;"));
+        // At the measured speeds these take 18, 31 and 53 minutes.
+        assert_eq!(message("psq", 2, false, 2.4e10), "Ok(())");
+        assert_eq!(message("laedge", 2, false, 2.4e10), "Ok(())");
+        assert!(message("idealized", 2, false, 2.4e10).contains("about 1.3 hours;"));
         for (policy, replicas, network, words) in [
             (
                 "psq",
@@ -100,11 +102,11 @@ mod tests {
                 false,
                 "this simulates 2.4e11 queries and failures, which takes about 4.2 hours",
             ),
-            ("o1", 2, true, "about 8.3 hours; ask for fewer requests, or add --yes"),
+            ("o1", 2, true, "about 8.3 hours; use fewer requests, or add --yes"),
             ("clone", 8, false, "about 2.1 days"),
         ] {
-            let said = said(policy, replicas, network, 2.4e11);
-            assert!(said.contains(words), "{said}");
+            let message = message(policy, replicas, network, 2.4e11);
+            assert!(message.contains(words), "{message}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `curtail sim`: one experiment.
+//! `curtail sim`: simulates one experiment.
 
 pub(crate) mod args;
 pub(crate) mod length;
@@ -17,18 +17,18 @@ use crate::exit::Stop;
 use crate::{progress, say};
 use args::{ExperimentArgs, Ready};
 
-/// What is compared where nothing is named.
+/// The default policies.
 pub(crate) const POLICIES: &[&str] = &["psq", "laedge", "idealized", "o1"];
 
-/// What to ask less of where work takes long.
+/// The parameters to reduce if the work would take too long. Used in messages.
 pub(crate) const LESS: &str = "requests or replications";
 
-/// Simulate a replicated service, with the very policies that the proxy runs.
+/// Simulate a replicated service, with the same policy code as the proxy.
 ///
-/// Requests arrive, ask every shard, and take as long as the slowest. A query's service time is
-/// S = P + J: P is its own, J is what each copy adds. All policies meet the same arrivals and the
-/// same draws, so their differences are theirs. The same seed gives the same figures on any number
-/// of threads.
+/// A request queries every shard, and takes as long as the slowest. A query's service time is S = P
+/// + J: P belongs to the query, and each copy adds its own J. All policies get the same arrivals
+/// and the same draws, so differences between them are not due to chance in the load. The same seed
+/// gives the same figures on any number of threads.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,12 +45,13 @@ An experiment in a file has the same names:
   shards = 50
   jitter = \"bimodal:0.001:15\"
 
-Times have a unit (5ms) or none; without one they are multiples of a unit of your choice, and so
-are the results.")]
+Times have a unit (5ms) or none. Without one, they and the results are multiples of a unit of your
+choice.")]
 pub(crate) struct Args {
     #[command(flatten)]
     experiment: ExperimentArgs,
-    /// Draw the queue of the first server over time as queue.html; with --servers
+    /// Write a plot of the first server's queue over time to queue.html in this directory; needs
+    /// --servers
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 }
@@ -67,14 +68,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     let learns = |candidate: &Candidate| candidate.policy().rescues().is_some();
     if experiment.hint_error.is_some() && !candidates.iter().any(learns) {
-        say::aside("note: hint-error changes nothing: of all policies only rescue looks at hints");
+        say::aside("note: hint-error has no effect: only rescue uses hints");
     }
     let uses_slots = |candidate: &Candidate| {
         candidate.policy().gate() == Gate::Slots || candidate.policy().hedges()
     };
     let has_own = experiment.shared.as_ref().is_some_and(|shared| shared.client_slots.is_some());
     if has_own && !candidates.iter().any(uses_slots) {
-        say::aside("note: client-slots changes nothing: none of the policies depends on slots");
+        say::aside("note: client-slots has no effect: none of the policies depends on slots");
     }
     let requests = total(&experiment, &candidates);
     let (replicas, network) = (experiment.servers.len(), experiment.network.is_some());

@@ -1,4 +1,4 @@
-//! The page of `--out`: the queue of the first server over time.
+//! The page of `--out`: a plot of the first server's queue over time.
 
 use std::path::Path;
 
@@ -50,14 +50,19 @@ fn render(outcomes: &[Outcome]) -> String {
                 description: headline.clone(),
             },
             x,
-            y: Axis::linear("Requests there", 0.0, curves.iter().map(most).fold(1.0, f64::max)),
+            y: Axis::linear(
+                "Requests at the server",
+                0.0,
+                curves.iter().map(most).fold(1.0, f64::max),
+            ),
             right: &[],
             curves: &curves,
             size: (width, height),
         };
         Some(draw(&chart, class))
     });
-    let caption = "The most requests that were there at once, queued or executing, per window of the first replication.";
+    let caption = "The highest number of requests at the server, queued or executing, per window \
+                   of the first replication.";
     Page {
         verb: "sim",
         title: "The queue of a server that clients share",
@@ -68,7 +73,7 @@ fn render(outcomes: &[Outcome]) -> String {
     .render()
 }
 
-/// A window, at its end.
+/// A point at the end of its window.
 fn point(load: &ServerLoad, at: usize, most: u32) -> (f64, f64) {
     ((at + 1) as f64 * load.window_ns as f64 / 1e9, f64::from(most))
 }

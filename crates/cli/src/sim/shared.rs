@@ -1,4 +1,4 @@
-//! The parameters of servers that clients share.
+//! Parameters of servers that clients share.
 
 use curtail_sim::{Outcome, Parameters, allowed};
 
@@ -8,58 +8,62 @@ use crate::table::row;
 
 const HEADING: &str = "Servers that clients share";
 
-/// In place of shards with servers of their own.
+/// Flags for servers that clients share. They replace shards that have servers of their own.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct SharedArgs {
-    /// Servers that clients share; a request asks one group of --replicas neighbors
+    /// Number of servers that clients share; a request goes to one group of --replicas neighbors
     #[arg(long, value_name = "N", help_heading = HEADING)]
     pub(crate) servers: Option<u32>,
-    /// Clients, each of which chooses for itself [default: 1]
+    /// Number of clients, each of which picks servers on its own [default: 1]
     #[arg(long, value_name = "N", help_heading = HEADING)]
     pub(crate) clients: Option<u32>,
-    /// Slots of a server in the configuration of each client [default: --slots]
+    /// Slots of a server in each client's configuration [default: --slots]
     #[arg(long, value_name = "N", value_parser = within(&allowed::SLOTS), help_heading = HEADING)]
     pub(crate) client_slots: Option<u32>,
-    /// Every T, each server draws its speed: 1, or D times as fast; the mean counts for utilization [default: all 1]
+    /// Every T, each server draws a new speed, 1 or D; the utilization refers to the mean speed
+    /// [default: all 1]
     #[arg(long, value_name = "D:T", help_heading = HEADING)]
     pub(crate) speed: Option<String>,
-    /// The share A of the clients makes the share B of the demand [default: all alike]
+    /// The fraction A of the clients generates the fraction B of the demand [default: all alike]
     #[arg(long, value_name = "A:B", help_heading = HEADING)]
     pub(crate) demand: Option<String>,
-    /// At a time, so many clients ask for more, up to a utilization
+    /// At the time AT, N of the clients raise the utilization to U
     #[arg(long, value_name = "AT:N:U", help_heading = HEADING)]
     pub(crate) surge: Option<String>,
-    /// The speed of the first server until a time, where 0 is down, and from then on
+    /// Speed of the first server: FROM until the time AT, and TO after it; with a speed of 0 the
+    /// server is down
     #[arg(long, value_name = "AT:FROM:TO", help_heading = HEADING)]
     pub(crate) turn: Option<String>,
-    /// The share of requests that all servers of the group serve, for read repair [default: 0]
+    /// Fraction of requests that all servers of the group serve, for read repair [default: 0]
     #[arg(long, value_name = "SHARE", help_heading = HEADING)]
     pub(crate) repair: Option<f64>,
-    /// b, 1 to 8, by which C3 makes long queues worse than slow servers [default: 3]
+    /// Exponent b of the queue in C3's score, 1 to 8: a higher exponent avoids long queues more
+    /// strongly [default: 3]
     #[arg(long, value_name = "B", help_heading = HEADING)]
     pub(crate) score_exponent: Option<u32>,
-    /// Another parameter of policies that adapt, as initial-rate=5; may be repeated
+    /// Change a parameter of adaptive policies, for example initial-rate=5 (repeatable)
     #[arg(long, value_name = "NAME=VALUE", help_heading = HEADING)]
     pub(crate) tune: Option<Vec<String>>,
-    /// A stage that copies pass behind their server's own, at every server or client, with strict priority and
-    /// purges or as a legacy layer without; may be repeated, in order
+    /// Add a stage behind the servers' own stage, at every server or every client; it has strict
+    /// priority and purges, but a legacy stage has neither (repeatable, in order)
     #[arg(long, value_name = "NAME[@client][/legacy]:DIST", help_heading = HEADING)]
     pub(crate) stage: Option<Vec<String>>,
-    /// By how much each response is late, as bimodal:0.1:5ms, which is no work of its server's [default: none]
+    /// Delay added to each response, such as bimodal:0.1:5ms; it does not occupy the server
+    /// [default: none]
     #[arg(long, value_name = "DIST", help_heading = HEADING)]
     pub(crate) noise: Option<String>,
-    /// Duplicates of das are pre-empted between pieces of this length [default: at any time]
+    /// Preempt duplicates of das only between chunks of this length [default: at any time]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     pub(crate) chunk: Option<String>,
-    /// Count the load of each server in windows of this length [default: 100ms]
+    /// Length of the windows in which the load of each server is counted [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     pub(crate) load_window: Option<String>,
-    /// With --json: report the queue and the load of the first server, window by window
+    /// With --json: report the queue and the load of the first server per window
     #[arg(long, requires = "json", help_heading = HEADING)]
     pub(crate) queue_series: bool,
 }
 
-/// What takes one value, for a macro.
+/// Passes the parameters that have a single value to a macro.
 macro_rules! single {
     ($each:ident) => {
         $each!(
@@ -95,7 +99,7 @@ impl SharedArgs {
         to.queue_series |= self.queue_series;
     }
 
-    /// The parameters that flags give: their names, and what was written.
+    /// Returns the names and values of the parameters that are given as flags.
     pub(super) fn given(&self) -> Vec<(String, String)> {
         let mut given = Vec::new();
         macro_rules! list {
@@ -113,7 +117,7 @@ impl SharedArgs {
     }
 }
 
-/// How servers that clients share were loaded.
+/// A table of the servers' load per policy.
 pub(super) fn table(outcomes: &[Outcome]) -> String {
     let loads = || outcomes.iter().filter_map(|outcome| Some((outcome, outcome.servers.as_ref()?)));
     if loads().next().is_none() {
@@ -121,9 +125,10 @@ pub(super) fn table(outcomes: &[Outcome]) -> String {
     }
     let width = outcomes.iter().map(|outcome| outcome.policy.chars().count()).max().unwrap_or(0);
     let columns = [-(width.max("policy".len()) as isize + 2), 10, 12, 12, 12, 12];
-    let heads = ["policy", "mean cv", "busiest cv", "most there", "p99 of busy", "of others"];
+    let heads = ["policy", "mean cv", "busiest cv", "most at one", "p99 of busy", "of others"];
     let mut text = String::from(
-        "\nHow much the load of servers varies, window by window (coefficient of variation), and the most requests at one\n\n",
+        "\nVariation of the servers' load between windows (coefficient of variation), and the most \
+         requests at one server\n\n",
     );
     text += &row(&columns, heads);
     for (outcome, load) in loads() {

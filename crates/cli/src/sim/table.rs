@@ -1,4 +1,4 @@
-//! The outcomes of an experiment in a terminal.
+//! The outcomes of an experiment as text.
 
 mod windows;
 
@@ -9,7 +9,7 @@ use curtail_sim::{Experiment, Outcome, Versus};
 use crate::digits::{self, NONE, counted, or_none};
 use crate::table::row;
 
-/// Replicas that were busy for a smaller share of what they should have been saw too few of the
+/// If replicas were busy for less than this fraction of the expected time, the run missed many long
 /// service times.
 const LESS: f64 = 0.8;
 
@@ -83,7 +83,7 @@ fn percent(share: Option<f64>) -> String {
     or_none(share, |share| format!("{:.0} %", share * 100.0))
 }
 
-/// What was made of policies that had to be trained.
+/// Lines about policies that were trained.
 fn trained(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -101,14 +101,14 @@ fn trained(outcomes: &[Outcome]) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// Which differences to the first policy are more than chance.
+/// Lines on the differences from the first policy. They mark differences that may be due to chance.
 fn versus(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         let Some(versus) = &outcome.versus_first else { continue };
         let Versus { policy, difference, ci95 } = versus;
         let known = |p: f64| Some((p, difference.percentile(p)?, ci95.percentile(p)?));
-        // p99, or where that is not asked for the highest percentile that is.
+        // p99, or the highest requested percentile.
         let highest = || difference.percentiles.iter().rev().find_map(|&(p, _)| known(p));
         let Some((p, difference, width)) = known(99.0).or_else(highest) else { continue };
         let verdict = match difference.abs() {
@@ -117,13 +117,13 @@ fn versus(outcomes: &[Outcome]) -> String {
             _ => "",
         };
         let sign = if difference < 0.0 { "" } else { "+" };
-        let told = digits::with_interval(difference, Some(width));
-        let _ = writeln!(text, "{} − {policy}: p{p} {sign}{told}{verdict}", outcome.policy);
+        let shown = digits::with_interval(difference, Some(width));
+        let _ = writeln!(text, "{} − {policy}: p{p} {sign}{shown}{verdict}", outcome.policy);
     }
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// Whose requests were not all answered: the latencies are those of the others.
+/// Lines on policies with failed requests, which the latencies exclude.
 fn failed(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.requests_failed > 0) {
@@ -131,8 +131,8 @@ fn failed(outcomes: &[Outcome]) -> String {
         let share = outcome.requests_failed as f64 / all as f64;
         let _ = writeln!(
             text,
-            "{}: {} of {all} requests FAILED ({}): a shard had no answer for them. The latencies are \
-             those of the others",
+            "{}: {} of {all} requests FAILED ({}): a shard had no response for them. The latencies \
+             are those of the others",
             outcome.policy,
             outcome.requests_failed,
             percent(Some(share)),
@@ -141,32 +141,33 @@ fn failed(outcomes: &[Outcome]) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// A service whose times are so rare and long that the load did not come.
+/// A warning if long service times are so rare that the run had less load than planned.
 fn idle(outcomes: &[Outcome]) -> String {
     let is_less = |outcome: &&Outcome| {
         let expected = outcome.utilization.with_jitter.min(1.0);
         outcome.stable && outcome.utilization.busy.is_some_and(|busy| busy < LESS * expected)
     };
-    // The bound has no jitter, and others may stop copies; the balances serve each query once.
+    // Only policies that serve each query once are checked. The bound has no jitter, and other
+    // policies may stop copies.
     let balances = |outcome: &&Outcome| {
         outcome.policy != "o1" && outcome.copies_per_query.is_some_and(|copies| copies < 1.001)
     };
     match outcomes.iter().filter(balances).find(is_less) {
         None => String::new(),
         Some(Outcome { policy, utilization, .. }) => format!(
-            "\n{policy}: replicas were busy for {} of the time, and should have been for {}: these \
-             runs miss service times that are rare and long; see --requests\n",
+            "\n{policy}: replicas were busy for {} of the time instead of {}: these runs miss \
+             rare, long service times; see --requests\n",
             percent(utilization.busy),
             percent(Some(utilization.with_jitter)),
         ),
     }
 }
 
-/// Runs that do not last for so many times as long as a queue remembers say too little about it.
+/// A run shorter than this multiple of a queue's relaxation time shows too little of the queue.
 const LONG_ENOUGH: f64 = 100.0;
 
-/// Runs that are short for the load: their figures depend on each other. Where the world changes, it is
-/// about what comes then.
+/// A warning if the run is too short for its load: its samples are then correlated. If the
+/// experiment changes during the run, only the part after the change counts.
 fn short(experiment: &Experiment, outcomes: &[Outcome]) -> String {
     let after = experiment.after();
     let experiment = after.as_ref().unwrap_or(experiment);
@@ -177,27 +178,31 @@ fn short(experiment: &Experiment, outcomes: &[Outcome]) -> String {
     }
     let lasts = (requests - warm_up) as f64 * f64::from(*replications) * experiment.gap_ns();
     let remembers = experiment.relaxation_ns();
-    // Without a variance it is for ever, and says nothing about percentiles.
+    // If the variance is infinite, so is the relaxation time. It then does not limit the accuracy
+    // of percentiles.
     if lasts >= LONG_ENOUGH * remembers || remembers.is_infinite() {
         return String::new();
     }
     let jitter = if experiment.jitter.is_some() { ", with the jitter," } else { "" };
     format!(
-        "\nAt a utilization of {load:.4}{jitter} a queue remembers for as long as {:.0} requests take,\n\
-         and {} are measured: latencies may be off by more than their ±; see --requests\n",
+        "\nAt a utilization of {load:.4}{jitter} a queue keeps its state for the time of {:.0} \
+         requests,\nand {} are measured: latencies may be off by more than their ±; see \
+         --requests\n",
         remembers / experiment.gap_ns(),
         (requests - warm_up) * u64::from(*replications),
     )
 }
 
-/// Why there is a dash, where there is one.
+/// Explains a dash, if the table has one.
 fn missing(outcomes: &[Outcome]) -> String {
     let lacks = |outcome: &Outcome| {
         let figures = outcome.request.as_ref().filter(|_| !outcome.histogram.is_empty());
         figures.is_some_and(|f| f.percentiles.iter().any(|(_, value)| value.is_none()))
     };
     if outcomes.iter().any(lacks) {
-        return format!("\n{NONE}: fewer than 10 samples lie above it; see --requests\n");
+        return format!(
+            "\n{NONE}: fewer than 10 samples lie above the percentile; see --requests\n"
+        );
     }
     String::new()
 }

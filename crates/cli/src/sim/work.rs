@@ -1,4 +1,4 @@
-//! Long work beside a progress bar, until it is done or a signal ends it.
+//! Runs long work with a progress bar, until it is done or a signal ends it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,32 +9,33 @@ use tokio::sync::oneshot;
 use crate::exit::Stop;
 use crate::signals::Termination;
 
-/// How often the bar moves.
+/// Interval between updates of the bar.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What work tells of itself, and is told.
+/// State that the work shares with the progress bar.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// What is done of it.
+    /// The amount of work that is done.
     pub(crate) progress: AtomicU64,
-    /// It is to end.
+    /// Whether the work should stop.
     pub(crate) stop: AtomicBool,
 }
 
-/// Does the work on a thread of its own and shows its progress, whose end is the length of the bar.
-/// After a signal the work is told to stop, and is waited for.
+/// Runs the work on its own thread and shows its progress in units of the bar's length. A signal
+/// sets `stop`; the function then waits for the work to return.
 pub(crate) fn watched<T: Send>(
     bar: &ProgressBar,
     work: impl FnOnce(&Watch) -> T + Send,
 ) -> Result<T, Stop> {
     let watch = Watch::default();
     let building = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))?;
+    let runtime =
+        building.map_err(|error| Stop::Lacking(format!("cannot start the runtime: {error}")))?;
     std::thread::scope(|scope| {
         let (done, mut ended) = oneshot::channel();
         let worker = scope.spawn(|| {
             let result = work(&watch);
-            // Where nobody waits any more, the result is taken from the thread all the same.
+            // If the receiver is gone, the result is still taken from the thread.
             let _ = done.send(());
             result
         });
@@ -54,7 +55,7 @@ pub(crate) fn watched<T: Send>(
             watch.stop.store(true, Ordering::Relaxed);
         }
         let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        listening.map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+        listening.map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
         Ok(result)
     })
 }

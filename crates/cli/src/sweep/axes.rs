@@ -1,4 +1,4 @@
-//! What is varied, as a file and flags say it.
+//! Reads the axes of a grid from a file and from flags.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use toml::Value as Toml;
 use crate::exit::Stop;
 use crate::sim::args::Varied;
 
-/// What is varied.
+/// The axes of a grid.
 pub(super) struct Axes {
     pub(super) axes: Vec<Axis>,
     pub(super) places: Places,
 }
 
-/// Where a file says what is varied, by key.
+/// The place of each key in the file, for errors.
 pub(super) struct Places(BTreeMap<String, String>);
 
 impl Places {
-    /// What is wrong with a grid, and where that is written.
-    pub(super) fn tell(&self, error: &Error) -> String {
+    /// Formats an error about a grid with its place in the file.
+    pub(super) fn describe(&self, error: &Error) -> String {
         match error.key().and_then(|key| self.0.get(key)) {
             Some(place) => format!("{place}: {error}"),
             None => error.to_string(),
@@ -27,8 +27,8 @@ impl Places {
     }
 }
 
-/// The axes of the file in its order, each overridden by the flag of the same name, then those that
-/// only flags have.
+/// Returns the axes of the file, in the order of the file, followed by those that only flags
+/// define. A flag overrides the axis of the same name.
 pub(super) fn all(written: &[Varied], flags: &[String]) -> Result<Axes, Stop> {
     let mut flagged = flags.iter().map(|flag| of_flag(flag)).collect::<Result<Vec<_>, _>>()?;
     let mut axes = Vec::with_capacity(written.len() + flagged.len());
@@ -47,18 +47,20 @@ pub(super) fn all(written: &[Varied], flags: &[String]) -> Result<Axes, Stop> {
 
 fn of_flag(flag: &str) -> Result<Axis, Stop> {
     let Some((key, values)) = flag.split_once('=') else {
-        return Err(bad(format_args!("--grid {flag}: write KEY=VALUES, as utilization=0.1,0.2")));
+        return Err(bad(format_args!(
+            "--grid {flag}: write KEY=VALUES, such as utilization=0.1,0.2"
+        )));
     };
     Axis::parse(key.trim(), values.trim()).map_err(bad)
 }
 
-/// An axis of a file, or what is wrong with it.
+/// Parses an axis of a file.
 fn of_file(key: &str, value: &Toml) -> Result<Axis, String> {
     let axis = match value {
         Toml::Array(values) => {
             let values = values.iter().map(|value| {
                 scalar(value)
-                    .ok_or_else(|| format!("[grid] {key}: {value} is neither a number nor a text"))
+                    .ok_or_else(|| format!("[grid] {key}: {value} must be a number or a string"))
             });
             Axis::new(key, values.collect::<Result<_, _>>()?)
         }
@@ -72,15 +74,15 @@ fn of_file(key: &str, value: &Toml) -> Result<Axis, String> {
             })?;
             Axis::range(key, &range)
         }
-        // As by a flag.
+        // The same format as in a flag.
         Toml::String(values) => Axis::parse(key, values.trim()),
-        other => return Err(format!("[grid] {key} is {other}; give a list, as [{other}]")),
+        other => return Err(format!("[grid] {key} is {other}; give a list, such as [{other}]")),
     };
     axis.map_err(|error| error.to_string())
 }
 
-/// A number, a text, or a list of them: of numbers, which is a value of `speeds`, or of texts, which
-/// is one of `change`.
+/// Converts a number, a text or a list. A list of numbers is a value of `speeds`, and a list of
+/// texts is a value of `change`.
 fn scalar(value: &Toml) -> Option<Value> {
     match value {
         Toml::Integer(whole) => Some(Value::Whole(*whole)),
@@ -119,6 +121,6 @@ mod tests {
         let both: Vec<Value> = texts(&["1,1", "1,0.5"]);
         assert_eq!(values("[[1, 1], [1, 0.5]]"), both);
         let why = axis(r#"[["jitter=none", 1]]"#).expect_err("a mixture");
-        assert!(why.contains("is neither a number nor a text"), "{why}");
+        assert!(why.contains("must be a number or a string"), "{why}");
     }
 }

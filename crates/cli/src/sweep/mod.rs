@@ -1,4 +1,4 @@
-//! `curtail sweep`: a grid of experiments.
+//! `curtail sweep`: simulates a grid of experiments.
 
 mod axes;
 mod report;
@@ -21,11 +21,12 @@ use crate::{digits, progress, say};
 use axes::Axes;
 use report::{Figures, Plots};
 
-/// Simulate a grid of experiments: every combination of the values that you name.
+/// Simulate a grid of experiments: every combination of the given values.
 ///
-/// Each point of the grid is an experiment as of `curtail sim`: all policies meet the same arrivals
-/// and the same draws. Results go to a directory as they come. The same command goes on where it
-/// was interrupted, and the results are the same whether it was or not, on any number of threads.
+/// Each point of the grid is an experiment of `curtail sim`: all policies get the same arrivals and
+/// the same draws. Results are written to a directory as points complete. After an interruption,
+/// the same command continues. The results depend neither on interruptions nor on the number of
+/// threads.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +35,7 @@ Examples:
   curtail sweep --grid shards=1,10,100 --grid service=exp:1,det:1 --policy psq --policy laedge
   curtail sweep --file grid.toml --out results/hiccups
 
-A grid in a file, which is one of curtail sim with a table more:
+A grid in a file, which is a file of curtail sim with one more table:
   policies = [\"psq\", \"laedge\"]
   [experiment]
   jitter = \"bimodal:{p}:15\"
@@ -42,29 +43,29 @@ A grid in a file, which is one of curtail sim with a table more:
   utilization = { from = 0.1, to = 0.9, step = 0.1 }
   p = { from = 1e-5, to = 1e-1, count = 9, scale = \"log\" }
 
-A key is a parameter (the name of its flag), or stands in braces in a text of the experiment. The
-last key varies fastest. In the directory:
-  sweep.json       what is run; another sweep needs another directory, or --force
-  results.jsonl    a line per point, as soon as it is done: its values, and what curtail sim prints
-  results.csv      when all are done: a row per point and policy
-  results.parquet  the same, where curtail was built with --features parquet
-  results.html     plots, where a key has three numbers or more
-  results.svg      the chart alone, where there is only one")]
+A key is a parameter (the name of its flag), or a name in braces in a text of the experiment. The
+last key varies fastest. Files in the directory:
+  sweep.json       the sweep; another one needs another directory, or --force
+  results.jsonl    a line per point, as soon as it is done: its values and the output of curtail sim
+  results.csv      after the last point: a row per point and policy
+  results.parquet  the same rows, if curtail was built with --features parquet
+  results.html     plots, if a key has three numbers or more
+  results.svg      the chart, if there is only one")]
 pub(crate) struct Args {
-    /// What is varied: KEY=A,B,C or KEY=FROM..TO:STEP or KEY=FROM..TO:COUNT:log; may be repeated
+    /// Values to vary: KEY=A,B,C or KEY=FROM..TO:STEP or KEY=FROM..TO:COUNT:log (repeatable)
     #[arg(long = "grid", value_name = "KEY=VALUES", help_heading = "Grid")]
     grid: Vec<String>,
-    /// Where the results go
+    /// Directory of the results
     #[arg(long, value_name = "DIR", default_value = "sweep-results", help_heading = "Output")]
     out: PathBuf,
-    /// Overwrite: drop the results that are there
+    /// Delete the results that are in the directory
     #[arg(long, alias = "restart", help_heading = "Output")]
     force: bool,
-    /// Insist on results.parquet: fail at once if this curtail cannot write it
+    /// Require results.parquet: fail immediately if this build of curtail cannot write it
     #[arg(long, help_heading = "Output")]
     parquet: bool,
-    /// The policy with which maps compare those behind it in the list; may be repeated, and changed
-    /// when all points are there [default: the first one]
+    /// Reference policy of the maps: they compare it with the policies that follow it in the list
+    /// (repeatable); may be changed after all points are done [default: the first policy]
     #[arg(long, value_name = "POLICY", help_heading = "Output")]
     versus: Vec<String>,
     #[command(flatten)]
@@ -74,8 +75,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.parquet && !cfg!(feature = "parquet") {
         return Err(Stop::Lacking(
-            "this curtail was built without Parquet; build one that has it: \
-             cargo build --release --features parquet"
+            "this curtail was built without Parquet; rebuild it: cargo build --release --features \
+             parquet"
                 .to_owned(),
         ));
     }
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     check_given(&args.experiment.given(), &axes)?;
     let speed = speed(&written, &axes);
     let Written { parameters, candidates, percentiles, .. } = written;
-    let bad = |error: curtail_sim::sweep::Error| Stop::BadInput(places.tell(&error));
+    let bad = |error: curtail_sim::sweep::Error| Stop::BadInput(places.describe(&error));
     let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(bad)?;
     let versus = versus(&args.versus, plan.policies())?;
     let lengths = plan.check().map_err(bad)?;
@@ -106,13 +107,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if !complete {
         let there = points - store.lines.missing().len();
         say::aside(format_args!("{there} of {points} points are in {out}"));
-        return Err(Stop::Interrupted("before all points were done; the same command goes on"));
+        return Err(Stop::Interrupted("before all points were done; the same command continues"));
     }
     finish(args, &plan, &store, &versus)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A parameter is the same at every point, or varied.
+/// Returns an error if a parameter is both given as a flag and varied by the grid.
 fn check_given(given: &[(String, String)], axes: &[Axis]) -> Result<(), Stop> {
     let varied = |(name, _): &&(String, String)| {
         axes.iter().any(|axis| parameter(axis.key()) == parameter(name))
@@ -126,7 +127,7 @@ fn check_given(given: &[(String, String)], axes: &[Axis]) -> Result<(), Stop> {
     }
 }
 
-/// Queries per second, at the slowest points.
+/// The number of queries that are simulated per second at the slowest points.
 fn speed(written: &Written, axes: &[Axis]) -> f64 {
     let Written { parameters, candidates, threads, .. } = written;
     let axis = |key: &str| axes.iter().find(|axis| axis.key() == key);
@@ -136,23 +137,23 @@ fn speed(written: &Written, axes: &[Axis]) -> f64 {
     length::speed(candidates, most.unwrap_or(parameters.replicas as usize), network, *threads)
 }
 
-/// The places of policies in the list, by name.
+/// The indexes of the named policies in the list.
 fn versus(names: &[String], policies: &[String]) -> Result<Vec<usize>, Stop> {
     let place = |name: &String| match policies.iter().position(|policy| policy == name) {
         Some(place) if place + 1 < policies.len() => Ok(place),
         Some(_) => Err(Stop::BadInput(format!(
-            "--versus {name}: no policy is behind it in the list; name it earlier by --policy"
+            "--versus {name}: no policy follows it in the list; name it earlier with --policy"
         ))),
         None => {
             let text = policies.join(", ");
-            Err(Stop::BadInput(format!("--versus {name}: give a policy of the sweep, of {text}")))
+            Err(Stop::BadInput(format!("--versus {name}: give a policy of the sweep: {text}")))
         }
     };
     let places: Result<Vec<usize>, Stop> = names.iter().map(place).collect();
     places.map(|places| if places.is_empty() { vec![0] } else { places })
 }
 
-/// Runs the points that are left; false where it was interrupted.
+/// Runs the remaining points. Returns false if it was interrupted.
 fn simulate(
     plan: &Plan,
     threads: usize,
@@ -188,7 +189,7 @@ fn simulate(
     }
 }
 
-/// The median and p99 of a point that is done, of its first policy.
+/// The median and p99 of a finished point, for its first policy.
 fn running(line: &str) -> String {
     let point: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
     let request = &point["outcomes"][0]["request"];
@@ -197,7 +198,7 @@ fn running(line: &str) -> String {
     known.map(|(name, value)| format!("   {name} {}", digits::latency(value))).collect()
 }
 
-/// Writes what there is when all points are done.
+/// Writes the tables and plots after all points are done.
 fn finish(args: &Args, plan: &Plan, store: &Store, versus: &[usize]) -> Result<(), Stop> {
     let mut figures = Figures::new(plan.percentiles());
     store.write_tables(plan, |outcomes| figures.read(outcomes))?;
@@ -229,7 +230,7 @@ fn finish(args: &Args, plan: &Plan, store: &Store, versus: &[usize]) -> Result<(
     say::result(say::plain(&text))
 }
 
-/// What the directory of a sweep says, with the flags that mend it.
+/// Adds the flag that fixes an error about the directory of a sweep.
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
         match error {
@@ -244,9 +245,9 @@ impl From<StoreError> for Stop {
                     format!("{error}; a file is in the way: give a directory as --out")
                 }
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                    format!("{error}; give another --out, where you may write")
+                    format!("{error}; give another --out, in which you may write")
                 }
-                _ => format!("{error}; make room for it, or give another --out"),
+                _ => format!("{error}; free some space, or give another --out"),
             }),
             StoreError::Foreign { .. } | StoreError::Busy { .. } => {
                 Stop::Lacking(error.to_string())

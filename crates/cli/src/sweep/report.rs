@@ -1,4 +1,4 @@
-//! The plots of a sweep, on a page that needs nothing else.
+//! The plots of a sweep, on a self-contained page.
 
 use curtail_sim::name;
 use curtail_sim::sweep::Plan;
@@ -11,56 +11,57 @@ use crate::plot::lines::{Chart, Line, Point, Size, draw};
 use crate::plot::palette::{Look, key, looks};
 use crate::plot::{self, Page};
 
-/// The fewest numbers of an axis that is plotted.
+/// An axis is plotted only if it has at least this many values.
 const FEWEST: usize = 3;
 
-/// The most panels of lines, and of maps.
+/// Maximum number of panels of lines, and of maps.
 const MOST_PANELS: usize = 12;
 
-/// A point this many times the median of its panel is off the chart: a policy that collapses must
-/// not press the others flat.
+/// A point above this multiple of its panel's median is drawn off the chart, so that a policy that
+/// collapses does not flatten the others.
 const OFF_CHART: f64 = 5.0;
 
-/// An axis that is wider than this factor, and equally so, is drawn by its logarithm.
+/// An axis whose values span at least this factor is logarithmic.
 const WIDE: f64 = 50.0;
 
-/// What is said of a sweep without any figure.
-const NOTHING: &str = " Every policy is unstable at every point: ask for less utilization.";
+/// The remark on a sweep without any figure.
+const NOTHING: &str = " Every policy is unstable at every point: use a lower utilization.";
 
-/// Figures to be plotted.
+/// The figures to plot.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) percentile: f64,
-    /// What latencies are in: `ms`, or `1`.
+    /// The unit of latencies: `ms`, or `1`.
     pub(super) unit: String,
-    /// By point, then by policy. None where it is not known or the policy is unstable.
+    /// Values by point, then by policy. `None` if unknown, or if the policy is unstable.
     pub(super) values: Vec<Option<f64>>,
-    /// Likewise, whether there is a steady state.
+    /// Whether there is a steady state, in the same order.
     pub(super) stable: Vec<bool>,
 }
 
 impl Figures {
-    /// None yet. What is shown is p99, or else the highest percentile.
+    /// Starts without figures. The plots show p99 if it is among the percentiles, else the highest
+    /// percentile.
     pub(super) fn new(percentiles: &[f64]) -> Self {
         let highest = percentiles.iter().copied().fold(0.0, f64::max);
         let percentile = if percentiles.contains(&99.0) { 99.0 } else { highest };
         Self { percentile, unit: String::new(), values: Vec::new(), stable: Vec::new() }
     }
 
-    /// Why there is nothing to show of some of them, if there is nothing.
+    /// If none of these places has a figure, returns the reason.
     pub(super) fn nothing(&self, of: impl Iterator<Item = usize> + Clone) -> Option<String> {
         if of.clone().any(|place| self.values[place].is_some()) {
             return None;
         }
         let mut of = of;
         Some(if of.any(|place| self.stable[place]) {
-            format!("p{} is not known here: too few requests", self.percentile)
+            format!("p{} is unknown here: too few requests", self.percentile)
         } else {
-            "every policy is unstable here: queues grow without end".to_owned()
+            "every policy is unstable here: queues grow without limit".to_owned()
         })
     }
 
-    /// Those of the outcomes that come next.
+    /// Adds the outcomes of the next point.
     pub(super) fn read(&mut self, outcomes: &[Json]) {
         let p = name(self.percentile);
         for outcome in outcomes {
@@ -71,25 +72,26 @@ impl Figures {
     }
 }
 
-/// A sweep as it is plotted.
+/// A sweep, prepared for plotting.
 struct View<'a> {
     plan: &'a Plan,
     figures: &'a Figures,
-    /// Which axes have numbers enough, and the numbers.
+    /// The index and the values of each axis that has enough numbers.
     axes: Vec<(usize, Vec<f64>)>,
-    /// The policies with which maps compare those behind them.
+    /// The reference policies of the maps.
     versus: &'a [usize],
 }
 
-/// What is plotted.
+/// The rendered plots.
 pub(super) struct Plots {
-    /// All, on a page.
+    /// The page with all plots.
     pub(super) page: String,
-    /// The chart as a file of its own, where it is one.
+    /// The chart as a separate file, if there is only one.
     pub(super) picture: Option<String>,
 }
 
-/// The plots, with maps that compare with some policies; none where no axis has enough numbers.
+/// Renders the plots, with maps against the reference policies; `None` if no axis has enough
+/// numbers.
 pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option<Plots> {
     let axes = plan.grid().axes().iter().enumerate();
     let numeric = axes.filter_map(|(place, axis)| Some((place, axis.numbers()?)));
@@ -114,9 +116,9 @@ pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option
         let (maps, cut) = view.maps();
         let whom = and(versus.iter().map(|&base| policy(&plan.policies()[base]).short));
         main += &format!(
-            "<figure><div class=\"row three\">{maps}</div><figcaption><b>Figure 2.</b> By how \
-             much p{p} is lower than that of {}, over {} and {}. Blue: lower; orange: higher; \
-             gray: one of the two is unstable.{cut}</figcaption></figure>",
+            "<figure><div class=\"row three\">{maps}</div><figcaption><b>Figure 2.</b> The \
+             reduction of p{p} relative to {}, over {} and {}. Blue: lower; orange: higher; gray: \
+             one of the two is unstable.{cut}</figcaption></figure>",
             escape(&whom),
             name(x),
             name(y),
@@ -161,14 +163,14 @@ impl<'a> View<'a> {
         self.figures.values[point * self.plan.policies().len() + policy]
     }
 
-    /// Where the figures of points are, of all policies.
+    /// Returns the indexes of these points' figures, for all policies.
     fn places<'b>(&self, points: &'b [usize]) -> impl Iterator<Item = usize> + Clone + use<'b> {
         let policies = self.plan.policies().len();
         points.iter().flat_map(move |point| (0..policies).map(move |of| point * policies + of))
     }
 
-    /// The points that differ in nothing but some axes, and what they have in common. With a note
-    /// where there are too many such groups to show.
+    /// Groups the points that differ only in the `varied` axes. Returns at most `MOST_PANELS`
+    /// groups, each with the values that its points share, and the total number of groups.
     fn panels(&self, varied: &[usize]) -> (Vec<(String, Vec<usize>)>, usize) {
         let grid = self.plan.grid();
         let mut panels: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
@@ -193,7 +195,7 @@ impl<'a> View<'a> {
         (named.collect(), all)
     }
 
-    /// A chart per panel, over the first axis; and what is left out.
+    /// Draws a chart per panel over the first axis, and notes how many panels are left out.
     fn lines(&self) -> (String, String) {
         let (axis, numbers) = &self.axes[0];
         let (panels, all) = self.panels(&[*axis]);
@@ -251,7 +253,8 @@ impl<'a> View<'a> {
         (charts, cut(panels.len(), all))
     }
 
-    /// A map per panel and pair of policies, over the first two axes; and what is left out.
+    /// Draws a map per panel and pair of policies over the first two axes, and notes how many are
+    /// left out.
     fn maps(&self) -> (String, String) {
         let [(x, columns), (y, rows), ..] = &self.axes[..] else { return Default::default() };
         let (panels, all) = self.panels(&[*x, *y]);
@@ -271,7 +274,7 @@ impl<'a> View<'a> {
                     let theirs = self.value(*point, base).filter(|theirs| *theirs > 0.0)?;
                     Some(1.0 - self.value(*point, of)? / theirs)
                 };
-                // The axis that comes first in the grid is the slower one.
+                // Points are ordered with the last axis varying fastest.
                 let row = |row: usize| {
                     let place = |column: usize| column * rows.len() + row;
                     (0..columns.len()).map(|column| gain(&points[place(column)])).collect()
@@ -279,7 +282,7 @@ impl<'a> View<'a> {
                 let gains: Vec<Vec<_>> = (0..rows.len()).map(row).collect();
                 let name = match self.versus {
                     [_] => short(of),
-                    _ => format!("{} beside {}", short(of), short(base)),
+                    _ => format!("{} relative to {}", short(of), short(base)),
                 };
                 let at = if common.is_empty() { String::new() } else { format!(" at {common}") };
                 maps += &heat::draw(&Map {
@@ -294,7 +297,7 @@ impl<'a> View<'a> {
                     values: &gains,
                     word: &whole_percent,
                     shade: &|gain| gain,
-                    unknown: "not known",
+                    unknown: "unknown",
                     line: &[],
                     size: (312.0, 296.0, "small"),
                 });
@@ -305,7 +308,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What is said where not all panels are there.
+/// A note that not all panels are shown.
 fn cut(shown: usize, all: usize) -> String {
     if shown == all {
         return String::new();
@@ -313,7 +316,7 @@ fn cut(shown: usize, all: usize) -> String {
     format!(" {shown} of {all} panels are shown; results.csv has all.")
 }
 
-/// How an axis is drawn.
+/// The scale of an axis.
 #[derive(Clone, Copy)]
 enum Scale {
     Linear,
@@ -342,7 +345,7 @@ impl Scale {
     }
 }
 
-/// What is more is off the chart.
+/// The largest value that is drawn on the chart.
 fn most(lines: &[Line<'_>]) -> f64 {
     let mut values: Vec<f64> =
         lines.iter().flat_map(|line| line.points.iter().flatten()).map(|p| p.value).collect();
@@ -350,7 +353,7 @@ fn most(lines: &[Line<'_>]) -> f64 {
     values.get(values.len() / 2).map_or(f64::INFINITY, |median| median * OFF_CHART)
 }
 
-/// What a chart shows, for those who do not see it.
+/// Describes a chart in words, for screen readers.
 fn describe(lines: &[Line<'_>]) -> String {
     let of = |line: &Line<'_>| {
         let values = line.points.iter().flatten().map(|point| three(point.value));

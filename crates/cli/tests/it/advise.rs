@@ -1,5 +1,5 @@
-//! `curtail advise` as people and scripts meet it: yes and no, samples that are taken apart, and what
-//! it says of bad input. Each answer is some seconds of simulation, so there are few.
+//! `curtail advise`: both verdicts, samples with hiccups, and its errors. Each answer takes a few
+//! seconds of simulation, so there are few tests.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::harness::serving::{http, serve};
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
-/// The service of the examples, at most loads.
+/// The service of the examples.
 const SERVICE: &str = "advise --service-time exp:5ms --jitter bimodal:0.003:75ms";
 
 fn number(of: &Value) -> f64 {
@@ -19,7 +19,7 @@ fn number(of: &Value) -> f64 {
 }
 
 #[test]
-fn where_hedging_pays_it_says_how_much_and_up_to_where() {
+fn hedging_that_pays_is_reported_with_gain_and_load_limit() {
     let folder = folder(&[]);
     let replicas =
         (0..5).map(|shard| format!(" --replicas-at 127.0.0.1:9{shard}1,127.0.0.1:9{shard}2"));
@@ -38,11 +38,12 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
     assert_eq!(advice["verdict"]["kind"], "pays", "{}", advice["verdict"]);
     let because = advice["because"].as_str().expect("a text");
     assert!(because.contains("hit 0.30 % of the queries"), "{because}");
-    let second = because.contains("second copies of 0.2") && because.contains("take p99 from");
+    let second = because.contains("second copies of 0.2") && because.contains("lower p99 from");
     assert!(second, "{because}");
     let rival = &advice["rival"];
     assert!(rival["policy"].as_str().is_some_and(|name| name.starts_with("delayed:")), "{rival}");
-    // Where replicas stop nothing, its copies delay queries, or come too late to be as good.
+    // If replicas do not stop copies, delayed copies either delay other queries, or start too late
+    // to be as good as the recommended policy.
     assert_eq!(rival["as_good"], false, "{rival}");
     assert!(number(&rival["p99"]) > 1.1 * (1.0 - gain) * 77.4, "{rival}");
     assert!(number(&rival["copies_per_query"]) > 1.0 && rival["text"].is_string(), "{rival}");
@@ -58,15 +59,18 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
 fn without_jitter_there_is_nothing_to_gain() {
     let answer =
         curtail_in(std::path::Path::new("."), "advise --service-time det:1 --utilization 0.3");
-    let said = String::from_utf8_lossy(&answer.stdout).into_owned();
-    assert_eq!(answer.status.code(), Some(0), "{said}");
-    assert!(said.starts_with("No: hedging does not pay here; run psq."), "{said}");
-    assert!(said.contains("All copies of a query take as long (there is no jitter)"), "{said}");
-    assert!(!said.contains("<: ") && !said.contains("[[service]]"), "{said}");
+    let stdout = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert_eq!(answer.status.code(), Some(0), "{stdout}");
+    assert!(stdout.starts_with("No: hedging does not pay here; run psq."), "{stdout}");
+    assert!(
+        stdout.contains("All copies of a query take equally long (there is no jitter)"),
+        "{stdout}"
+    );
+    assert!(!stdout.contains("<: ") && !stdout.contains("[[service]]"), "{stdout}");
 }
 
 #[test]
-fn bad_input_is_refused_with_value_and_mend() {
+fn bad_input_is_rejected_with_value_and_fix() {
     let folder = folder(&[
         ("good", &"5ms\n6ms\n".repeat(100)),
         ("escape", "\u{1b}[31m1\n"),
@@ -74,17 +78,20 @@ fn bad_input_is_refused_with_value_and_mend() {
     ]);
     let cases = [
         ("--service-time exp:1", "--utilization <U>"),
-        ("--service-time exp:1 --utilization 1", "utilization is 1; give it less"),
+        ("--service-time exp:1 --utilization 1", "utilization is 1; use less"),
         (
             "--service-time exp:1 --utilization 0.3 --shards 100000 --threads 1",
             "fewer shards, or add --yes",
         ),
-        ("--service-time exp:1 --utilization -1", "utilization is -1; give it a number above 0"),
+        ("--service-time exp:1 --utilization -1", "utilization is -1; use a number above 0"),
         (
             "--service-time exp:1 --jitter bimodal:0.1:15 --utilization 0.9",
             "busy 225 % of the time",
         ),
-        ("--service-time exp:1 --utilization 1e-9", "e-8 at least: a run is up to 146 years"),
+        (
+            "--service-time exp:1 --utilization 1e-9",
+            "e-8 at least: a run is at most 146 years long",
+        ),
         ("--service-time exp:1 --utilization 0.3 --slots -1", "-1 is not in 1..=1024"),
         (
             "--service-time exp:1 --utilization 0.3 --slots 2 --slots-of http://127.0.0.1:9/",
@@ -100,7 +107,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ),
         (
             "--service-time exp:1 --utilization 0.3 --slots-of http://127.0.0.1:9/ --insecure",
-            "http:// has no use for --insecure; use https://",
+            "http:// does not support --insecure; use https://",
         ),
         ("--service-time exp:1 --utilization 0.3 --insecure", "--slots-of <URL>"),
         ("--utilization 0.3 --samples escape", r"escape:1: `\u{1b}[31m1` is not a sample"),
@@ -108,7 +115,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--utilization 0.3 --service-time exp:1 --samples good", "cannot be used with"),
         ("--utilization 0.3 --samples good --jitter det:1", "cannot be used with"),
         ("--utilization 0.3 --samples good --arrivals on-off:0.5:10", "give a unit to every time"),
-        ("--utilization 0.3 --samples zeros", "zeros: all samples are zero; give service times"),
+        ("--utilization 0.3 --samples zeros", "zeros: all samples are zero; use service times"),
         ("--utilization 0.3 --samples /nowhere", "/nowhere"),
         (
             "--service-time exp:5ms --rate 1e9",
@@ -124,7 +131,8 @@ fn bad_input_is_refused_with_value_and_mend() {
 
 #[test]
 fn slots_are_found_at_a_replica() {
-    // Long beside the delays of a machine that runs other tests: they leave slots idle.
+    // Other tests delay the scheduling of threads, and slots are idle during these delays. The
+    // service time is long compared with them.
     let leaf = Process::start(&["leaf", "--slots", "3", "--service-time", "det:50ms"]);
     let url = format!("http://{}/search?q=tail", leaf.address);
     let line = format!("advise --service-time det:50ms --utilization 0.3 --slots-of {url}");
@@ -142,13 +150,13 @@ fn slots_of_a_replica_that_serves_nothing_are_not_found() {
     for (url, why) in [("http://127.0.0.1:9/", "cannot connect"), (&failing.url, "status 500")] {
         let line = format!("advise --service-time det:1 --utilization 0.3 --slots-of {url}");
         let answer = curtail_in(std::path::Path::new("."), &line);
-        let said = String::from_utf8_lossy(&answer.stderr).into_owned();
-        assert_eq!(answer.status.code(), Some(3), "{said}");
-        let begin = format!("error: --slots-of {url}: no query was answered well: {why}");
-        assert!(said.starts_with(&begin) && answer.stdout.is_empty(), "{said}");
+        let stderr = String::from_utf8_lossy(&answer.stderr).into_owned();
+        assert_eq!(answer.status.code(), Some(3), "{stderr}");
+        let begin = format!("error: --slots-of {url}: no query succeeded: {why}");
+        assert!(stderr.starts_with(&begin) && answer.stdout.is_empty(), "{stderr}");
         assert!(
-            said.contains("(3 queries in ") && said.contains("; each may take 10 s)"),
-            "{said}"
+            stderr.contains("(3 queries in ") && stderr.contains("; each has a timeout of 10 s)"),
+            "{stderr}"
         );
     }
 }
@@ -167,14 +175,14 @@ fn slots_of_a_replica_that_fails_some_queries_are_not_found() {
     let line =
         format!("advise --service-time det:1 --utilization 0.3 --slots-of http://{address}/");
     let answer = curtail_in(std::path::Path::new("."), &line);
-    let said = String::from_utf8_lossy(&answer.stderr).into_owned();
-    assert_eq!(answer.status.code(), Some(3), "{said}");
-    assert!(said.contains("queries were not answered well: status 503; give a query"), "{said}");
+    let stderr = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert_eq!(answer.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("queries failed: status 503; give a query"), "{stderr}");
 }
 
 #[test]
-fn what_a_folder_of_jitter_leaves_open_is_named() {
-    // One pause in 120 executions, which hit two of them.
+fn open_questions_of_a_jitter_directory_are_named() {
+    // One pause in 120 executions, which affected two of them.
     let time = |at: u32| if at / 2 == 30 { "30ms\n" } else { "10us\n" };
     let j: String = (0..120).map(time).collect();
     let p: String = (1..=100).map(|at| format!("{}us\n", 20 * at)).collect();
@@ -183,20 +191,20 @@ fn what_a_folder_of_jitter_leaves_open_is_named() {
     let found = format!("{{\"queries\": 100, \"executions\": 120, \"seen\": {seen}}}");
     let folder = folder(&[("p.txt", &p), ("j.txt", &j), ("result.json", &found)]);
     let line = "advise --samples . --utilization 0.3 --cancel reset";
-    let said = String::from_utf8(curtail_in(folder.path(), line).stdout).expect("text");
-    assert!(said.starts_with("Cannot be told: in these samples rescue"), "{said}");
-    let flat = said.replace('\n', " ");
+    let stdout = String::from_utf8(curtail_in(folder.path(), line).stdout).expect("text");
+    assert!(stdout.starts_with("Undecided: in these samples rescue"), "{stdout}");
+    let flat = stdout.replace('\n', " ");
     let hiccups = "curtail jitter found hiccups in 1.600 % (0.100 to 5.000 %) of 120 executions, of \
                    30.00 ms (20.00 to 40.00 ms).";
-    assert!(flat.contains(hiccups), "{said}");
-    assert!(!flat.contains("run psq") && !flat.contains("[[service]]"), "{said}");
+    assert!(flat.contains(hiccups), "{stdout}");
+    assert!(!flat.contains("run psq") && !flat.contains("[[service]]"), "{stdout}");
     let advice = json_in(folder.path(), line);
     assert_eq!(advice["verdict"]["kind"], "cannot-be-told", "{}", advice["verdict"]);
     assert_eq!((&advice["settled"], &advice["hedge"]), (&false.into(), &false.into()));
 }
 
 #[test]
-fn what_cannot_become_a_proxy_is_refused() {
+fn bad_samples_rates_and_addresses_are_rejected() {
     let folder = folder(&[
         ("p.txt", &"40us\n".repeat(200)),
         ("j.txt", &"10us\n".repeat(200)),
@@ -206,11 +214,14 @@ fn what_cannot_become_a_proxy_is_refused() {
     let taken = format!("--service-time exp:5ms --rate 200 {replicas} --out .");
     let uneven = format!("--service-time exp:5ms --rate 200 {replicas} --replicas-at 127.0.0.1:3");
     let cases = [
-        ("--samples . --rate 200 --replicas-at 127.0.0.1", "\"127.0.0.1\" is no IP:PORT"),
+        ("--samples . --rate 200 --replicas-at 127.0.0.1", "\"127.0.0.1\" must be IP:PORT"),
         ("--samples . --rate -1", "--rate -1: give requests per second above 0"),
         ("--service-time exp:1 --rate 5", "the times have no unit"),
-        ("--samples .. --rate 5", "p.txt; give a folder that curtail jitter --out has written"),
-        (&taken, "--out ./proxy.toml: it is there already"),
+        (
+            "--samples .. --rate 5",
+            "p.txt is missing; use a folder that curtail jitter --out has written",
+        ),
+        (&taken, "--out ./proxy.toml: it exists already"),
         (&uneven, "a shard has 2 replicas, and another has 1"),
     ];
     refused(folder.path(), "advise", &cases);

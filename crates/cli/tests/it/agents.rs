@@ -1,4 +1,4 @@
-//! Loads that agents send, from the command line.
+//! Loads through agents, from the command line.
 
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
@@ -33,11 +33,11 @@ fn agents_send_one_load_together() {
     let written = std::fs::read_to_string(folder.path().join("out/result.json")).expect("a result");
     let written: Value = serde_json::from_str(&written).expect("JSON");
     assert_eq!(written["report"]["requests"], 400);
-    // They are there for the next one, and people see each of them.
+    // The agents serve another load, and the table lists each of them.
     let args = ["--rate", "200", "--requests", "20", "--agents", &addresses];
-    let said = text(&server.load(&args).output().expect("it starts").stdout);
+    let stdout = text(&server.load(&args).output().expect("it starts").stdout);
     for agent in addresses.split(',') {
-        assert!(said.contains(agent), "no {agent} in {said}");
+        assert!(stdout.contains(agent), "no {agent} in {stdout}");
     }
     for agent in agents {
         agent.signal(Signal::TERM);
@@ -46,11 +46,11 @@ fn agents_send_one_load_together() {
 }
 
 #[test]
-fn what_agents_cannot_do_is_refused_before_anything_is_sent() {
+fn plans_that_agents_cannot_run_are_rejected_before_sending() {
     let (server, folder) = (Server::start(200), tempfile::tempdir().expect("a folder"));
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let free = nobody.local_addr().expect("an address").to_string();
-    drop(nobody);
+    let unused = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let free = unused.local_addr().expect("an address").to_string();
+    drop(unused);
     let empty = folder.path().join("empty").display().to_string();
     std::fs::write(&empty, "").expect("a file");
     for (args, code, why) in [
@@ -62,9 +62,9 @@ fn what_agents_cannot_do_is_refused_before_anything_is_sent() {
     ] {
         let args = [&["--rate", "100", "--requests", "10"], args].concat();
         let output = server.load(&args).output().expect("it starts");
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.contains(why), "{args:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(why), "{args:?}: {stderr}");
     }
     assert_eq!(server.answered.load(Ordering::Relaxed), 0);
 }
@@ -74,7 +74,7 @@ fn beyond_loopback_an_agent_needs_a_token() {
     let mut command = std::process::Command::new(crate::harness::CURTAIL);
     command.args(["agent", "--listen", "0.0.0.0:0"]).env_remove("CURTAIL_AGENT_TOKEN");
     let output = command.output().expect("the binary starts");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("--token-file"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("--token-file"), "{stderr}");
 }

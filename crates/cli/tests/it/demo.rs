@@ -1,5 +1,5 @@
-//! A demo that is interrupted: what it writes, what it leaves alone, and that nothing of it stays
-//! behind. Linux only: there is no portable way to look at other processes.
+//! An interrupted demo: it writes its files, touches no others, and leaves no process behind. Linux
+//! only, because there is no portable way to list other processes.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use crate::harness::{CURTAIL, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The command lines of processes that mention a path.
+/// Returns the command lines of processes that mention a path.
 fn mentioning(path: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -18,7 +18,7 @@ fn mentioning(path: &str) -> Vec<String> {
     lines.filter(|line| line.contains(path)).collect()
 }
 
-/// The ids and command lines of a process's children.
+/// Returns the ids and command lines of a process's children.
 fn children(of: &Child) -> Vec<(i32, String)> {
     let parent = format!("PPid:\t{}\n", of.id());
     let entries = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
@@ -54,7 +54,7 @@ fn demo(corpus: &str, out: &Path, requests: u32) -> Child {
 }
 
 fn start(corpus: &str, out: &Path, line: &str) -> Child {
-    // Tests that run under `nohup` would hand on that it ignores SIGHUP.
+    // If the tests run under `nohup`, the demo would inherit the setting to ignore SIGHUP.
     Command::new("env")
         .args(["--default-signal=HUP", CURTAIL])
         .args(["demo", "--corpus", corpus, "--out", &out.display().to_string(), "--json"])
@@ -71,7 +71,7 @@ fn signal(to: &Child, signal: Signal) {
     kill_process(Pid::from_child(to), signal).expect("a child of ours");
 }
 
-/// Interrupts it; what it said.
+/// Interrupts the demo and returns its stderr.
 fn end(mut demo: Child, by: Signal) -> String {
     signal(&demo, by);
     assert_eq!(wait(&mut demo), Some(130));
@@ -79,23 +79,24 @@ fn end(mut demo: Child, by: Signal) -> String {
 }
 
 #[test]
-fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
+fn an_interrupted_demo_writes_partial_results_and_leaves_no_process() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (texts, out) = (texts(folder.path()), folder.path().join("out"));
     let path = out.display().to_string();
     fs::create_dir(&out).expect("a folder");
     fs::write(out.join("p99.svg"), "of an earlier run").expect("a file");
-    // A cell takes some seconds.
+    // A cell takes a few seconds.
     let running = demo(&texts, &out, 200);
     until("the second cell begins", || is_in_second_cell(&running));
-    // Its terminal is closed.
+    // Its terminal closes.
     end(running, Signal::HUP);
     until("every leaf is gone", || mentioning(&path).is_empty());
-    let results = fs::read_to_string(out.join("results.json")).expect("what there is");
+    let results = fs::read_to_string(out.join("results.json")).expect("partial results");
     assert!(results.contains("\"partial\": true"), "{results}");
     assert!(out.join("report.html").exists());
-    assert!(!out.join("p99.svg").exists(), "with so few requests it has no such figure");
-    let timings = fs::read_to_string(out.join("timings.csv")).expect("of the first cell");
+    assert!(!out.join("p99.svg").exists(), "there are too few requests for this figure");
+    let timings =
+        fs::read_to_string(out.join("timings.csv")).expect("the results of the first cell");
     let rows: Vec<&str> = timings.lines().skip(1).collect();
     assert_eq!(rows.len(), 200 * 2, "one per request and shard");
     for row in rows {
@@ -125,30 +126,30 @@ fn a_policy_that_learns_keeps_its_root_from_load_to_load() {
     let [others, learned] = roots.map(|of| of.len());
     // A cell that other processes disturbed is measured again.
     assert!((2..=4).contains(&others) && learned == 1, "{others} {learned}");
-    let results = fs::read_to_string(out.join("results.json")).expect("it has ended well");
+    let results = fs::read_to_string(out.join("results.json")).expect("it exits with success");
     assert!(!results.contains("partial"), "{results}");
 }
 
 #[test]
-fn a_leaf_that_dies_ends_the_demo_with_what_it_has() {
+fn a_leaf_that_dies_ends_the_demo_with_partial_results() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (texts, out) = (texts(folder.path()), folder.path().join("out"));
     let mut running = demo(&texts, &out, 200);
     until("the second cell begins", || is_in_second_cell(&running));
     let mut leaves = children(&running).into_iter().filter(|(_, line)| line.contains(" leaf "));
-    let leaf = leaves.next().and_then(|(id, _)| Pid::from_raw(id)).expect("there are four");
+    let leaf = leaves.next().and_then(|(id, _)| Pid::from_raw(id)).expect("there are four leaves");
     kill_process(leaf, Signal::KILL).expect("a grandchild of ours");
     assert_eq!(wait(&mut running), Some(3));
-    let said = std::io::read_to_string(running.stderr.take().expect("stderr is piped"));
-    let said = said.expect("text");
-    assert!(said.contains("has ended (signal: 9"), "{said}");
-    let results = fs::read_to_string(out.join("results.json")).expect("what there is");
+    let stderr = std::io::read_to_string(running.stderr.take().expect("stderr is piped"));
+    let stderr = stderr.expect("text");
+    assert!(stderr.contains("has ended (signal: 9"), "{stderr}");
+    let results = fs::read_to_string(out.join("results.json")).expect("partial results");
     assert!(results.contains("\"partial\": true"), "{results}");
-    assert!(!results.contains("laedge\": ["), "a cell without a leaf is none: {results}");
+    assert!(!results.contains("laedge\": ["), "a cell whose leaf ended is not reported: {results}");
 }
 
 #[test]
-fn a_demo_without_a_cell_leaves_the_last_report() {
+fn a_demo_without_a_cell_keeps_the_last_report() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (texts, out) = (texts(folder.path()), folder.path().join("out"));
     fs::create_dir(&out).expect("a folder");
@@ -160,16 +161,16 @@ fn a_demo_without_a_cell_leaves_the_last_report() {
     let running = demo(&texts, &out, 100_000);
     // The demo itself and four leaves.
     until("all leaves run", || mentioning(&path).len() >= 5);
-    let said = end(running, Signal::INT);
-    assert!(said.contains("interrupted before the first cell was measured"), "{said}");
+    let stderr = end(running, Signal::INT);
+    assert!(stderr.contains("interrupted before the first cell was measured"), "{stderr}");
     until("every leaf is gone", || mentioning(&path).is_empty());
     for name in names {
-        assert_eq!(fs::read_to_string(out.join(name)).expect("it is there"), "of the last run");
+        assert_eq!(fs::read_to_string(out.join(name)).expect("the file exists"), "of the last run");
     }
 }
 
 #[test]
-fn an_interrupted_index_leaves_nothing_not_even_of_one_that_was_killed() {
+fn an_interrupted_index_leaves_no_files_and_cleans_up_after_a_killed_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (corpus, out) = (folder.path().join("corpus.jsonl"), folder.path().join("out"));
     // Large enough to take seconds.
@@ -187,13 +188,13 @@ fn an_interrupted_index_leaves_nothing_not_even_of_one_that_was_killed() {
     until("the index is being built", || building().is_some());
     signal(&killed, Signal::KILL);
     wait(&mut killed);
-    let left = building().expect("a killed process cannot put things in order").path().join("left");
+    let left = building().expect("a killed process cannot clean up").path().join("left");
     fs::write(&left, "").expect("a file");
 
     let running = demo(&corpus, &out, 100);
     until("the next index is being built", || !left.exists() && building().is_some());
-    let said = end(running, Signal::INT);
-    assert!(said.contains("interrupted while the index was built"), "{said}");
+    let stderr = end(running, Signal::INT);
+    assert!(stderr.contains("interrupted while the index was built"), "{stderr}");
     let entries: Vec<_> = fs::read_dir(&out).expect("the folder").collect();
     assert!(entries.is_empty(), "{entries:?}");
 }

@@ -1,4 +1,5 @@
-//! A proxy with few open files keeps some for its replicas, however many clients there are.
+//! A proxy with a low limit on open files reserves descriptors for its replicas, however many
+//! clients connect.
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,14 +24,15 @@ fn clients_do_not_take_the_last_open_file() {
     let proxy = Process::spawn(command, Stdio::null());
     let connect = |_| TcpStream::connect(proxy.address).expect("it listens");
     let mut clients: Vec<TcpStream> = (0..100).map(connect).collect();
-    // The last one has heard that there is no place for it: all before it were seen.
+    // The proxy sends this when its connection limit is reached. By then, it has seen all earlier
+    // clients.
     let mut line = String::new();
     let last = clients.last().expect("a hundred");
-    BufReader::new(last).read_line(&mut line).expect("an answer");
+    BufReader::new(last).read_line(&mut line).expect("a response");
     assert!(line.starts_with("HTTP/1.1 503"), "{line:?}");
     clients[0].write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").expect("it reads");
     line.clear();
-    BufReader::new(&clients[0]).read_line(&mut line).expect("an answer");
+    BufReader::new(&clients[0]).read_line(&mut line).expect("a response");
     assert!(line.starts_with("HTTP/1.1 200"), "{line:?}");
     let metrics = get(proxy.admin.expect("an admin port"), "/metrics");
     let up = metrics.lines().find(|line| line.starts_with("curtail_server_up{"));

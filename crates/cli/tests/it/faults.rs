@@ -1,8 +1,8 @@
-//! Leaves that are killed, or turn into black holes, under load: no request of a shard that still
-//! has a replica fails, and a leaf that returns is used again.
+//! Leaves that are killed, or turn into black holes, under load: no request fails while its shard
+//! has a replica left, and a leaf that returns is used again.
 //!
-//! Each test prints a line of figures, which `cargo xtask accept main` judges; how long things take
-//! is nothing that a test may fail on.
+//! Each test prints a line of figures, which `cargo xtask accept main` checks. No test fails
+//! because of a duration.
 
 use std::future::pending;
 use std::thread::{scope, sleep};
@@ -12,10 +12,10 @@ use crate::harness::{Service, until};
 use curtail_load::{Extent, Plan, Report};
 use rustix::process::Signal;
 
-/// 30 % of what two leaves with a mean of 3 ms can do.
+/// 30 % of the capacity of two leaves with a mean service time of 3 ms.
 const RATE: f64 = 200.0;
 
-/// Two seconds of it.
+/// Two seconds at this rate.
 const REQUESTS: u64 = 400;
 
 fn load(service: &Service, requests: u64) -> Report {
@@ -34,8 +34,8 @@ fn load(service: &Service, requests: u64) -> Report {
     report
 }
 
-/// Requests go on for as long as something happens, and for two seconds at least. How many there
-/// were, and what came of it. None may fail.
+/// Sends requests while `happen` runs, and for at least two seconds. Returns their number and the
+/// result of `happen`. None may fail.
 fn under_load<T: Send>(service: &Service, happen: impl FnOnce() -> T + Send) -> (u64, T) {
     scope(|scope| {
         let happening = scope.spawn(happen);
@@ -68,16 +68,16 @@ fn kill_one(policy: &str) {
     service.comes_to_rest();
 }
 
-/// How many copies were sent into the hole.
+/// Returns the number of copies sent into the hole.
 fn black_hole(policy: &str) -> u64 {
     let service = Service::start(policy, "");
     let (requests, (sent, again)) = under_load(&service, || {
         ms(500);
-        // A stopped process still accepts connections, and never answers.
+        // A stopped process still accepts connections, and never responds.
         service.signal(0, Signal::STOP);
         let before = service.counted("curtail_copies_started", 0);
         ms(1_200);
-        until("the proxy has given it up", || service.servers()[0]["up"] == false);
+        until("the proxy has ejected it", || service.servers()[0]["up"] == false);
         let sent = service.counted("curtail_copies_started", 0) - before;
         service.signal(0, Signal::CONT);
         (sent, service.used_again(0))
@@ -91,11 +91,11 @@ fn black_hole(policy: &str) -> u64 {
     sent
 }
 
-/// All at once: they mostly wait.
+/// All policies run at the same time, because the tests mostly wait.
 const POLICIES: [&str; 3] = ["psq", "laedge", "least-outstanding"];
 
 #[test]
-fn no_request_fails_where_a_leaf_is_killed() {
+fn no_request_fails_if_a_leaf_is_killed() {
     scope(|scope| {
         for policy in POLICIES {
             scope.spawn(move || kill_one(policy));
@@ -104,7 +104,7 @@ fn no_request_fails_where_a_leaf_is_killed() {
 }
 
 #[test]
-fn a_black_hole_swallows_what_its_slot_holds_and_is_ejected() {
+fn a_black_hole_costs_the_copies_in_its_slot_and_is_ejected() {
     let holes = scope(|scope| {
         let holes = POLICIES.map(|policy| scope.spawn(move || black_hole(policy)));
         holes.map(|hole| hole.join().expect("no request fails"))
@@ -117,7 +117,7 @@ fn without_any_replica_requests_wait_for_one() {
     let service = Service::start("psq", "");
     service.kill(0);
     service.kill(1);
-    until("both are found dead", || service.servers().iter().all(|s| s["up"] == false));
+    until("both are ejected", || service.servers().iter().all(|s| s["up"] == false));
     scope(|scope| {
         let waiting = scope.spawn(|| load(&service, 20));
         ms(300);

@@ -1,4 +1,4 @@
-//! What `curtail jitter` finds, leaves behind, and says of bad input.
+//! `curtail jitter`: its findings, its files, and its errors.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,7 +18,7 @@ use serde_json::Value;
 const QUERIES: &str =
     "/a\n{\"path\": \"/b\", \"class\": \"term\"}\n{\"path\": \"/c\", \"class\": \"term\"}\n";
 
-/// A run that has ended, and its folder.
+/// A finished run, with its directory.
 struct Ran {
     folder: tempfile::TempDir,
     code: Option<i32>,
@@ -26,7 +26,7 @@ struct Ran {
     err: String,
 }
 
-/// Executes queries of a target.
+/// Runs `curtail jitter` with queries against a target.
 fn jitter(queries: &str, target: &str, line: &str) -> Ran {
     let folder =
         folder(&[("queries.txt", queries), ("bad.txt", "/fine\nno slash\n"), ("file", "")]);
@@ -63,7 +63,8 @@ fn respond(mut stream: &TcpStream, status: &str) -> bool {
     stream.write_all(response.as_bytes()).is_ok()
 }
 
-/// A server with a status for each connection, counted from 0. Each turn has a connection of its own.
+/// A server whose response status depends on the number of the connection. Connections are numbered
+/// from 0, and each turn opens one.
 fn by_turn(status: fn(u32) -> &'static str) -> String {
     let turns = Arc::<AtomicU32>::default();
     let target = serve(move |stream| {
@@ -74,7 +75,7 @@ fn by_turn(status: fn(u32) -> &'static str) -> String {
 }
 
 #[test]
-fn executions_are_taken_apart_and_left_for_others_to_read() {
+fn executions_are_decomposed_and_written_for_other_verbs() {
     let ran =
         jitter(QUERIES, &Server::start(200).url, "--repeat 40 --floor 5% --json").ends_with(0);
     let found = ran.json();
@@ -97,21 +98,24 @@ fn executions_are_taken_apart_and_left_for_others_to_read() {
         ("executions.csv", executions),
     ] {
         let text = ran.file(&format!("out/jitter/{file}"));
-        assert_eq!(text.lines().count(), lines + 1, "{file} has a line for what it is");
+        assert_eq!(text.lines().count(), lines + 1, "{file} has a line that describes it");
     }
     let page = ran.file("out/jitter/report.html");
     for part in ["Figure 1.", "Figure 2.", "Figure 3.", "Table 1.", "Table 2.", "J of an execution"]
     {
         assert!(page.contains(part), "no {part}");
     }
-    assert!(page.contains("<h2 id=\"classes\">") && page.contains(">term<"), "classes are apart");
+    assert!(
+        page.contains("<h2 id=\"classes\">") && page.contains(">term<"),
+        "classes are separated"
+    );
     assert!(!page.contains("NaN") && !page.contains("inf"), "all figures are numbers");
     for plot in ["ccdf.svg", "ranked.svg"] {
         let svg = ran.file(&format!("out/jitter/{plot}"));
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{plot}");
     }
     assert_eq!(found["samples"], "out/jitter/service.txt");
-    // The simulator reads them as they are.
+    // The simulator reads the samples unchanged.
     let line = "sim --shards 2 --utilization 0.3 --requests 2000 --service file:out/jitter/p.txt \
                 --jitter file:out/jitter/j.txt";
     crate::harness::words::json_in(ran.folder.path(), line);
@@ -121,15 +125,15 @@ fn executions_are_taken_apart_and_left_for_others_to_read() {
 fn people_get_a_table_and_a_verdict() {
     let args = "--repeat 20 --floor 5% --rate 500 --out here";
     let ran = jitter(QUERIES, &Server::start(200).url, args).ends_with(0);
-    let said = &ran.out;
-    assert!(said.contains("3 queries, ") && said.contains(" executions at 500/s"), "{said}");
+    let stdout = &ran.out;
+    assert!(stdout.contains("3 queries, ") && stdout.contains(" executions at 500/s"), "{stdout}");
     for row in ["mean P + J", "hiccups seen", "the leaf's own", "the machine's", "term"] {
-        assert!(said.contains(row), "no {row} in {said}");
+        assert!(stdout.contains(row), "no {row} in {stdout}");
     }
     let found: Value = serde_json::from_str(&ran.file("here/result.json")).expect("JSON");
-    // The upper border of what was not found is explained.
-    let explained = said.contains("none were found: up to the upper border");
-    assert_eq!(found["seen"]["bimodal"], !explained, "{said}");
+    // If no hiccups were found, the text explains their upper bound.
+    let explained = stdout.contains("none were found: the upper limit");
+    assert_eq!(found["seen"]["bimodal"], !explained, "{stdout}");
 }
 
 #[test]
@@ -137,7 +141,7 @@ fn a_load_beyond_what_the_leaf_can_serve_is_reported() {
     let turn = Arc::<Mutex<()>>::default();
     let target = serve(move |stream| {
         let turn = Arc::clone(&turn);
-        // One query after the other, of 5 ms each.
+        // Serves one query at a time, 5 ms each.
         http(&stream, |stream| {
             let _one = turn.lock().expect("no server panics");
             std::thread::sleep(Duration::from_millis(5)); // tidy: real time
@@ -151,7 +155,7 @@ fn a_load_beyond_what_the_leaf_can_serve_is_reported() {
     let found: Value = serde_json::from_str(&ran.file("out/jitter/result.json")).expect("JSON");
     assert_eq!((&found["rate_reached"], &found["unloaded"]), (&false.into(), &false.into()));
     assert!(found["rate_missed"]["text"].as_str().is_some_and(|text| text.contains(why)));
-    // What it can serve.
+    // A rate that the server can sustain.
     let args = "--repeat 20 --floor 5% --rate 60 --json";
     let found = jitter(QUERIES, &url, args).ends_with(0).json();
     assert_eq!((&found["rate_reached"], &found["rate_missed"]), (&true.into(), &Value::Null));
@@ -168,13 +172,13 @@ fn bad_input_is_refused_before_anything_is_sent() {
         (url, "--floor none", "2%"),
         (url, "--turn 0s", "'--turn <SPAN>': write a time above zero"),
         (url, "--rate -1", "above 0"),
-        (url, "--processors 1023", "--processors: processor 1023 is none"),
+        (url, "--processors 1023", "--processors: this program may not run on processor 1023"),
         (url, "--out file", "--out file"),
-        (url, "--out load", "--out load: results of curtail load are there"),
+        (url, "--out load", "--out load: it contains results of curtail load"),
         (url, "--rate 8 --turn 100ms", "use a longer --turn"),
-        (url, "--keys 5", "write a line for each into --queries"),
+        (url, "--keys 5", "write one line per query into --queries"),
         (url, "--queries bad.txt", "bad.txt:2: "),
-        ("udp://127.0.0.1:9", "", "no queries to execute again"),
+        ("udp://127.0.0.1:9", "", "no queries that can be repeated"),
     ] {
         let code = if line == "--out file" { 3 } else { 2 };
         let ran = jitter(QUERIES, target, line).ends_with(code);
@@ -183,7 +187,7 @@ fn bad_input_is_refused_before_anything_is_sent() {
     assert_eq!(server.answered.load(Ordering::Relaxed), 0);
 }
 
-/// None of them takes a whole turn.
+/// None of these runs takes a whole turn.
 #[test]
 fn a_leaf_that_does_not_answer_well_is_given_up() {
     let failing = Server::start(503).url;
@@ -197,7 +201,7 @@ fn a_leaf_that_does_not_answer_well_is_given_up() {
     let closing = format!("http://{closing}/");
     std::thread::scope(|scope| {
         for (target, more, why) in [
-            (&failing[..], "", "no query was answered well by http"),
+            (&failing[..], "", "no query to http"),
             (&failing, "", "status 503"),
             ("http://127.0.0.1:1/", "", "cannot connect"),
             (&closing, "--rate 1000 --connections 2", "let the server keep its connections open"),
@@ -212,7 +216,7 @@ fn a_leaf_that_does_not_answer_well_is_given_up() {
 }
 
 #[test]
-fn a_query_that_always_fails_is_named_rather_than_executed_for_ever() {
+fn a_query_that_always_fails_is_named_and_ends_the_run() {
     let target = serve(|stream| {
         let mut lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
         let mut status = "";
@@ -226,34 +230,32 @@ fn a_query_that_always_fails_is_named_rather_than_executed_for_ever() {
         }
     });
     let url = format!("http://{target}/");
-    // The turn ends as soon as that is clear.
+    // The turn ends as soon as the failure is certain.
     let ran = jitter("/a\n/nope\n", &url, "--repeat 20 --turn 1h --json").ends_with(3);
-    let named = "query 2 of 2, `/nope`, was never answered well (status 404)";
-    assert!(ran.err.contains(named) && ran.err.contains("take it out of the file"), "{}", ran.err);
-    // What is known of the other is not lost.
+    let named = "query 2 of 2, `/nope`, never succeeded (status 404)";
+    assert!(ran.err.contains(named) && ran.err.contains("remove it from the file"), "{}", ran.err);
+    // The results of the other query are kept.
     let found = ran.json();
     assert_eq!((&found["partial"], &found["queries"]), (&true.into(), &1.into()));
     assert!(ran.file("out/jitter/report.html").contains("Partial:"));
-    // People are told what is not known.
-    let said = jitter("/a\n/nope\n", &url, "--repeat 20 --turn 1h").out;
-    for words in
-        [" one at a time, but not every query of the file", "no loop that does nothing has run"]
-    {
-        assert!(said.contains(words), "no {words} in {said}");
+    // The text names what is unknown.
+    let stdout = jitter("/a\n/nope\n", &url, "--repeat 20 --turn 1h").out;
+    for words in [" one at a time, not every query of the file", "no idle loop was run"] {
+        assert!(stdout.contains(words), "no {words} in {stdout}");
     }
-    assert!(!said.contains(" 0 times") && !said.contains(" 0 processors"), "{said}");
+    assert!(!stdout.contains(" 0 times") && !stdout.contains(" 0 processors"), "{stdout}");
 }
 
 #[test]
-fn queries_are_executed_as_often_as_asked_for_where_a_turn_is_shorter_than_a_round() {
+fn queries_are_repeated_as_requested_if_a_turn_is_shorter_than_a_round() {
     let queries: String = (0..300).map(|n| format!("/{n}\n")).collect();
     let args = "--repeat 5 --turn 10ms --floor 5% --json";
     let found = jitter(&queries, &Server::start(200).url, args).ends_with(0).json();
     assert_eq!((&found["repetitions"], &found["enough"]), (&5.into(), &"at-most".into()));
-    // A round at most is beyond what was asked for.
+    // At most one round more than requested.
     let executions = found["executions"].as_u64().expect("a number");
     assert!((1_500..=1_875).contains(&executions), "{executions}");
-    // By chance no query comes in some of these turns, which are not without an answer.
+    // By chance, some of these turns have no query. That is not reported as a lack of responses.
     let args = "--repeat 2 --rate 8 --turn 130ms --floor 5% --json";
     jitter(QUERIES, &Server::start(200).url, args).ends_with(0);
 }
@@ -267,14 +269,14 @@ fn what_was_measured_before_a_leaf_failed_is_reported() {
     assert_eq!(found["partial"], true);
     let executions = found["executions"].as_u64().expect("a number");
     assert!(executions > 100, "{found}");
-    let why = format!("none was answered any more by {url} after {executions} executions: ");
+    let why = format!("no query to {url} succeeded any more after {executions} executions: ");
     let because = found["ended_because"]["text"].as_str();
     assert!(because.is_some_and(|because| because.starts_with(&why)), "{found}");
     assert_eq!(ran.file("out/jitter/p.txt").lines().count(), 1 + 3);
 }
 
 #[test]
-fn a_server_that_is_away_for_a_moment_is_asked_again() {
+fn a_server_that_is_away_for_a_moment_is_retried() {
     let url = by_turn(|turn| if matches!(turn, 0 | 1 | 3 | 4) { "503 Busy" } else { "200 OK" });
     let args = "--at-least 500ms --tolerance 99% --turn 300ms --json";
     let found = jitter(QUERIES, &url, args).ends_with(0).json();

@@ -1,4 +1,5 @@
-//! Loads that end early or without a reader: nothing that was due is missing.
+//! Loads that are interrupted, or whose output loses its reader: no request that was due is missing
+//! from the results.
 
 use std::fs;
 use std::io::Write as _;
@@ -52,15 +53,15 @@ fn a_load_without_an_answer_is_written_when_it_is_interrupted() {
     let url = format!("http://{address}/");
     let child = load(&url, "--rate 200 --duration 1h --connections 2", &out);
     until("both connections are in use", || asked.load(Ordering::Relaxed) == 2);
-    // Others are due, and no connection is free.
+    // More requests are due, and no connection is free.
     std::thread::sleep(Duration::from_millis(100)); // tidy: real time
     kill_process(Pid::from_child(&child), Signal::INT).expect("a child of ours");
     let output = child.wait_with_output().expect("it ends");
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(130), "{said}{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{stdout}{}", text(&output.stderr));
     assert!(
-        said.contains("invalid: unfinished: when the run ended, of the requests 2 were in flight"),
-        "{said}"
+        stdout.contains("invalid: unfinished: when the run ended, 2 requests were in flight"),
+        "{stdout}"
     );
 
     let result = fs::read_to_string(out.join("result.json")).expect("a result");
@@ -75,15 +76,15 @@ fn a_load_without_an_answer_is_written_when_it_is_interrupted() {
     let rows = |kind: &str| samples.matches(&format!(",{kind},false,0\n")).count() as u64;
     assert_eq!((rows("in_flight"), rows("overdue")), (2, overdue), "{samples}");
     let read = report("out", folder.path());
-    let said = text(&read.stdout);
+    let stdout = text(&read.stdout);
     assert!(
-        read.status.success() && said.contains("invalid: unfinished") && said.contains('≥'),
-        "{said}"
+        read.status.success() && stdout.contains("invalid: unfinished") && stdout.contains('≥'),
+        "{stdout}"
     );
 }
 
 #[test]
-fn results_are_whole_though_the_reader_of_the_table_is_gone() {
+fn results_are_complete_if_stdout_is_closed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("out");
     let server = Server::start(200);
@@ -112,9 +113,9 @@ fn connections_that_ran_out_are_named_rather_than_the_server() {
     });
     let line = format!("load http://{address}/ --arrivals constant -r 600 -n 300 -c 4");
     let output = curtail(&line, &[]);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("invalid: fell short: "), "{said}");
-    assert!(said.contains(" found all 4 connections busy: use more (-c "), "{said}");
-    assert!(!said.contains("does not sustain"), "{said}");
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("invalid: fell short: "), "{stdout}");
+    assert!(stdout.contains(" found all 4 connections busy: use more (-c "), "{stdout}");
+    assert!(!stdout.contains("does not sustain"), "{stdout}");
 }

@@ -1,5 +1,5 @@
-//! What `curtail load --out` leaves behind, also where it cannot, and what `curtail report` makes of it.
-#![cfg(target_os = "linux")] // only there is a device that is always full
+//! The files of `curtail load --out`, including write errors, and `curtail report` on these files.
+#![cfg(target_os = "linux")] // only Linux has a device that is always full
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -28,7 +28,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")
 }
 
-/// So many requests in equal gaps, with results in a folder.
+/// Sends `requests` requests with equal gaps, and writes results to a directory.
 fn load(server: &Server, out: &Path, requests: u32, more: &[&str]) -> Output {
     let requests = requests.to_string();
     let out = out.display().to_string();
@@ -42,14 +42,14 @@ fn report(args: &[&str], folder: &Path) -> Output {
     command.output().expect("the binary starts")
 }
 
-/// The latencies of a log, added up.
+/// The number of latencies in a log.
 fn latencies(log: &Path) -> u64 {
     let intervals = LogReader::open(log).expect("a log");
     intervals.map(|interval| interval.expect("an interval").counted.len()).sum()
 }
 
 #[test]
-fn the_files_of_a_run_tell_of_the_same_requests() {
+fn the_files_of_a_run_contain_the_same_requests() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("not/yet/there");
     let server = Server::start(200);
@@ -66,7 +66,7 @@ fn the_files_of_a_run_tell_of_the_same_requests() {
     assert!(result["host"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()), "{result}");
     for file in FILES {
         let held = fs::read_to_string(out.join(file)).expect("text");
-        assert!(!held.contains("s3cret"), "{file} tells what may be secret");
+        assert!(!held.contains("s3cret"), "{file} contains a possible secret");
     }
     assert_eq!(latencies(&out.join("latency.hlog")), 500);
     let samples = fs::read_to_string(out.join("samples.csv")).expect("text");
@@ -93,11 +93,11 @@ fn results_are_overwritten_only_by_force() {
     let before = fs::read(folder.path().join("result.json")).expect("a file");
     let answered = server.answered.load(Ordering::Relaxed);
     let refused = load(&server, folder.path(), 70, &[]);
-    let said = text(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(2), "{said}");
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(
-        said.contains("result.json of another run is there") && said.contains("--force"),
-        "{said}"
+        stderr.contains("it contains result.json of another run") && stderr.contains("--force"),
+        "{stderr}"
     );
     assert_eq!(fs::read(folder.path().join("result.json")).expect("a file"), before);
     assert_eq!(server.answered.load(Ordering::Relaxed), answered, "nothing was sent");
@@ -107,7 +107,7 @@ fn results_are_overwritten_only_by_force() {
     assert_eq!(requests, 70);
     let left = names(folder.path());
     assert!(left.contains(&"notes.txt".to_owned()), "{left:?}");
-    assert!(!left.contains(&"samples.csv".to_owned()), "it was of another run: {left:?}");
+    assert!(!left.contains(&"samples.csv".to_owned()), "it is from another run: {left:?}");
 }
 
 #[test]
@@ -125,18 +125,18 @@ fn a_place_that_cannot_be_written_is_refused_before_anything_is_sent() {
         out
     };
     let cases = [
-        (file.clone(), "cannot make this directory: it is no directory"),
-        (dangling, "cannot make this directory: it is a link to nothing"),
-        (file.join("below"), "cannot make this directory: Not a directory"),
-        ("/proc/results".into(), "cannot make this directory"),
+        (file.clone(), "cannot create this directory: it is not a directory"),
+        (dangling, "cannot create this directory: it is a broken link"),
+        (file.join("below"), "cannot create this directory: Not a directory"),
+        ("/proc/results".into(), "cannot create this directory"),
         (full("latency.hlog"), "latency.hlog: No space left on device"),
         (full("samples.csv"), "samples.csv: No space left on device"),
     ];
     for (out, why) in cases {
         let output = load(&server, &out, 20, &["--force"]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(said.contains(why) && said.contains(&out.display().to_string()), "{said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{stderr}");
+        assert!(stderr.contains(why) && stderr.contains(&out.display().to_string()), "{stderr}");
         assert!(output.stdout.is_empty());
     }
     let parquet = load(&server, &folder.path().join("new"), 20, &["--samples", "parquet"]);
@@ -154,12 +154,12 @@ fn a_disk_that_is_full_loses_no_measurement() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         symlink("/dev/full", folder.path().join(name)).expect("a link");
         let output = load(&server, folder.path(), 60, &["--force"]);
-        let (table, said) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!(output.status.code(), Some(3), "{name}: {said}");
+        let (table, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(3), "{name}: {stderr}");
         let error = format!("{}: No space left on device", folder.path().join(name).display());
-        assert!(said.contains(&format!("error: cannot write {error}")), "{said}");
-        assert!(table.contains("60 requests, 0 without a good answer"), "{table}");
-        assert_eq!(names(folder.path()), FILES, "the others are written");
+        assert!(stderr.contains(&format!("error: cannot write {error}")), "{stderr}");
+        assert!(table.contains("60 requests, 0 without a good response"), "{table}");
+        assert_eq!(names(folder.path()), FILES, "the other files are written");
         assert_eq!(latencies(&folder.path().join("latency.hlog")), 60);
     }
 }
@@ -168,7 +168,7 @@ fn a_disk_that_is_full_loses_no_measurement() {
 fn a_log_that_cannot_grow_loses_no_measurement() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(200);
-    // No file may become longer than 512 bytes: enough for the head of the log.
+    // A file size limit of 512 bytes, enough for the log's header.
     let limited = format!(
         "ulimit -f 1; exec {CURTAIL} load {} --rate 400 --requests 500 --out results",
         server.url
@@ -176,18 +176,18 @@ fn a_log_that_cannot_grow_loses_no_measurement() {
     let mut command = Command::new("sh");
     command.args(["-c", &limited]).current_dir(folder.path()).stdin(Stdio::null());
     let output = command.output().expect("a shell");
-    let (table, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(3), "{said}");
+    let (table, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
     for name in ["latency.hlog", "samples.csv", "result.json", "report.html"] {
         let error = format!("cannot write results/{name}: File too large");
-        assert!(said.contains(&error), "{name}: {said}");
+        assert!(stderr.contains(&error), "{name}: {stderr}");
     }
-    assert_eq!(said.matches("error:").count(), 1, "{said}");
-    assert!(table.contains("500 requests, 0 without a good answer"), "{table}");
+    assert_eq!(stderr.matches("error:").count(), 1, "{stderr}");
+    assert!(table.contains("500 requests, 0 without a good response"), "{table}");
 }
 
 #[test]
-fn an_interrupted_run_leaves_what_it_has_and_one_in_its_warm_up_nothing() {
+fn an_interrupted_run_writes_partial_results_and_one_in_its_warm_up_none() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(200);
     let out = folder.path().join("out");
@@ -198,7 +198,7 @@ fn an_interrupted_run_leaves_what_it_has_and_one_in_its_warm_up_nothing() {
     assert!(!out.exists());
     assert_eq!(server.interrupted_after(40, &endless).status.code(), Some(130));
     let names = names(&out);
-    // A request may be under way.
+    // If a request was outstanding, there is one more file.
     assert!(names.iter().filter(|name| *name != "unanswered.hlog").eq(&FILES), "{names:?}");
     let result = json(&out.join("result.json"));
     assert_eq!(result["report"]["partial"], true);
@@ -226,10 +226,13 @@ fn runs_are_compared_and_added_up() {
     let runs = compared["runs"].as_array().expect("a list");
     for (run, name) in runs.iter().zip(["one", "two"]) {
         let result = json(&folder.path().join(name).join("result.json"));
-        assert_eq!(run["latency_ns"], result["report"]["latency_ns"], "from the log, to the digit");
+        assert_eq!(
+            run["latency_ns"], result["report"]["latency_ns"],
+            "equal to the log, to the digit"
+        );
         assert_eq!(run["achieved_rate"], result["report"]["achieved_rate"]);
     }
-    assert_eq!(runs[0].get("ratio_to_first"), None, "it is itself the first");
+    assert_eq!(runs[0].get("ratio_to_first"), None, "it is the first itself");
     let p99 = |place: usize| runs[place]["latency_ns"]["p99"].as_f64().expect("a percentile");
     assert_eq!(runs[1]["ratio_to_first"]["p99"].as_f64(), Some(p99(1) / p99(0)));
     assert_eq!((p99(2), &runs[2]["valid"]), (p99(1), &Value::Null));
@@ -240,7 +243,7 @@ fn runs_are_compared_and_added_up() {
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
     let table = text(&report(&["one", "two"], folder.path()).stdout);
-    assert!(table.contains("achieved ") && table.contains("×: over that of one"), "{table}");
+    assert!(table.contains("achieved ") && table.contains("×: relative to one"), "{table}");
 }
 
 #[test]
@@ -268,33 +271,33 @@ fn runs_that_cannot_be_read_are_named_with_what_is_wrong() {
     for (args, why) in [
         (&["nowhere"][..], "cannot read nowhere: No such file"),
         (&["nothing"], "nothing: it has no result.json; give a directory"),
-        (&["good/result.json"], "good/result.json: without its latency.hlog"),
+        (&["good/result.json"], "good/result.json: it has no latencies without its latency.hlog"),
         (&["no-log"], "cannot read no-log/latency.hlog"),
         (&["good", "empty"], "empty/result.json: it is not what curtail load --out writes: EOF"),
-        (&["later"], "later/result.json: its format 2 is of a later curtail"),
-        (&["other"], "other: latency.hlog has 100 latencies, and result.json 99 good answers"),
+        (&["later"], "later/result.json: its format 2 is from a later version"),
+        (&["other"], "other: latency.hlog has 100 latencies, and result.json 99 good responses"),
         (&["cut"], "cut/latency.hlog:"),
         (&["text.hlog"], "text.hlog:1: `hello` is not a sample: write start,length,max,histogram"),
-        (&["blank.hlog"], "blank.hlog is a log that holds no histogram with a sample"),
+        (&["blank.hlog"], "blank.hlog is a log that contains no histogram with a sample"),
     ] {
         let output = report(args, folder.path());
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.starts_with("error: ") && said.contains(why), "{args:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(why), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
     }
     for over in ["good/result.json", "./good/latency.hlog"] {
         let before = fs::read(folder.path().join(over)).expect("a file");
         let refused = report(&["good", "--out", over, "--force"], folder.path());
-        let said = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{over}: {said}");
-        assert!(said.contains(&format!("--out {over}: a run is read from it")), "{said}");
+        let stderr = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{over}: {stderr}");
+        assert!(stderr.contains(&format!("--out {over}: a run is read from it")), "{stderr}");
         assert!(fs::read(folder.path().join(over)).expect("a file") == before, "{over}");
     }
     let full = report(&["good", "--out", "/dev/full", "--force"], folder.path());
     assert_eq!(full.status.code(), Some(3));
-    let said = text(&full.stderr);
-    assert!(said.contains("cannot write /dev/full: No space left on device"), "{said}");
+    let stderr = text(&full.stderr);
+    assert!(stderr.contains("cannot write /dev/full: No space left on device"), "{stderr}");
 }
 
 #[cfg(feature = "parquet")]
@@ -315,7 +318,7 @@ fn a_run_without_a_good_response_has_rows_and_a_page_and_is_compared_with_others
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
     }
     let bad = folder.path().join("bad");
-    // Of no latency there is no distribution.
+    // Without latencies there are no distributions.
     let files = ["latency.hlog", "report.html", "result.json", "samples.csv", "unanswered.hlog"];
     assert_eq!(names(&bad), files);
     assert_eq!(latencies(&bad.join("unanswered.hlog")), 50);
@@ -326,13 +329,13 @@ fn a_run_without_a_good_response_has_rows_and_a_page_and_is_compared_with_others
     assert!(page.contains("first failure after") && page.contains("<h1>Not valid: "), "{page}");
 
     let output = report(&["good", "bad", "--out", "page.html"], folder.path());
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
-    assert!(said.contains("fell short: 0 of 50 requests"), "{said}");
-    let line = said.lines().find(|line| line.starts_with("bad  ")).expect("its latencies");
-    assert!(line.contains("≥10000 ms"), "each counts as at least the time-out: {line}");
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{stdout}{}", text(&output.stderr));
+    assert!(stdout.contains("fell short: 0 of 50 requests"), "{stdout}");
+    let line = stdout.lines().find(|line| line.starts_with("bad  ")).expect("its latencies");
+    assert!(line.contains("≥10000 ms"), "each counts as at least the timeout: {line}");
     let nowhere = report(&["good", "bad", "--out", "nowhere/page.html"], folder.path());
-    assert_eq!((nowhere.status.code(), text(&nowhere.stdout)), (Some(3), said));
+    assert_eq!((nowhere.status.code(), text(&nowhere.stdout)), (Some(3), stdout));
     let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
     assert!(page.contains("bad") && page.ends_with("</html>\n"), "{page}");
     fs::remove_file(bad.join("unanswered.hlog")).expect("a file");

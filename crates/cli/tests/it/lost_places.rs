@@ -1,5 +1,5 @@
-//! Results that cannot be kept: a disk that is full, a folder that is gone, a /proc that nobody can read.
-//! The figures are printed all the same.
+//! Results that cannot be written: a full disk, a deleted directory, an unreadable /proc. The
+//! figures are printed anyway.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -12,7 +12,8 @@ use crate::harness::answering::{Server, text};
 use crate::harness::{CURTAIL, until};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Runs a line of shell in a folder, with mounts of its own; none where this user may not.
+/// Runs a shell command in a directory with its own mounts; `None` if this user is not permitted to
+/// mount.
 fn with_mounts(folder: &Path, line: &str) -> Option<Output> {
     let unshare = |line: &str| {
         let mut command = Command::new("unshare");
@@ -34,7 +35,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_disk_that_fills_up_costs_files_and_no_figures() {
+fn a_full_disk_loses_files_but_no_figures() {
     let (server, folder) = (Server::start(200), folder());
     let full = "mkdir small && mount -t tmpfs -o size=16k none small";
     let load = format!(
@@ -42,14 +43,17 @@ fn a_disk_that_fills_up_costs_files_and_no_figures() {
         server.url
     );
     let Some(output) = with_mounts(folder.path(), &load) else { return };
-    let (said, table) = (text(&output.stderr), text(&output.stdout));
-    assert!(table.contains("700 requests, 0 without a good answer"), "{table}{said}");
+    let (stderr, table) = (text(&output.stderr), text(&output.stdout));
+    assert!(table.contains("700 requests, 0 without a good response"), "{table}{stderr}");
     assert!(table.contains("\ncode 3\n"), "{table}");
-    assert!(said.contains("cannot write small/r/samples.csv: No space left on device"), "{said}");
-    assert!(said.contains("the report on standard output is whole"), "{said}");
+    assert!(
+        stderr.contains("cannot write small/r/samples.csv: No space left on device"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("the report on standard output is complete"), "{stderr}");
     assert!(
         !table.ends_with("report.html\n") && !table.contains("\nreport.html\n"),
-        "no part of it is left: {table}"
+        "no part of the file is left: {table}"
     );
 
     let jitter = format!(
@@ -58,18 +62,18 @@ fn a_disk_that_fills_up_costs_files_and_no_figures() {
         server.url
     );
     let output = with_mounts(folder.path(), &jitter.replace("mkdir small", "mkdir -p small"));
-    let output = output.expect("it could before");
-    let (said, table) = (text(&output.stderr), text(&output.stdout));
-    assert!(table.contains("2 queries, ") && table.contains("\ncode 3\n"), "{table}{said}");
+    let output = output.expect("it worked before");
+    let (stderr, table) = (text(&output.stderr), text(&output.stdout));
+    assert!(table.contains("2 queries, ") && table.contains("\ncode 3\n"), "{table}{stderr}");
     assert!(
-        said.contains("cannot write small/j/executions.csv: No space left on device"),
-        "{said}"
+        stderr.contains("cannot write small/j/executions.csv: No space left on device"),
+        "{stderr}"
     );
-    assert!(!table.contains("\nexecutions.csv\n"), "no part of it is left: {table}");
+    assert!(!table.contains("\nexecutions.csv\n"), "no part of the file is left: {table}");
 }
 
 #[test]
-fn a_folder_that_vanishes_is_told_file_by_file() {
+fn a_removed_directory_is_reported_file_by_file() {
     let (server, folder) = (Server::start(200), folder());
     let out = folder.path().join("out");
     let mut load = server.load(&["--rate", "200", "--requests", "200", "--out"]);
@@ -77,17 +81,17 @@ fn a_folder_that_vanishes_is_told_file_by_file() {
     until("answers", || server.answered.load(Ordering::Relaxed) >= 40);
     fs::remove_dir_all(&out).expect("it is there");
     let output = child.wait_with_output().expect("it ends");
-    let (said, table) = (text(&output.stderr), text(&output.stdout));
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(table.contains("200 requests, 0 without a good answer"), "{table}");
+    let (stderr, table) = (text(&output.stderr), text(&output.stdout));
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(table.contains("200 requests, 0 without a good response"), "{table}");
     for name in ["latency.hlog", "samples.csv"] {
-        assert!(said.contains(&format!("{name}: it was removed while the run went on")), "{said}");
+        assert!(stderr.contains(&format!("{name}: it was removed during the run")), "{stderr}");
     }
-    assert!(said.contains("result.json: No such file or directory"), "{said}");
+    assert!(stderr.contains("result.json: No such file or directory"), "{stderr}");
 }
 
 #[test]
-fn without_proc_everything_is_measured_but_the_causes() {
+fn without_proc_only_the_causes_are_missing() {
     let (server, folder) = (Server::start(200), folder());
     let url = &server.url;
     let both = format!(
@@ -95,33 +99,33 @@ fn without_proc_everything_is_measured_but_the_causes() {
          {CURTAIL} jitter {url} --queries queries.txt --repeat 20 --floor 5%"
     );
     let Some(output) = with_mounts(folder.path(), &both) else { return };
-    let (said, table) = (text(&output.stderr), text(&output.stdout));
-    assert!(table.contains("20 requests, 0 without a good answer"), "{table}{said}");
-    assert!(table.contains("2 queries, ") && !table.contains("likely causes"), "{table}{said}");
-    assert!(!said.contains("error") && !said.contains("panicked"), "{said}");
+    let (stderr, table) = (text(&output.stderr), text(&output.stdout));
+    assert!(table.contains("20 requests, 0 without a good response"), "{table}{stderr}");
+    assert!(table.contains("2 queries, ") && !table.contains("likely causes"), "{table}{stderr}");
+    assert!(!stderr.contains("error") && !stderr.contains("panicked"), "{stderr}");
 }
 
 #[test]
-fn an_interrupted_jitter_tells_and_leaves_what_it_has() {
+fn an_interrupted_jitter_reports_and_writes_partial_results() {
     let (server, folder) = (Server::start(200), folder());
     let mut command = Command::new(CURTAIL);
     command.args(["jitter", &server.url, "--queries", "queries.txt", "--repeat", "100000000"]);
     command.current_dir(folder.path()).stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    // Those of the first 200 ms are not measured.
+    // Responses in the first 200 ms are not measured.
     let (start, enough) = (Instant::now(), Duration::from_secs(1));
     until("answers", || start.elapsed() > enough && server.answered.load(Ordering::Relaxed) > 100);
     kill_process(Pid::from_child(&child), Signal::INT).expect("a child of ours");
     let output = child.wait_with_output().expect("it ends");
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(130), "{said}{}", text(&output.stderr));
-    assert!(said.ends_with("interrupted: partial results\n"), "{said}");
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{stdout}{}", text(&output.stderr));
+    assert!(stdout.ends_with("interrupted: partial results\n"), "{stdout}");
     let samples = fs::read_to_string(folder.path().join("out/jitter/service.txt")).expect("text");
     assert!(samples.lines().count() > 10, "{} lines", samples.lines().count());
 }
 
 #[test]
-fn samples_of_before_stay_until_there_are_new_ones() {
+fn earlier_samples_stay_until_they_are_replaced() {
     let folder = folder();
     fs::write(folder.path().join("service.txt"), "5ms\n").expect("a file");
     let mut command = Command::new(CURTAIL);

@@ -1,5 +1,5 @@
-//! The binary as people and scripts meet it. Most behaviors are tested where they are implemented;
-//! here are the shapes of results, messages, exit codes, signals, and files.
+//! Tests the binary as people and scripts use it: structure of results, messages, exit codes,
+//! signals, and files. Most behaviors are tested in the crates that implement them.
 
 mod harness;
 
@@ -22,7 +22,7 @@ mod stage;
 mod sweep;
 mod verbs;
 
-/// Commands of the pages that simulate for long.
+/// Checks the long-running simulations among the commands on the documentation pages.
 #[cfg(target_os = "linux")]
 #[test]
 fn pages_show_what_is_printed() {

@@ -1,5 +1,5 @@
-//! `curtail model` as people and scripts meet it: values that textbooks have, the shape of its
-//! documents, what it says of bad input, and its manual.
+//! `curtail model`: values from textbooks, the structure of its documents, its errors, and its
+//! manual.
 
 use std::path::Path;
 use std::process::Output;
@@ -12,7 +12,7 @@ fn model(folder: &Path, line: &str) -> Output {
     words::curtail_in(folder, &format!("model {line}"))
 }
 
-/// The one document that it prints.
+/// Runs a model, and returns the document that it prints.
 fn json_in(folder: &Path, line: &str) -> Value {
     words::json_in(folder, &format!("model {line}"))
 }
@@ -27,16 +27,17 @@ fn close(actual: &Value, expected: f64) {
 }
 
 #[test]
-fn services_have_the_model_that_knows_most_of_them() {
+fn services_get_the_most_exact_model() {
     for (line, model, mean_wait, has_tail) in [
         ("--utilization 0.8", "M/M/1", 4.0, true),
-        // Erlang's C for two servers is 2ρ²/(1+ρ), here 1/3.
+        // For two servers, Erlang's C formula gives 2ρ²/(1+ρ), which is 1/3 here.
         ("--utilization 0.5 --servers 2", "M/M/k", 1.0 / 3.0, true),
         ("--service-time det:1 --utilization 0.5", "M/D/1", 0.5, true),
         ("--service-time h2:1:2 --utilization 0.5", "M/H2/1", 2.5, true),
         ("--service-time h2:1:1 --utilization 0.5", "M/M/1", 1.0, true),
         ("--gaps exp:2 --service-time h2:1:2", "M/H2/1", 2.5, true),
-        // From the cubic of its poles, 1/z₁ + 1/z₂ - 1/μ₁ - 1/μ₂.
+        // The mean wait is 1/z₁ + 1/z₂ - 1/μ₁ - 1/μ₂, where the poles z₁ and z₂ are roots of a
+        // cubic.
         ("--gaps h2:2:2 --service-time h2:1:2", "H2/H2/1", 4.044153655632, true),
         ("--gaps h2:2:1 --service-time h2:1:2 --model h2h21", "H2/H2/1", 2.5, true),
         (
@@ -79,10 +80,11 @@ fn services_have_the_model_that_knows_most_of_them() {
     );
 }
 
-/// Takeaway 4 of document 004.
+/// Tests takeaway 4 of document 004.
 #[test]
 fn hyper_exponentials_are_fitted_to_samples() {
-    // Even ranks of exponentials, the slow phase for one in ten: mean and SCV by hand.
+    // The samples are evenly spaced quantiles of two exponentials. One sample in ten is from the
+    // slow phase. The expected mean and SCV were computed by hand.
     let mixed = |scale: f64| -> String {
         let phase = |mean: f64, count: u32| {
             let rank = move |i| (f64::from(i) + 0.5) / f64::from(count);
@@ -117,7 +119,7 @@ fn hyper_exponentials_are_fitted_to_samples() {
     refused(folder.path(), &cases);
 }
 
-/// Takeaway 7 of document 004.
+/// Tests takeaway 7 of document 004.
 #[test]
 fn variance_is_worth_a_longer_mean() {
     let folder = folder(&[]);
@@ -146,8 +148,8 @@ fn variance_is_worth_a_longer_mean() {
     assert!(model(folder.path(), &format!("{line} --out map")).status.success());
     let page = std::fs::read_to_string(folder.path().join("map/variability.html")).expect("a page");
     assert_eq!(page.matches("<rect").count(), 2 * (7 * 8 + 2), "two maps with legends");
-    assert!(page.contains("may take 7.344 ms on average, in place of 5 ms"), "{page}");
-    // Near full utilization a longer mean has no steady state.
+    assert!(page.contains("may take 7.344 ms on average, instead of 5 ms"), "{page}");
+    // If the utilization is close to 1, a service with a longer mean has no steady state.
     let busy = json("variability --service-time lognormal:1:9 --utilization 0.1");
     assert!(busy["heat_map"]["break_even"][6].is_null());
     let text = model(folder.path(), "variability --utilization 0.5");
@@ -157,21 +159,21 @@ fn variance_is_worth_a_longer_mean() {
 }
 
 #[test]
-fn how_many_wait_is_said_with_how_far_to_trust_it() {
+fn waiting_probabilities_are_reported_with_their_exactness() {
     let line = "queue --service-time exp:1 --utilization 0.8";
     for (more, words) in [
-        ("", "4 are there\n"),
-        ("--arrival-scv 0", "are there: approximation ("),
-        ("--model gg1-bound", "4.9 are there: upper bound\n"),
-        ("--model gg1-bound", "G/G/1 knows no percentiles of the wait;"),
-        // Such a wait is not exponential.
+        ("", "4 are in the system\n"),
+        ("--arrival-scv 0", "are in the system: approximation ("),
+        ("--model gg1-bound", "4.9 are in the system: upper bound\n"),
+        ("--model gg1-bound", "G/G/1 has no percentiles of the wait;"),
+        // The wait with this service is not exponential.
         ("--service-time exp:1+bimodal:0.001:100", "% of the queries wait;"),
         ("--service-time exp:1+bimodal:0.001:100", "curtail sim measures them"),
     ] {
         let line = if more.starts_with("--service") { "queue --utilization 0.5" } else { line };
         let output = model(Path::new("."), &format!("{line} {more}"));
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains(words), "{more}: {said}");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(stdout.contains(words), "{more}: {stdout}");
     }
 }
 
@@ -200,7 +202,7 @@ fn a_plot_has_the_mean_at_each_utilization() {
 }
 
 #[test]
-fn fan_out_is_known_without_load_and_bounded_with_it() {
+fn fan_out_is_exact_without_load_and_bounded_under_load() {
     let plain = json("unloaded --shards 50 --service-time exp:2ms --copies 1");
     close(&plain["requests"][0]["p99"], -2.0 * (1.0 - 0.99_f64.powf(0.02)).ln());
     assert_eq!(plain["unit"], "ms");
@@ -237,20 +239,21 @@ fn samples_have_a_distribution_to_paste() {
 }
 
 #[test]
-fn a_best_that_is_not_the_first_says_so() {
-    // One in a hundred is a thousand times as long, which no distribution that can be written has.
+fn a_best_fit_that_is_not_the_first_is_marked() {
+    // One time in a hundred is drawn from a distribution with a thousand times the mean. Of the
+    // distributions that `--service-time` accepts, none fits this mixture well.
     let long = |at: u32| if at.is_multiple_of(100) { 1_000.0 } else { 1.0 };
     let time = |at: u32| -long(at) * (1.0 - (f64::from(at * 7_919 % 5_000) + 0.5) / 5_000.0).ln();
     let samples: String = (0..5_000).map(|at| format!("{}\n", time(at))).collect();
     let even: String = (0..200).map(|i| format!("{}\n", 1.0 + f64::from(i))).collect();
     let folder = folder(&[("mixed", &samples), ("even", &even)]);
-    let told = |file: &str| {
+    let fitted = |file: &str| {
         let output = words::curtail_in(folder.path(), &format!("model fit {file}"));
         String::from_utf8(output.stdout).expect("text")
     };
-    let of = "best of those that can be written so: --service";
-    assert!(told("mixed").contains(of), "{}", told("mixed"));
-    assert!(told("even").contains("best: --service"), "{}", told("even"));
+    let of = "best of those that --service-time accepts: --service";
+    assert!(fitted("mixed").contains(of), "{}", fitted("mixed"));
+    assert!(fitted("even").contains("best: --service"), "{}", fitted("even"));
 }
 
 #[test]
@@ -278,7 +281,7 @@ fn splits_have_rates_in_the_unit_that_was_given() {
 }
 
 #[test]
-fn queues_of_shared_servers_swing_where_clients_are_blind() {
+fn queues_of_shared_servers_oscillate_if_clients_are_blind() {
     let most = |more: &str| {
         let asked = "fluid --service 4ms,4ms,4ms --network 250us --for 500ms";
         let queues = json(&format!("{asked}{more}"));
@@ -290,7 +293,7 @@ fn queues_of_shared_servers_swing_where_clients_are_blind() {
 }
 
 #[test]
-fn logs_tell_rates_and_are_compared_with_a_model() {
+fn rates_are_estimated_from_logs_and_compared_with_a_model() {
     let regular: String = (0..20).map(|i| format!("{}s {}s\n", 2 * i, 2 * i + 1)).collect();
     let overload: String = (0..20).map(|i| format!("{i} {}\n", 2 * i + 2)).collect();
     let folder = folder(&[("regular", &regular), ("overload", &overload)]);
@@ -325,20 +328,17 @@ fn refused(folder: &Path, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn bad_numbers_are_refused_with_the_mend() {
+fn bad_numbers_are_rejected_with_the_fix() {
     let cases = [
         ("queue", "--arrival-rate <RATE>|--utilization <U>"),
-        ("queue --utilization 80", "write a fraction above 0 and below 1, as 0.8"),
+        ("queue --utilization 80", "write a fraction above 0 and below 1, such as 0.8"),
         ("queue --utilization 1", "without end"),
-        // Their product is a little less than 1.
-        (
-            "queue --arrival-rate 200 --service-time exp:5ms",
-            "the utilization is 1, so the queue grows",
-        ),
+        // In floating point the product is slightly below 1.
+        ("queue --arrival-rate 200 --service-time exp:5ms", "the utilization is 1, so the queue"),
         ("queue --arrival-rate 300 --service-time exp:5ms", "the utilization is 1.5, so"),
         ("queue --utilization -0.5", "'-0.5' for '--utilization <U>'"),
         ("queue --utilization 0.5 --arrival-rate 1", "cannot be used with"),
-        ("queue --arrival-rate 0", "write a rate above 0, as 0.8 or 100/s"),
+        ("queue --arrival-rate 0", "write a rate above 0, such as 0.8 or 100/s"),
         ("queue --arrival-rate 1/day", "write its unit as one of"),
         ("queue --arrival-rate 5/s", "--arrival-rate 5/s has a unit and the times have none"),
         ("queue --utilization 0.5 --servers 0", "0 is not in 1..=1000000"),
@@ -346,7 +346,7 @@ fn bad_numbers_are_refused_with_the_mend() {
         ("queue --utilization 0.5 --arrival-scv -1", "a number of 0 or more"),
         (
             "queue --utilization 0.5 --percentiles 50,50",
-            "--percentiles 50: another has the name p50",
+            "--percentiles 50: another one is also called p50",
         ),
         ("queue --utilization 0.5 --service-time norm:1", "`norm` is not a distribution"),
         ("queue --utilization 0.5 --service-time det:0", "its mean is 0"),
@@ -390,7 +390,7 @@ fn bad_numbers_are_refused_with_the_mend() {
         ("unloaded --shards 5 --jitter bimodal:0.1:15ms", "give both units or none"),
         ("fork-join --shards 5 --utilization 0.5 --service-time h2:1:2", "is not exponential"),
         ("split --arrival-rate 1 --rates 10,-5", "'-5' for '--rates <RATE,…>'"),
-        ("split --arrival-rate 1/s --rates 10", "give all a unit, as 100/s, or none"),
+        ("split --arrival-rate 1/s --rates 10", "give all a unit, such as 100/s, or none"),
         ("fluid --service 4ms,1 --network 1ms --for 1s", "some times have units"),
         ("fluid --service 4ms --network 1ns --for 1s", "the duration is 1000"),
     ];
@@ -398,7 +398,7 @@ fn bad_numbers_are_refused_with_the_mend() {
 }
 
 #[test]
-fn bad_files_are_refused_with_line_and_mend() {
+fn bad_files_are_rejected_with_line_and_fix() {
     let folder = folder(&[
         ("word", "1\n2\nfast\n"),
         ("zero", "# two\n1\n0\n"),
@@ -419,9 +419,9 @@ fn bad_files_are_refused_with_line_and_mend() {
     ]);
     let cases = [
         ("fit /nowhere", "/nowhere"),
-        ("fit /dev/null", "holds no sample"),
+        ("fit /dev/null", "contains no sample"),
         ("fit word", "word:3: `fast` is not a sample"),
-        ("fit zero", "zero:3: this sample is 0, the first of more than one in a hundred"),
+        ("fit zero", "zero:3: this sample is 0, as is more than one sample in a hundred"),
         ("fit few", "few: there are 2 samples; at least 10"),
         ("curve /nowhere", "cannot read /nowhere"),
         ("curve /dev/null", "write lines of LOAD LATENCY"),
@@ -440,7 +440,7 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("log overlap", "overlap:2: "),
         ("log overlap --servers 4", "overlap:5: "),
         ("log overlap --servers 4", "--servers N"),
-        ("bottleneck semicolons", "`web;1;2ms;4`, was taken for the names of columns"),
+        ("bottleneck semicolons", "`web;1;2ms;4`, was read as column names"),
         ("bottleneck nameless", "nameless:1: a component has an empty name"),
         ("bottleneck escape", r"escape:1: the name `a\u{1b}[31m`"),
         ("bottleneck visits", "visits:2: disk has visits -1"),
@@ -451,12 +451,12 @@ fn bad_files_are_refused_with_line_and_mend() {
 }
 
 #[test]
-fn people_read_figures_of_four_digits_in_columns_of_their_own() {
+fn figures_have_four_digits_and_separate_columns() {
     let folder = folder(&[("regular", &(10..30).map(|i| format!("{i}\n")).collect::<String>())]);
     let text = |line: &str| String::from_utf8(model(folder.path(), line).stdout).expect("text");
     let fits = text("fit regular");
-    let told = fits.split("coefficient of variation is ").nth(1).expect("it is too regular");
-    let digits = told.split(',').next().expect("a number");
+    let rest = fits.split("coefficient of variation is ").nth(1).expect("it is too regular");
+    let digits = rest.split(',').next().expect("a number");
     assert_eq!(digits, "0.08744", "{fits}");
     let table = text("queue --utilization 0.5 --percentiles 99,99.9999999999,99.99999999999");
     let head = table.lines().find(|line| line.contains("p99")).expect("a head");
@@ -468,19 +468,19 @@ fn people_read_figures_of_four_digits_in_columns_of_their_own() {
     assert_eq!(ends(figures), ends(head), "{table}");
 }
 
-/// One that no disk holds.
+/// A file that never ends.
 #[cfg(target_os = "linux")]
 #[test]
 fn files_without_an_end_are_refused() {
     for verb in ["fit", "curve", "log", "bottleneck"] {
         let output = model(Path::new("."), &format!("{verb} /dev/zero"));
         assert_eq!(output.status.code(), Some(2));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains("/dev/zero has more than"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stderr.contains("/dev/zero has more than"), "{stderr}");
     }
 }
 
-/// Every command in the manual prints what stands below it.
+/// Every command in the manual prints the text below it.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_manual_shows_what_is_printed() {

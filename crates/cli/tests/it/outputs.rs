@@ -1,5 +1,5 @@
-//! What happens when stdout or stderr cannot be written: a full disk, a reader that has gone away.
-#![cfg(target_os = "linux")] // only there is a device that is always full
+//! Stdout or stderr that cannot be written: a full disk, or a reader that has left.
+#![cfg(target_os = "linux")] // only Linux has a device that is always full
 
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use crate::harness::words::folder;
 use crate::harness::{CURTAIL, GOOD, Process, Service, get};
 use rustix::process::Signal;
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -42,14 +42,14 @@ fn a_result_that_cannot_be_written_is_an_error() {
         &["--version"],
     ] {
         let output = run(args, full());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {stderr}");
         let error = "error: cannot write to standard output: No space left on device";
-        assert!(said.contains(error) && !said.contains("panicked"), "{args:?}: {said}");
+        assert!(stderr.contains(error) && !stderr.contains("panicked"), "{args:?}: {stderr}");
         let output = run(args, closed());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
-        assert!(!said.contains("error:") && !said.contains("panicked"), "{args:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {stderr}");
+        assert!(!stderr.contains("error:") && !stderr.contains("panicked"), "{args:?}: {stderr}");
     }
 }
 
@@ -57,7 +57,7 @@ fn a_result_that_cannot_be_written_is_an_error() {
 fn a_proxy_whose_stderr_is_full_or_closed_serves_and_drains() {
     let text = GOOD.replace("admin = false", "admin = \"127.0.0.1:0\"");
     for format in ["text", "json"] {
-        // Every connection and every signal is told.
+        // Log every connection and every signal.
         let log = format!("[log]\nlevel = \"trace\"\nformat = \"{format}\"\n{text}");
         let folder = folder(&[("proxy.toml", &log)]);
         let file = folder.path().join("proxy.toml").display().to_string();
@@ -75,7 +75,7 @@ fn a_proxy_whose_stderr_is_full_or_closed_serves_and_drains() {
 }
 
 #[test]
-fn bad_input_is_two_even_where_nobody_hears_why() {
+fn bad_input_exits_with_2_even_if_stderr_cannot_be_written() {
     let bad = ["load", "http://127.0.0.1:1/", "--rate", "0"];
     let mut command = Command::new(CURTAIL);
     let status = command.args(bad).stdin(Stdio::null()).stderr(full()).status();
@@ -83,11 +83,11 @@ fn bad_input_is_two_even_where_nobody_hears_why() {
 }
 
 #[test]
-fn a_leaf_that_nobody_listens_to_ends() {
+fn a_leaf_that_cannot_announce_its_address_ends() {
     let service = Service::start("psq", "");
     let index = service.folder().join("index").display().to_string();
     let output = run(&["leaf", "--index", &index, "--shard", "0"], full());
-    assert_eq!(output.status.code(), Some(3), "who started it could not find it");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("cannot write to standard output"), "{said}");
+    assert_eq!(output.status.code(), Some(3), "its parent could not find it");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("cannot write to standard output"), "{stderr}");
 }

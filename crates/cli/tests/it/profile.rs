@@ -1,4 +1,4 @@
-//! `curtail profile` of saved profiles: what it shows, writes, compares, and says of bad input.
+//! Runs `curtail profile` on saved profiles: what it shows, writes and compares, and its errors.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 
-/// A server: parsing is long and steady, and the read varies, `times` as much; it owes that to the wait for a
-/// thread. Requests of it are made up, and differ from each other like the fractions of n·φ.
+/// The profile of a server in which parsing is long but steady, and reading varies. The variation
+/// comes from waiting for a thread, and `times` scales it. The requests are made up: they vary like
+/// the fractional parts of n·φ.
 fn server(times: f64) -> Profile {
     let stages = ["parse", "data ready to read", "respond"].map(str::to_owned).to_vec();
     let mut profile = Profile {
@@ -52,7 +53,7 @@ fn text(profile: &Profile) -> String {
     serde_json::to_string(profile).expect("JSON")
 }
 
-fn said(folder: &Path, line: &str, code: i32) -> (String, String) {
+fn printed(folder: &Path, line: &str, code: i32) -> (String, String) {
     let output = curtail_in(folder, line);
     let [out, err] =
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
@@ -69,14 +70,15 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn people_see_what_varies_why_and_what_may_help() {
+fn the_report_shows_what_varies_its_causes_and_knobs() {
     let folder = folder(&[("profile.json", &text(&server(1.0)))]);
-    let (out, err) = said(folder.path(), "profile --show profile.json", 0);
+    let (out, err) = printed(folder.path(), "profile --show profile.json", 0);
     let text = out.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "memcached <7>: 2,400 requests, 108 µs on average",
-        "The mean points at parse (75 % of it), the variance at data ready to read (99 % of it): begin with data",
-        "data ready to read, likely causes: - 100 % of its variance: it takes longer the longer the sleeping thread",
+        "The mean points at parse (75 % of it), the variance at data ready to read (99 % of it): \
+         start with data",
+        "data ready to read, likely causes: - 100 % of its variance: it takes longer the longer its sleeping thread",
         "* busy polling: poll before sleeping: sysctl net.core.busy_poll=50",
         "curtail profile --compare before after",
         "stamping cost 1234 ns per stamped request, 2.1 % of the median time over all (1 slice of time in 8 was",
@@ -126,17 +128,17 @@ fn programs_get_a_document() {
     assert_eq!((&cause["kind"], &cause["longer_with_more"]), (&"wakeup".into(), &true.into()));
     assert_eq!(cause["knobs"][0]["name"], "busy polling");
     assert_eq!(stages[2]["causes"], serde_json::json!([]));
-    // The seed decides the intervals, and nothing else.
+    // The seed affects only the intervals.
     let other = json_in(folder.path(), "profile --show . --seed 7");
     assert_eq!(other["stages"][0]["variance_share"], stages[0]["variance_share"]);
     assert_ne!(other["stages"][0]["variance_share_ci95"], stages[0]["variance_share_ci95"]);
 }
 
 #[test]
-fn a_directory_has_what_other_verbs_read() {
+fn a_directory_has_files_for_other_verbs() {
     let folder = folder(&[("p.json", &text(&server(1.0)))]);
     let path = folder.path();
-    let (_, err) = said(path, "profile --show p.json --out made", 0);
+    let (_, err) = printed(path, "profile --show p.json --out made", 0);
     assert!(err.contains("the report is made/profile.html"), "{err}");
     let made = path.join("made");
     let mut expected = vec!["profile.html", "profile.json", "requests.csv"];
@@ -152,7 +154,7 @@ fn a_directory_has_what_other_verbs_read() {
     ]);
     assert_eq!(names(&made), expected);
     let read = |name: &str| fs::read_to_string(made.join(name)).expect(name);
-    // What was saved is what was read.
+    // Saving a profile that was read does not change it.
     assert_eq!(read("profile.json").trim_end(), text(&server(1.0)));
     let rows = read("requests.csv");
     let head = "kind,start_ns,parse_ns,data ready to read_ns,respond_ns,total_ns,wakeup\nslow,";
@@ -183,19 +185,19 @@ fn a_directory_has_what_other_verbs_read() {
     assert!(!page.contains("NaN") && !page.contains("inf\""), "all figures are numbers");
     roxmltree::Document::parse(page.trim_start_matches("<!DOCTYPE html>")).expect("well-formed");
 
-    // Nothing is overwritten without being asked, and never the profile that is shown.
-    let (_, err) = said(path, "profile --show p.json --out made", 2);
-    assert!(err.contains("--out made: ") && err.contains("of another profile is there"), "{err}");
+    // Nothing is overwritten without --force, and the shown profile never is.
+    let (_, err) = printed(path, "profile --show p.json --out made", 2);
+    assert!(err.contains("--out made: ") && err.contains("of another profile; give"), "{err}");
     fs::write(made.join("stage-old.txt"), "1ns\n").expect("a file");
     fs::write(made.join("mine.txt"), "").expect("a file");
-    said(path, "profile --show p.json --out made --force", 0);
+    printed(path, "profile --show p.json --out made --force", 0);
     assert!(
         names(&made).contains(&"mine.txt".to_owned())
             && !names(&made).contains(&"stage-old.txt".to_owned())
     );
-    let (_, err) = said(path, "profile --show made --out made --force", 2);
+    let (_, err) = printed(path, "profile --show made --out made --force", 2);
     assert!(err.contains("the profile is read from it"), "{err}");
-    let (_, err) = said(path, "profile --show p.json --out p.json", 3);
+    let (_, err) = printed(path, "profile --show p.json --out p.json", 3);
     assert!(err.contains("--out p.json"), "{err}");
 }
 
@@ -209,12 +211,12 @@ fn a_knob_that_helped_differs_from_one_that_hurt_and_from_none() {
     let files = files.map(|(name, profile)| (name, text(profile)));
     let folder = folder(&files.each_ref().map(|(name, text)| (*name, &text[..])));
     let path = folder.path();
-    let (out, err) = said(path, "profile --compare a b", 0);
+    let (out, err) = printed(path, "profile --compare a b", 0);
     assert!(
         out.contains(": better.") && out.contains("── data ready to read") && err.is_empty(),
         "{out}{err}"
     );
-    let (out, _) = said(path, "profile --compare b a", 1);
+    let (out, _) = printed(path, "profile --compare b a", 1);
     assert!(out.contains("p99 of the total: ") && out.contains(": worse."), "{out}");
     let found = json_in(path, "profile --compare a b");
     assert_eq!(
@@ -231,10 +233,10 @@ fn a_knob_that_helped_differs_from_one_that_hurt_and_from_none() {
     let same = json_in(path, "profile --compare a a");
     assert_eq!(same["verdict"]["kind"], "no-difference");
 
-    let (out, err) = said(path, "profile --compare a few", 0);
+    let (out, err) = printed(path, "profile --compare a few", 0);
     assert!(
         out.contains("only A has parse\nonly B has decode")
-            && out.contains("too few windows to say"),
+            && out.contains("too few windows to decide"),
         "{out}"
     );
     assert!(
@@ -245,7 +247,8 @@ fn a_knob_that_helped_differs_from_one_that_hurt_and_from_none() {
     assert_eq!(found["warnings"][1]["kind"], "sampling-differs");
 }
 
-/// Traces of a front that calls a store, whose clock is 7 ms ahead and whose third pod is slow.
+/// Traces of a front end that calls a store. The store's clock is 7 ms ahead, and its third pod is
+/// slow.
 fn spans() -> String {
     let span = |at: u64, id: u64, kind: u32, name: &str, times: [u64; 2], pod: &str| {
         let [start, end] = times.map(|us| (1_700_000_000_000_000 + at * 100_000 + us) * 1_000);
@@ -274,17 +277,17 @@ fn spans() -> String {
 }
 
 #[test]
-fn traces_say_which_clocks_differ_what_depends_on_them_and_which_pod_is_slow() {
+fn traces_show_clock_offsets_their_effect_and_the_slow_pod() {
     let folder = folder(&[("spans.json", &spans())]);
-    let (out, _) = said(folder.path(), "profile --traces spans.json --out made", 0);
-    let (again, _) = said(folder.path(), "profile --show made", 0);
+    let (out, _) = printed(folder.path(), "profile --traces spans.json --out made", 0);
+    let (again, _) = printed(folder.path(), "profile --show made", 0);
     assert_eq!(out, again);
     let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "Mean and variance both point at store: get",
         "Likely 100 %: 24 calls with pod = store-2\\u{1b}[2J take 5.029 ms on average, others 1.030 ms.",
         "clocks differ, and were corrected: store is 7.00 ms ahead of front (± 0.250 ms, 120 calls)",
-        "on that depends the variance of store: get (0 % without, 100 % with)",
+        "the correction changes the variance of store: get (0 % without, 100 % with)",
     ] {
         assert!(out.contains(part), "{part}: {out}");
     }
@@ -328,47 +331,47 @@ fn bad_input_names_the_file_and_the_fix() {
     ]);
     fs::create_dir(folder.path().join("empty")).expect("a folder");
     let cases = [
-        ("", "--show PROFILE shows a saved one again, --compare A B compares two"),
+        ("", "--show PROFILE shows a saved profile again, --compare A B compares two"),
         ("--show nowhere", "cannot read nowhere"),
-        ("--show empty", "empty: there is no profile.json in it"),
+        ("--show empty", "empty: it contains no profile.json"),
         ("--show text", "text: it is not a profile: "),
         ("--show kind", "missing field `target`"),
-        ("--show list", "give what curtail profile --out has written"),
+        ("--show list", "give the output of curtail profile --out"),
         ("--show cut", "cut: it is not a profile: EOF"),
         ("--show nan", "nan: it is not a profile: "),
         ("--show null", "null: it is not a profile: "),
         ("--show huge", "huge: it is not a profile: number out of range"),
         ("--show other", "windows[0] does not fit its 4 stages"),
         ("--show mean", "windows[0] does not fit its 3 stages"),
-        ("--show none", "none: it has no windows, and so no requests"),
+        ("--show none", "none: it has no windows, so it has no requests"),
         ("--compare good", "2 values required"),
         (
             "--compare good apart",
-            "good and apart share no stage, so they are of different things: good has parse",
+            "good and apart have no stage in common, so they cannot be compared: good has parse",
         ),
         ("--compare good none", "none: it has no windows"),
         ("--compare good good --out x", "cannot be used with"),
         ("--show good --compare good good", "cannot be used with"),
         ("--show good --force", "--out <DIR>"),
         ("--show good --port 1", "cannot be used with"),
-        ("--port 1 --duration 0s", "it takes some time"),
+        ("--port 1 --duration 0s", "must be above 0"),
         ("--port 1 --slice 1ms", "at least 10ms"),
     ];
     refused(folder.path(), "profile", &cases);
 }
 
 #[test]
-fn what_speaks_against_a_result_is_said_before_it() {
+fn warnings_about_a_result_come_before_it() {
     let mut lossy = server(1.0);
     lossy.lost.push(Lost { reason: "others".to_owned(), count: u64::MAX });
     let folder = folder(&[("lossy", &text(&lossy)), ("good", &text(&server(1.0)))]);
-    let err = |line| said(folder.path(), line, 0).1;
+    let err = |line| printed(folder.path(), line, 0).1;
     assert!(err("profile --show lossy").contains("warning: much was not seen"));
     assert!(err("profile --show good").is_empty());
     assert!(err("profile --compare good good").contains("A and B are the same profile"));
 }
 
-/// Figures that no server has, but a file may.
+/// Figures that no server produces, but that a file may contain.
 #[test]
 fn extreme_figures_do_no_harm() {
     let good = text(&server(1.0));
@@ -386,7 +389,8 @@ fn extreme_figures_do_no_harm() {
     let files = [("long", &long), ("vast", &vast), ("zero", &zero), ("still", &still)];
     let folder = folder(&files.map(|(name, text)| (name, &text[..])));
     for (name, _) in files {
-        let (out, err) = said(folder.path(), &format!("profile --show {name} --out {name}.out"), 0);
+        let (out, err) =
+            printed(folder.path(), &format!("profile --show {name} --out {name}.out"), 0);
         assert!(!err.contains("panicked") && !out.contains('\u{1b}'), "{out}{err}");
         let page = fs::read_to_string(folder.path().join(format!("{name}.out/profile.html")))
             .expect("a page");

@@ -1,4 +1,4 @@
-//! Files of times are read in one way, whichever verb reads them.
+//! All verbs read files of times in the same way.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use curtail_dist::LogWriter;
 
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 
-/// The line of a log that counts 200 times of a length in milliseconds.
+/// A line of a log with 200 equal times, in milliseconds.
 fn interval(ms: u64) -> String {
     let (mut text, mut counted) = (Vec::new(), curtail_load::histogram());
     counted.record_n(ms * 1_000_000, 200).expect("in range");
@@ -16,7 +16,7 @@ fn interval(ms: u64) -> String {
     String::from_utf8(text).expect("text").lines().last().expect("a line").to_owned()
 }
 
-/// Lines that read a file of times; the last ones take a path alone.
+/// Command lines that read a file of times. The last ones take only a path.
 const READERS: [&str; 7] = [
     "sim --shards 1 --requests 200 --replications 1 --service-time file:",
     "sweep --grid seed=1 --shards 1 --requests 200 --out swept --service-time file:",
@@ -41,7 +41,7 @@ fn several_series_are_named_and_never_added_up() {
     let word =
         "two.hlog has several series (reads, writes) and none without a tag; keep the lines of one";
     all_refuse(folder.path(), &READERS, "two.hlog", word);
-    // The one without a tag is the default.
+    // The series without a tag is the default.
     let reported = json_in(folder.path(), "report default.hlog");
     let p50 = reported["runs"][0]["latency_ns"]["p50"].as_f64().expect("a number");
     let line = format!("{}default.hlog --policy psq --utilization 0.001", READERS[0]);
@@ -52,13 +52,13 @@ fn several_series_are_named_and_never_added_up() {
 }
 
 #[test]
-fn a_folder_is_no_file_of_times_and_its_files_are_named() {
+fn a_directory_is_rejected_and_its_files_of_times_are_named() {
     let times = "1ms\n".repeat(200);
     let folder = folder(&[("p.txt", &times), ("j.txt", &times), ("service.txt", &times)]);
-    let word = ". is a folder; name the file whose times you mean: ./j.txt, ./p.txt, ./service.txt";
+    let word = ". is a folder; name the file with the times: ./j.txt, ./p.txt, ./service.txt";
     all_refuse(folder.path(), &READERS[..4], ".", word);
     all_refuse(folder.path(), &READERS[5..6], ".", word);
-    // One verb knows what a folder of curtail jitter is.
+    // One verb accepts a directory, as written by curtail jitter.
     let answer = curtail_in(folder.path(), &format!("{}. --json", READERS[4]));
     assert_eq!(answer.status.code(), Some(0), "{}", String::from_utf8_lossy(&answer.stderr));
 }

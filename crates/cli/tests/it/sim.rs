@@ -1,19 +1,18 @@
-//! `curtail sim` as people and scripts meet it: the shape of its document, files and flags, what it
-//! says of bad input, and its manual.
+//! `curtail sim`: the structure of its document, files and flags, its errors, and its manual.
 
 use std::path::Path;
 
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
-/// Some milliseconds of work.
+/// Arguments for a simulation that takes a few milliseconds.
 const SMALL: &str = "sim --shards 5 --requests 2000 --replications 2 --jitter bimodal:0.01:15";
 
 fn here() -> &'static Path {
     Path::new(".")
 }
 
-/// The document of a line, without how long it took.
+/// Runs a line and returns its document, without the elapsed time.
 fn timeless(line: &str) -> Value {
     let mut document = json_in(here(), line);
     for entry in document.as_array_mut().expect("a list") {
@@ -23,7 +22,7 @@ fn timeless(line: &str) -> Value {
     document
 }
 
-/// What `sim` prints for people.
+/// Returns the table that `sim` prints.
 fn table(line: &str) -> String {
     let printed = curtail_in(here(), line);
     assert_eq!(printed.status.code(), Some(0), "{line}");
@@ -47,7 +46,7 @@ fn the_document_lists_the_policies_in_order() {
             for name in ["mean", "p50", "p95", "p99"] {
                 assert!(entry[group][name].is_f64(), "{group}.{name}: {entry}");
             }
-            // Of 3,600 requests 3.6 lie above it.
+            // Of 3,600 requests, 3.6 are above p99.9.
             assert!(entry[group].as_object().expect("an object").contains_key("p999"));
             assert!(entry[group]["p999"].is_null(), "{entry}");
         }
@@ -67,7 +66,11 @@ fn the_document_lists_the_policies_in_order() {
 #[test]
 fn an_unstable_policy_has_no_latencies_and_is_no_failure() {
     for (flags, because, text) in [
-        ("--utilization 1.5", "overload", "psq       unstable: more work comes than the replicas"),
+        (
+            "--utilization 1.5",
+            "overload",
+            "psq       unstable: more work arrives than the replicas",
+        ),
         ("--queue 1", "queue-full", "a shard's queue was full; see --queue"),
     ] {
         let line = format!("sim --shards 2 --requests 2000 --policy psq {flags}");
@@ -84,7 +87,7 @@ fn an_unstable_policy_has_no_latencies_and_is_no_failure() {
 }
 
 #[test]
-fn the_table_says_what_its_figures_leave_out() {
+fn the_table_names_what_its_figures_exclude() {
     let one = "sim --shards 1 --policy psq --requests";
     let two = "sim --shards 2 --requests 2000 --policy psq --policy o1 --service";
     let outage = format!("{SMALL} --policy psq --outage");
@@ -93,7 +96,7 @@ fn the_table_says_what_its_figures_leave_out() {
         (format!("{outage} exp:20/exp:1"), "of the others", true),
         (format!("{outage} exp:1e6/exp:1e-6"), "FAILED", false),
         (format!("{one} 20000 --utilization 0.98"), "At a utilization of 0.9800 a queue", true),
-        (format!("{one} 20000 --utilization 0.8"), "remembers", false),
+        (format!("{one} 20000 --utilization 0.8"), "keeps its state", false),
         (format!("{two} gamma:1:1000"), "psq: replicas were busy for", true),
         (format!("{two} exp:1"), "psq: replicas were busy for", false),
     ] {
@@ -103,7 +106,7 @@ fn the_table_says_what_its_figures_leave_out() {
 }
 
 #[test]
-fn windows_are_told_from_the_change_on() {
+fn windows_start_at_the_change() {
     let line = format!("{SMALL} --policy psq --policy laedge --change jitter=none --change-at 500");
     let document = timeless(&format!("{line} --window 600"));
     let windows = document[1]["windows"].as_array().expect("windows");
@@ -113,14 +116,14 @@ fn windows_are_told_from_the_change_on() {
         (vec![0.into(), 600.into(), 1200.into()], vec![1200.into(), 1200.into(), 600.into()])
     );
     assert!(windows[0]["p99"].is_f64() && windows[2]["p99"].is_null());
-    assert!(timeless(&line)[0].get("windows").is_none(), "not asked for");
+    assert!(timeless(&line)[0].get("windows").is_none(), "it was not requested");
     for (window, words) in [
         (600, "\nFrom request 500 on: jitter=none\n"),
         (600, "\np99 of requests from request 500 on, in windows of 600\n"),
         (600, "\n1200               –         –\n"),
-        (600, "10 samples lie above it; see --window"),
-        (50, "… and 10 windows more: see --json"),
-        // A hundred samples have no p99.
+        (600, "10 samples lie above the percentile; see --window"),
+        (50, "… and 10 more windows: see --json"),
+        // A hundred samples are too few for a p99.
         (50, "\np50 of"),
     ] {
         let printed = table(&format!("{line} --window {window}"));
@@ -129,13 +132,13 @@ fn windows_are_told_from_the_change_on() {
 }
 
 #[test]
-fn hints_that_no_policy_looks_at_are_noted() {
+fn hints_that_no_policy_uses_are_noted() {
     for (policy, noted) in [("psq", true), ("rescue:no-cancel", false)] {
         let line = format!("sim --shards 1 --requests 1000 --hint-error 0.5 --policy {policy}");
         let output = curtail_in(here(), &line);
         assert_eq!(output.status.code(), Some(0));
         let aside = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(aside.contains("note: hint-error changes nothing"), noted, "{aside}");
+        assert_eq!(aside.contains("note: hint-error has no effect"), noted, "{aside}");
     }
 }
 
@@ -162,7 +165,7 @@ fn flags_override_the_file() {
 }
 
 #[test]
-fn slots_of_clients_that_no_policy_looks_at_are_noted() {
+fn client_slots_that_no_policy_uses_are_noted() {
     for (policy, noted) in [("least-outstanding", true), ("psq", false)] {
         let line =
             format!("sim --servers 4 --slots 4 --client-slots 1 --requests 1000 --policy {policy}");
@@ -170,7 +173,7 @@ fn slots_of_clients_that_no_policy_looks_at_are_noted() {
         let [printed, aside] =
             [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
         assert!(printed.starts_with("1 client, 4 servers of 4 slots"), "{printed}");
-        assert_eq!(aside.contains("note: client-slots changes nothing"), noted, "{aside}");
+        assert_eq!(aside.contains("note: client-slots has no effect"), noted, "{aside}");
     }
 }
 
@@ -187,12 +190,12 @@ fn bad_input_is_refused_with_value_and_fix() {
         ("escape", "1\u{1b}[31mred\n"),
     ]);
     let cases = [
-        ("--utilization -1", "utilization is -1; give it a number above 0"),
+        ("--utilization -1", "utilization is -1; use a number above 0"),
         ("--shards 0", "'0' for '--shards <N>': 0 is not in 1..=100000"),
         ("--shards -1", "'-1' for '--shards <N>': -1 is not in 1..=100000"),
         ("--requests 99", "99 is not in 100..=1000000000000"),
         ("--service-time file:escape", r"escape:1: `1\u{1b}[31mred` is not a sample"),
-        ("--arrivals trace:escape", r"escape:1: `1\u{1b}[31mred` is no time"),
+        ("--arrivals trace:escape", r"escape:1: `1\u{1b}[31mred` is not a time"),
         ("--service-time file:no\u{1b}[31m", r"cannot read no\u{1b}[31m"),
         ("--file escape", r"in `1\u{1b}[31mred`"),
         ("--policy psq\u{1b}[31m", r"psq\u{1b}[31m"),
@@ -202,8 +205,8 @@ fn bad_input_is_refused_with_value_and_fix() {
         ("--policy lædge", "unknown policy \"lædge\"; did you mean laedge?"),
         ("--service-time exq:1", "`exq` is not a distribution; did you mean exp:MEAN?"),
         ("--arrivals poison", "did you mean poisson?"),
-        ("--policy psq --policy psq", "--policy psq is there twice; drop one"),
-        ("--percentiles 100", "--percentiles 100: give numbers above 0 and below 100"),
+        ("--policy psq --policy psq", "--policy psq is given twice; remove one"),
+        ("--percentiles 100", "--percentiles 100: use numbers above 0 and below 100"),
         ("--outage exp:9/exq:1", "`exq` is not a distribution"),
         ("--utilization-of most", "write mean or total"),
         ("--jitter-of replica", "'--jitter-of <WHOSE>': write copy or query"),
@@ -212,24 +215,21 @@ fn bad_input_is_refused_with_value_and_fix() {
         ("--file key.toml", "key.toml:4: unknown key `severs`"),
         ("--file key.toml", "in `severs = 3`"),
         ("--file type.toml", "type.toml:2: invalid type"),
-        ("--file none.toml", "none.toml: policies is empty; name one, or drop it"),
+        ("--file none.toml", "none.toml: policies is empty; name one, or remove the key"),
         ("--file empty.toml", "empty.toml is empty; give it an [experiment], or drop it"),
-        (
-            "--servers 4 --slots 4 --client-slots 8",
-            "client-slots is 8; give it 4 or fewer: slots is 4",
-        ),
-        ("--servers 4 --repair 1e300", "repair is 1e300; give it"),
-        ("--percentiles 1e300", "--percentiles 1e300: give numbers above 0"),
+        ("--servers 4 --slots 4 --client-slots 8", "client-slots is 8; use 4 or fewer: slots is 4"),
+        ("--servers 4 --repair 1e300", "repair is 1e300; use"),
+        ("--percentiles 1e300", "--percentiles 1e300: use numbers above 0"),
         ("--file long.toml", "[[[[…`"),
         ("--requests 1000000000", "which takes about"),
         ("--requests 1000000000", "add --yes"),
         ("--outage exp:0.001/exp:0.001", "queries and failures, which takes about"),
         ("--change jitter=x", "change \"jitter=x\": jitter: `x` is not a distribution"),
-        ("--change-at 5", "change-at is 5; give it a change as well"),
+        ("--change-at 5", "change-at is 5; use it with a change"),
         ("--change-at -5", "--change-at"),
         (
             "--requests 200 --change speeds=1,0.5 --change-at 200",
-            "change-at is 200; give it less than the 200 requests that there are",
+            "change-at is 200; use a number below the 200 requests of the run",
         ),
         ("--window 0", "0 is not in 1..="),
     ];
@@ -237,16 +237,16 @@ fn bad_input_is_refused_with_value_and_fix() {
 }
 
 #[test]
-fn nothing_that_a_terminal_would_obey_comes_back_from_a_flag() {
+fn control_characters_in_a_flag_are_escaped() {
     for flag in ["--shards=\u{1b}[31m", "--no\u{1b}[31m", "--arrivals=\u{9b}31m"] {
         let mut command = std::process::Command::new(crate::harness::CURTAIL);
-        // As at a terminal.
+        // Forces colors, as on a terminal.
         let output = command.args(["sim", flag]).env("CLICOLOR_FORCE", "1").output();
         let output = output.expect("the binary starts");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
-        assert!(said.starts_with("error: "), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(!stderr.contains(|c: char| c.is_control() && c != '\n'), "{stderr:?}");
+        assert!(stderr.starts_with("error: "), "{stderr}");
     }
 }
 
@@ -265,7 +265,7 @@ fn none_is_no_jitter_and_no_network() {
 fn differences_are_those_of_the_figures_above_them() {
     let line = "sim --shards 2 --requests 5000 --policy psq --policy random --percentiles 50,95";
     let printed = table(line);
-    // Without p99 it is the highest percentile.
+    // If p99 is not reported, the difference is in the highest percentile.
     let difference = printed.lines().find_map(|line| line.strip_prefix("random − psq: p95 +"));
     let difference: f64 = first_number(difference.expect("a difference"));
     let p95 = |policy: &str| {
@@ -279,10 +279,10 @@ fn first_number(text: &str) -> f64 {
     text.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// Whether its signals are handled is known of a process on Linux.
+/// Linux only: /proc shows whether the process handles its signals.
 #[cfg(target_os = "linux")]
 #[test]
-fn an_interrupted_simulation_says_so() {
+fn an_interrupted_simulation_reports_it() {
     use crate::harness::{CURTAIL, until};
     use rustix::process::{Pid, Signal, kill_process};
     use std::process::{Command, Stdio};
@@ -300,9 +300,9 @@ fn an_interrupted_simulation_says_so() {
     });
     kill_process(Pid::from_child(&child), Signal::INT).expect("a child of ours");
     let output = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("interrupted before all replications were done"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("interrupted before all replications were done"), "{stderr}");
     assert!(output.stdout.is_empty());
 }
 
@@ -323,8 +323,8 @@ fn the_queue_of_a_server_that_clients_share_is_drawn() {
     let page = std::fs::read_to_string(out.join("drawn/queue.html")).expect("a page");
     assert!(page.contains("with c3") && page.contains("with Random"), "{page}");
     assert_eq!(page.matches("<svg class=\"plot").count(), 2, "wide and narrow");
-    let said = String::from_utf8_lossy(&printed.stderr);
-    assert!(said.contains("drawn/queue.html"), "{said}");
+    let stderr = String::from_utf8_lossy(&printed.stderr);
+    assert!(stderr.contains("drawn/queue.html"), "{stderr}");
     let alone = ("--servers 3 --queue-series", "--json");
     refused(out, "sim", &[("--requests 2000 --out drawn", "give --servers, too"), alone]);
 }

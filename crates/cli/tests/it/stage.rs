@@ -1,4 +1,4 @@
-//! `curtail stage`, as people and scripts meet it.
+//! Tests `curtail stage` through the binary.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ fn config(kind: &str, more: &str) -> String {
 }
 
 #[test]
-fn check_says_what_separates_classes_here() {
+fn check_reports_what_separates_classes_on_this_machine() {
     let text =
         config("http", "") + &config("get", "purge = \"127.0.0.1:0\"").replace("\"a\"", "\"b\"");
     let text = text.rsplit_once("server").expect("its last key").0.to_owned();
@@ -25,7 +25,7 @@ fn check_says_what_separates_classes_here() {
     let output = curtail(&format!("stage --check --config {file}"), &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0));
-    assert!(text.contains("fine, 2 stage(s)") && text.contains("link 127.0.0.1"), "{text}");
+    assert!(text.contains("valid, 2 stage(s)") && text.contains("link 127.0.0.1"), "{text}");
     let output = curtail(&format!("stage --check --json --config {file}"), &[]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!(document["verdict"]["kind"], "fine");
@@ -43,8 +43,8 @@ fn the_example_of_the_help_can_be_used_as_it_is() {
         let folder = folder(&[("stage.toml", &text)]);
         let file = folder.path().join("stage.toml").display().to_string();
         let output = curtail(&format!("stage --check --config {file}"), &[]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{said}{text}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{stderr}{text}");
     }
 }
 
@@ -60,16 +60,16 @@ fn bad_configurations_are_refused_with_the_line_and_the_fix() {
         "stage --config",
         &[
             ("kind.toml", "kind.toml:3: unknown variant `udp`"),
-            ("slots.toml", "slots.toml:5: stage \"a\": slots = 0 is out of range; from 1 to 4096"),
-            ("root.toml", "root means nothing to a stage of kind tcp; remove it"),
-            ("empty.toml", "begin with [[stage]]"),
+            ("slots.toml", "slots.toml:5: stage \"a\": slots = 0 is out of range; use 1 to 4096"),
+            ("root.toml", "root has no effect in a stage of kind tcp; remove it"),
+            ("empty.toml", "has no [[stage]]"),
             ("absent.toml", "cannot be read"),
         ],
     );
 }
 
 #[test]
-fn a_stage_passes_on_and_drains() {
+fn a_stage_forwards_and_drains() {
     let server = saying("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi");
     let text = config("http", "").replace("127.0.0.1:9", &server.to_string());
     let folder = folder(&[("stage.toml", &text)]);
@@ -78,7 +78,7 @@ fn a_stage_passes_on_and_drains() {
     let mut client = TcpStream::connect(stage.address).expect("it listens");
     client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
     let mut response = String::new();
-    client.read_to_string(&mut response).expect("it answers");
+    client.read_to_string(&mut response).expect("a response");
     assert!(response.ends_with("hi"), "{response}");
     stage.signal(Signal::TERM);
     assert_eq!(stage.wait(), Some(0));

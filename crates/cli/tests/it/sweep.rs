@@ -1,5 +1,4 @@
-//! Sweeps as people run them: killed and gone on with, on any number of threads, and with all that
-//! can be wrong.
+//! Runs sweeps: killed and resumed, with any number of threads, and with bad input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use crate::harness::{CURTAIL, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Twelve points of a few milliseconds.
+/// Twelve points that take a few milliseconds each.
 const SMALL: &str = "--shards 3 --requests 2000 --replications 2 --jitter bimodal:{p}:15 \
     --grid utilization=0.1..0.4:0.1 --grid p=1e-3..1e-1:3:log --policy psq --policy laedge";
 
@@ -18,24 +17,24 @@ fn command(line: &str, out: &Path) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A sweep that succeeds.
+/// Runs a sweep that succeeds.
 fn done(line: &str, out: &Path) -> Output {
     let output = command(line, out).output().expect("the binary starts");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     output
 }
 
-/// A sweep that is refused.
+/// Runs a sweep that is rejected.
 fn refused(line: &str, out: &Path, code: i32, words: &str) {
     let output = command(line, out).output().expect("the binary starts");
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(code), "{line}: {said}");
-    assert!(said.contains(words), "{line}: {said}");
-    assert!(said.starts_with("error: "), "{line}: {said}");
+    let stderr = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
+    assert!(stderr.contains(words), "{line}: {stderr}");
+    assert!(stderr.starts_with("error: "), "{line}: {stderr}");
 }
 
 fn with(some: &str, more: &str) -> String {
@@ -56,7 +55,7 @@ fn csv(out: &Path) -> String {
     fs::read_to_string(out.join("results.csv")).expect("a table")
 }
 
-/// A sweep that has done some points, and is far from its end.
+/// Starts a sweep, and returns when it has finished some points but is far from done.
 fn begun(out: &Path) -> (String, Child) {
     let args = with(&SMALL.replace("2000", "8000"), "--grid seed=1..4:1 --threads 1");
     let mut command = command(&args, out);
@@ -67,19 +66,23 @@ fn begun(out: &Path) -> (String, Child) {
 }
 
 #[test]
-fn a_killed_sweep_goes_on_to_the_same_end() {
+fn a_killed_sweep_resumes_with_the_same_results() {
     let (_folder, out) = folder();
     let (args, mut child) = begun(&out);
     child.kill().expect("a child of ours");
     child.wait().expect("a child of ours");
     let there = results(&out).matches('\n').count();
-    assert!(there < 48 && !out.join("results.csv").exists(), "it was too fast for this test");
-    // As a kill in the middle of a line leaves it.
+    assert!(
+        there < 48 && !out.join("results.csv").exists(),
+        "the sweep ended before it could be \
+                                                              interrupted"
+    );
+    // The state of the results after a kill in the middle of a line.
     let torn = results(&out) + "{\"point\":77,\"grid\":{\"util";
     fs::write(out.join("results.jsonl"), torn).expect("a file");
     let again = done(&args, &out);
     let words = format!("{there} of 48 points are in");
-    assert!(said(&again).contains(&words), "{}", said(&again));
+    assert!(stderr(&again).contains(&words), "{}", stderr(&again));
     assert_eq!(results(&out).lines().count(), 48);
 
     let whole = out.with_file_name("whole");
@@ -88,24 +91,27 @@ fn a_killed_sweep_goes_on_to_the_same_end() {
 }
 
 #[test]
-fn a_signal_leaves_what_is_done() {
+fn a_signal_keeps_the_finished_points() {
     let (_folder, out) = folder();
     let (_, mut child) = begun(&out);
     kill_process(Pid::from_child(&child), Signal::TERM).expect("the process is ours");
     let mut stderr = child.stderr.take().expect("it is piped");
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut stderr, &mut said).expect("text");
-    assert_eq!(wait(&mut child), Some(130), "{said}");
-    assert!(said.contains("of 48 points are in") && said.contains("goes on"), "{said}");
+    let mut message = String::new();
+    std::io::Read::read_to_string(&mut stderr, &mut message).expect("text");
+    assert_eq!(wait(&mut child), Some(130), "{message}");
+    assert!(
+        message.contains("of 48 points are in") && message.contains("the same command continues"),
+        "{message}"
+    );
     assert!(results(&out).ends_with('\n') && !out.join("results.csv").exists());
 }
 
 #[test]
-fn results_do_not_depend_on_the_threads() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let (_folder, one) = folder();
     let many = one.with_file_name("many");
     done(&with(SMALL, "--threads 1"), &one);
-    // More than a point has runs: points go side by side.
+    // There are more threads than runs per point, so several points run in parallel.
     let threads = "--threads 9 --json";
     let output = done(&with(SMALL, threads), &many);
     assert_eq!(csv(&one), csv(&many));
@@ -143,17 +149,17 @@ fn a_single_chart_is_a_file_of_its_own() {
 }
 
 #[test]
-fn maps_compare_with_whom_one_asks_for_also_afterwards() {
+fn the_reference_of_maps_may_change_after_a_sweep() {
     let (_folder, out) = folder();
     let small = with(SMALL, "--policy=laedge:cc");
     done(&small, &out);
     let page = || fs::read_to_string(out.join("results.html")).expect("a page");
     let maps = |page: &str| page.matches("Gain of ").count();
-    assert_eq!(maps(&page()), 2, "of two policies, beside the first");
+    assert_eq!(maps(&page()), 2, "of two policies, relative to the first");
     let lines = results(&out);
     done(&with(&small, "--versus psq --versus laedge"), &out);
     assert_eq!(maps(&page()), 3);
-    assert!(page().contains("Gain of LÆDGE CC beside LÆDGE"), "{}", page());
+    assert!(page().contains("Gain of LÆDGE CC relative to LÆDGE"), "{}", page());
     assert_eq!(results(&out), lines, "nothing is simulated again");
 }
 
@@ -163,14 +169,14 @@ fn another_plan_needs_another_directory_or_a_restart() {
     done(SMALL, &out);
     let before = csv(&out);
     let there = done(SMALL, &out);
-    assert!(said(&there).contains("12 of 12 points"), "{}", said(&there));
+    assert!(stderr(&there).contains("12 of 12 points"), "{}", stderr(&there));
     assert_eq!(csv(&out), before);
     let other = with(SMALL, "--seed 7");
     refused(
         &other,
         &out,
         2,
-        "holds another sweep: seed is 42 there and 7 here; give another --out",
+        "contains another sweep: seed is 42 there and 7 here; give another --out",
     );
     refused(&with(SMALL, "--grid queue=9"), &out, 2, "grid queue is nothing there and [9]");
     refused(&with(SMALL, "--policy random"), &out, 2, "policies is [\"psq\",\"laedge\"]");
@@ -182,16 +188,16 @@ fn another_plan_needs_another_directory_or_a_restart() {
 }
 
 #[test]
-fn tables_that_are_no_sweeps_are_not_written_over() {
+fn files_that_are_not_of_a_sweep_are_not_overwritten() {
     let (_folder, out) = folder();
     fs::create_dir(&out).expect("a folder");
     fs::write(out.join("results.csv"), "mine\n").expect("a file");
-    refused(SMALL, &out, 2, "it has no sweep.json that can be read; give another --out");
+    refused(SMALL, &out, 2, "it has no readable sweep.json; give another --out");
     assert_eq!(csv(&out), "mine\n");
     fs::remove_file(out.join("results.csv")).expect("a file");
     for mine in ["{\"speed\": 1}", "mine"] {
         fs::write(out.join("sweep.json"), mine).expect("a file");
-        refused(SMALL, &out, 2, "its sweep.json is no plan of a sweep; give another --out");
+        refused(SMALL, &out, 2, "its sweep.json is not the plan of a sweep; give another --out");
         assert_eq!(fs::read_to_string(out.join("sweep.json")).expect("a file"), mine);
         assert!(!out.join("results.jsonl").exists(), "nothing is left behind");
     }
@@ -207,7 +213,7 @@ fn corrupt_results_are_named() {
     let foreign = good.replacen("\"utilization\":0.1", "\"utilization\":0.15", 1);
     for (bad, words) in [
         (format!("{}\nnonsense\n", lines[0]), "results.jsonl:2: "),
-        (double, "results.jsonl:2: point 0 is there twice"),
+        (double, "results.jsonl:2: point 0 occurs twice"),
         (foreign, "results.jsonl:1: the values of point 0 are"),
         (good.replacen("\"stable\":true", "\"stable\":7", 1), "results.jsonl:1: stable is 7"),
     ] {
@@ -216,7 +222,7 @@ fn corrupt_results_are_named() {
     }
     fs::write(out.join("results.jsonl"), &good).expect("a file");
     fs::remove_file(out.join("sweep.json")).expect("a file");
-    refused(SMALL, &out, 2, "no sweep.json");
+    refused(SMALL, &out, 2, "no readable sweep.json");
 }
 
 #[test]
@@ -238,19 +244,16 @@ fn a_grid_in_a_file_is_overridden_by_flags() {
     assert_eq!(csv.lines().count(), 1 + 12);
     let sim = Command::new(CURTAIL).args(["sim", "--file", &file]).output().expect("it starts");
     assert_eq!(sim.status.code(), Some(2));
-    assert!(said(&sim).contains("curtail sweep"), "{}", said(&sim));
+    assert!(stderr(&sim).contains("curtail sweep"), "{}", stderr(&sim));
     for (line, words) in [
-        ("p = 0.1", "grid.toml:2: [grid] p is 0.1; give a list, as [0.1]"),
-        ("p = [true]", "grid.toml:2: [grid] p: true is neither a number nor a text"),
-        ("\n\nshards = [1.5]", "grid.toml:4: grid shards: 1.5 does not fit"),
+        ("p = 0.1", "grid.toml:2: [grid] p is 0.1; give a list, such as [0.1]"),
+        ("p = [true]", "grid.toml:2: [grid] p: true must be a number or a string"),
+        ("\n\nshards = [1.5]", "grid.toml:4: grid shards: 1.5 is not valid"),
         (
             "seed = [1]\nutilizaton = [1]",
             "grid.toml:3: grid utilizaton: no parameter has this name",
         ),
-        (
-            "utilization = \"much\"",
-            "grid.toml:2: grid utilization: much does not fit; give numbers",
-        ),
+        ("utilization = \"much\"", "grid.toml:2: grid utilization: much is not valid; use numbers"),
         ("p = { from = 1, to = 2 }", "either a step or a count"),
         ("p = { from = 1, to = 2, stop = 1 }", "unknown field `stop`"),
     ] {
@@ -272,7 +275,7 @@ fn a_file_has_ranges_as_flags_have() {
 }
 
 #[test]
-fn a_flag_of_what_the_grid_varies_is_refused() {
+fn a_flag_that_the_grid_varies_is_rejected() {
     let (folder, out) = folder();
     let flags = "--grid utilization=0.1 --utilization 0.3";
     let words = "--utilization 0.3: the grid varies utilization, so each point has its own; drop the \
@@ -300,14 +303,14 @@ fn seeds_are_exact_up_to_the_largest() {
     assert_eq!(list[1]["grid"]["seed"], u64::MAX);
     assert!(csv(&out).contains("\n1,18446744073709551615,psq,"), "{}", csv(&out));
     let same = done(&with(small, "--grid seed=0,18446744073709551615"), &out);
-    assert!(said(&same).contains("2 of 2 points"), "{}", said(&same));
+    assert!(stderr(&same).contains("2 of 2 points"), "{}", stderr(&same));
     let one = out.with_file_name("one");
     let output = done(&with(small, "--grid seed=1"), &one);
     assert!(output.stdout.starts_with(b"1 point \xc3\x97 1 policy\n"), "{output:?}");
 }
 
 #[test]
-fn where_everything_is_unstable_the_plots_say_so() {
+fn plots_name_the_reason_if_everything_is_unstable() {
     let (_folder, out) = folder();
     let line = "--requests=1000 --shards=2 --grid utilization=2,3,4 --policy=psq";
     let output = done(line, &out);
@@ -325,21 +328,21 @@ fn where_everything_is_unstable_the_plots_say_so() {
 }
 
 #[test]
-fn bad_input_is_two_and_nothing_is_left_behind() {
+fn bad_input_exits_with_2_and_writes_no_files() {
     let (_folder, out) = folder();
     for (args, words) in [
         ("", "the grid is empty"),
         ("--grid utilization", "write KEY=VALUES"),
         ("--grid utilization=", "the list is empty"),
-        ("--grid utilization=0.1,0.10", "0.1 is there twice"),
+        ("--grid utilization=0.1,0.10", "0.1 is given twice"),
         ("--grid utilization=0.1 --grid utilization=0.2", "has utilization twice"),
         ("--grid utilization=0.5,-1", "at utilization = -1: utilization is -1"),
         ("--grid slots=1,3 --policy bounded:2", "at slots = 3: bounded:2: "),
         ("--service exp:{stable} --grid stable=1,2", "rename the key"),
-        ("--grid seed=1 --percentiles 50,50", "has the name p50"),
+        ("--grid seed=1 --percentiles 50,50", "is also called p50"),
         ("--grid seed=1..1000:1 --requests 100000000", "--yes"),
         ("--grid seed=1 --versus clone", "--versus clone: give a policy of the sweep"),
-        ("--grid seed=1 --policy=psq --versus psq", "no policy is behind it"),
+        ("--grid seed=1 --policy=psq --versus psq", "no policy follows it"),
     ] {
         refused(args, &out, 2, words);
     }
@@ -352,7 +355,7 @@ fn bad_input_is_two_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn what_the_environment_lacks_is_three() {
+fn a_lacking_environment_exits_with_3() {
     let (folder, out) = folder();
     let file = folder.path().join("file");
     fs::write(&file, "").expect("a file");
@@ -363,7 +366,7 @@ fn what_the_environment_lacks_is_three() {
         refused(&with(SMALL, "--parquet"), &out, 3, words);
     }
     let (_, mut child) = begun(&out);
-    refused(SMALL, &out, 3, "another sweep is writing it");
+    refused(SMALL, &out, 3, "another sweep is writing this file");
     child.kill().expect("a child of ours");
     child.wait().expect("a child of ours");
 }

@@ -1,5 +1,4 @@
-//! The binary as people and scripts meet it: exit codes, messages, signals, and what it leaves
-//! behind.
+//! The binary, as people and scripts use it: exit codes, messages, signals, and files left behind.
 
 use std::process::{Command, Output, Stdio};
 
@@ -11,11 +10,11 @@ fn curtail(args: &[&str]) -> Output {
     Command::new(CURTAIL).args(args).stdin(Stdio::null()).output().expect("the binary starts")
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs the proxy with a configuration, until it ends.
+/// Runs the proxy with a configuration until it ends.
 fn proxy(text: &str, more: &[&str]) -> Output {
     let folder = folder(&[("proxy.toml", text)]);
     let file = folder.path().join("proxy.toml").display().to_string();
@@ -23,14 +22,17 @@ fn proxy(text: &str, more: &[&str]) -> Output {
 }
 
 #[test]
-fn check_tells_good_from_bad() {
+fn check_distinguishes_good_from_bad_configurations() {
     assert_eq!(proxy(GOOD, &["--check"]).status.code(), Some(0));
     let bad = proxy(&GOOD.replace("psq", "laedge:cc"), &["--check"]);
     assert_eq!(bad.status.code(), Some(2));
-    let said = said(&bad);
-    assert!(said.contains("proxy.toml:6: \"laedge:cc\"") && said.contains("cancel"), "{said}");
-    assert!(said.starts_with("error: "), "{said}");
-    assert_eq!(said.matches("error:").count(), 1, "{said}");
+    let stderr = stderr(&bad);
+    assert!(
+        stderr.contains("proxy.toml:6: \"laedge:cc\"") && stderr.contains("cancel"),
+        "{stderr}"
+    );
+    assert!(stderr.starts_with("error: "), "{stderr}");
+    assert_eq!(stderr.matches("error:").count(), 1, "{stderr}");
     for file in ["/nowhere.toml", "/dev/null"] {
         let bad = curtail(&["proxy", "--config", file, "--check", "--json"]);
         let document: serde_json::Value = serde_json::from_slice(&bad.stdout).expect("JSON alone");
@@ -40,13 +42,13 @@ fn check_tells_good_from_bad() {
     }
 }
 
-/// What is told of exit codes.
+/// Checks the help on exit codes, and that negative answers exit with 0.
 #[test]
-fn an_answer_that_nobody_likes_is_done_all_the_same() {
+fn a_negative_answer_exits_with_0() {
     let help = curtail(&["--help"]);
     let help = String::from_utf8(help.stdout).expect("text");
     let promise =
-        "0    done; also where the answer is no (advise), or a policy is unstable (sim, sweep)";
+        "0    done; also if the verdict is no (advise), or a policy is unstable (sim, sweep)";
     assert!(help.contains(promise) && help.contains("servers end with 0"), "{help}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("out").display().to_string();
@@ -55,20 +57,20 @@ fn an_answer_that_nobody_likes_is_done_all_the_same() {
     let sweep = [&["sweep", "--grid=utilization=2", "--out", &out], &unstable[..]].concat();
     for line in [sim, sweep] {
         let output = curtail(&line);
-        assert_eq!(output.status.code(), Some(0), "{line:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{line:?}: {}", stderr(&output));
         assert!(String::from_utf8_lossy(&output.stdout).contains("unstable"), "{line:?}");
     }
 }
 
 #[test]
-fn bad_input_is_two_and_names_the_fix() {
+fn bad_input_exits_with_2_and_names_the_fix() {
     let here = std::path::Path::new(".");
     let load = [
         ("ftp://x --rate 5", "http://"),
         ("http://h --rate 0", "rate"),
         ("http://h --rate many", "write a number such as 500"),
-        ("http://h --rate -1", "rate -1 is not above 0"),
-        ("http://h --rate 1e300", "rate 1e300 is not above 0"),
+        ("http://h --rate -1", "rate -1 must be above 0"),
+        ("http://h --rate 1e300", "rate 1e300 must be above 0"),
         ("http://h --rate 0.0001 --duration 1s", "rate 0.0001 × duration 1s is 0.0001 requests"),
         ("http://h --rate 5 --duration -1s", "is negative"),
         ("http://h --rate 5 --queries /nowhere", "/nowhere"),
@@ -86,9 +88,9 @@ fn bad_input_is_two_and_names_the_fix() {
         ("--corpus /nowhere", "/nowhere"),
         ("--loads -0.1", "--utilization -0.1: give"),
         ("--loads 20%", "'20%' for '--utilization <U,…>': write a fraction such as 0.2"),
-        ("--loads 0.2,0.3,0.2", "--utilization 0.2 is there twice"),
+        ("--loads 0.2,0.3,0.2", "--utilization 0.2 is used twice"),
         ("--loads 1.5", "below 1"),
-        ("--policies psq,psq", "--policy psq: psq is there too"),
+        ("--policies psq,psq", "--policy psq: psq is also given"),
         ("--policies delayed:1ms,delayed:1000us", "means the same"),
         ("--service-time exp:10h", "its mean is 36000000 ms;"),
         ("--service-time det:0ms", "10us"),
@@ -96,11 +98,11 @@ fn bad_input_is_two_and_names_the_fix() {
         ("--requests -5", "-5"),
         ("--hiccup 2:3ms", "0 to 1"),
         ("--policies frob", "use one of random, "),
-        // The simulator has one more.
+        // The list of policies ends here; the simulator's has one more.
         ("--policies frob", "rescue+bounded:N\n"),
         ("--policy psq --policy lædge", "did you mean laedge?"),
         ("--policies idealized", "unknown policy \"idealized\""),
-        ("--policies psq,tied", "\"tied\": it needs servers that tell when they begin"),
+        ("--policies psq,tied", "\"tied\": it needs servers that report when they begin"),
         ("--policies probabilistic:auto", "unknown policy \"probabilistic:auto\""),
         ("--slots 2 --policies psq,bounded:1", "--policy bounded:1: "),
     ];
@@ -108,7 +110,7 @@ fn bad_input_is_two_and_names_the_fix() {
     let others = [
         ("simm", "a similar subcommand exists: 'sim'"),
         ("sim --utilizaton 1", "a similar argument exists: '--utilization'"),
-        ("sim --percentiles 99.9,9.99", "another has the name p999"),
+        ("sim --percentiles 99.9,9.99", "another one is also called p999"),
         ("frobnicate", "frobnicate"),
         ("proxy --config /nowhere/at/all.toml", "/nowhere/at/all.toml"),
         ("leaf --slots 0", "0 is not in 1..=65535"),
@@ -123,14 +125,15 @@ fn bad_input_is_two_and_names_the_fix() {
     refused(here, "", &others);
 }
 
-/// One that no disk holds.
+/// A file that never ends.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_configuration_without_an_end_is_refused() {
     let output = curtail(&["proxy", "--config", "/dev/zero", "--check"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        said(&output).contains("/dev/zero: cannot be read (it is longer than the limit of 1 MiB)")
+        stderr(&output)
+            .contains("/dev/zero: cannot be read (it is longer than the limit of 1 MiB)")
     );
 }
 
@@ -146,19 +149,19 @@ fn help_explains_its_words() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_three() {
+fn a_port_in_use_exits_with_3() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address").to_string();
     let output = proxy(&GOOD.replace("127.0.0.1:0", &address), &[]);
     assert_eq!(output.status.code(), Some(3));
     let place = format!("listen.http = \"{address}\" (");
-    assert!(said(&output).contains(&place), "{}", said(&output));
-    assert!(said(&output).contains("proxy.toml:2)"), "{}", said(&output));
-    // It has logged what --check prints.
-    let note = "service \"s\" (psq) gains most where one proxy sends all queries";
-    assert!(said(&output).contains(note), "{}", said(&output));
+    assert!(stderr(&output).contains(&place), "{}", stderr(&output));
+    assert!(stderr(&output).contains("proxy.toml:2)"), "{}", stderr(&output));
+    // The log contains the notes that --check prints.
+    let note = "service \"s\" (psq) gains most if one proxy sends all queries";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
     let checked = proxy(GOOD, &["--check"]);
-    assert!(said(&checked).contains(&format!("note: {note}")), "{}", said(&checked));
+    assert!(stderr(&checked).contains(&format!("note: {note}")), "{}", stderr(&checked));
 }
 
 #[test]
@@ -193,7 +196,7 @@ fn children_end_with_their_parent() {
         .spawn()
         .expect("the binary starts");
     drop(child.stdin.take());
-    assert_eq!(wait(&mut child), Some(0), "the end of stdin is the word to drain");
+    assert_eq!(wait(&mut child), Some(0), "the end of stdin starts the drain");
 }
 
 #[test]
@@ -208,11 +211,11 @@ fn load_reports_json_and_nothing_else_on_stdout() {
 }
 
 #[test]
-fn shells_and_man_learn_the_command_line() {
+fn completions_and_man_pages_are_generated() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let printed = curtail(&["completions", shell]);
         let printed = String::from_utf8(printed.stdout).expect("text");
-        assert!(printed.contains("service-time") && !printed.contains("warm-up"), "{shell}");
+        assert!(printed.contains("service-time") && !printed.contains("--warm-up"), "{shell}");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("man").display().to_string();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::demo::findings::{View, copies_per_query};
-use crate::demo::results::Cell;
+use crate::demo::results::LoadPoint;
 use crate::plot::FIGURE_SIZES;
 use crate::plot::axes::Caption;
 use crate::plot::distribution::{self, Latencies, Share};
@@ -18,14 +18,19 @@ struct Metric {
     name: &'static str,
     unit: &'static str,
     floor: f64,
-    /// Points beyond so many times the highest of those that are compared are off the chart.
+    /// Points above this multiple of the highest compared point are off the chart.
     reach: f64,
-    of: fn(&Cell) -> Option<f64>,
+    of: fn(&LoadPoint) -> Option<f64>,
 }
 
 impl Metric {
-    /// The others are seen to collapse, and those compared fill half of the chart.
-    const fn latency(id: &'static str, name: &'static str, of: fn(&Cell) -> Option<f64>) -> Self {
+    /// The compared policies fill half of the chart, which leaves room to show that other policies
+    /// collapse.
+    const fn latency(
+        id: &'static str,
+        name: &'static str,
+        of: fn(&LoadPoint) -> Option<f64>,
+    ) -> Self {
         Self { id, name, unit: "ms", floor: 0.0, reach: 2.0, of }
     }
 }
@@ -40,13 +45,14 @@ const OTHERS: [Metric; 3] = [
         name: "Copies",
         unit: "per query",
         floor: 1.0,
-        // There is a bound on copies: two, or with cloning the replicas of a shard.
+        // With cloning, the number of copies is at most the number of replicas. Otherwise it is at
+        // most two.
         reach: f64::INFINITY,
         of: copies_per_query,
     },
 ];
 
-/// The lines of a metric, without those that were never measured.
+/// The lines of a metric, except those without any measurement.
 fn lines<'a>(view: View<'a>, metric: &Metric) -> Vec<Line<'a>> {
     let point = |name: &str, load: f64| {
         let cell = view.cell(name, load)?;
@@ -61,7 +67,8 @@ fn lines<'a>(view: View<'a>, metric: &Metric) -> Vec<Line<'a>> {
     lines.filter(|line| line.points.iter().any(Option::is_some)).collect()
 }
 
-/// The highest sound point of those that are compared; without any, all points are on the chart.
+/// The highest sound point of the compared policies; infinite if there is none, so that all points
+/// are on the chart.
 fn highest(lines: &[Line<'_>]) -> f64 {
     let compared = lines.iter().filter(|line| line.look.color < 2);
     let points = compared.flat_map(|line| line.points.iter().flatten());
@@ -69,7 +76,7 @@ fn highest(lines: &[Line<'_>]) -> f64 {
     sound.max_by(f64::total_cmp).unwrap_or(f64::INFINITY)
 }
 
-/// What a chart shows, for those who do not see it.
+/// Describes a chart in words, for screen readers.
 fn describe(lines: &[Line<'_>], unit: &str) -> String {
     let mut text = String::new();
     for line in lines {
@@ -110,7 +117,7 @@ fn chart(view: View<'_>, metric: &Metric, size: Size) -> Option<String> {
     (!lines.is_empty()).then(|| draw(&chart, class))
 }
 
-/// The chart of the main figure alone.
+/// Renders only the chart of the main figure, without its caption.
 pub(super) fn picture(view: View<'_>) -> Option<String> {
     chart(view, &P99, Size::Wide)
 }
@@ -118,16 +125,16 @@ pub(super) fn picture(view: View<'_>) -> Option<String> {
 /// The main figure: p99 against utilization.
 pub(super) fn main_figure(view: View<'_>) -> String {
     let both = [Size::Wide, Size::Narrow].map(|size| chart(view, &P99, size));
-    let caption = "<b>Figure 1.</b> 99th percentile latency against utilization; lower is better. Values \
-                   with an arrow are off the chart. Hollow markers and values in italics are not \
-                   sound, for the reason given under the table.";
+    let caption = "<b>Figure 1.</b> 99th percentile latency against utilization; lower is better. \
+                   Values with an arrow are off the chart. Hollow markers and values in italics \
+                   are not sound, for the reasons given under the table.";
     match &figure(&view.key(), both, caption)[..] {
         "" => r#"<p class="nothing">No 99th percentile was measured.</p>"#.to_owned(),
         figure => figure.to_owned(),
     }
 }
 
-/// The other percentiles, and what they cost.
+/// Plots of the other percentiles, and of the copies per query.
 pub(super) fn small_multiples(view: View<'_>) -> String {
     let charts = OTHERS.iter().filter_map(|metric| chart(view, metric, Size::Small));
     let charts: String = charts.collect();
@@ -135,12 +142,12 @@ pub(super) fn small_multiples(view: View<'_>) -> String {
         return charts;
     }
     format!(
-        r#"<figure>{}<div class="row three">{charts}</div><figcaption><b>Figure 2.</b> Other percentiles, as far as there are enough requests for them, and what hedging costs: the copies that a query runs as. Arrow heads: off the chart.</figcaption></figure>"#,
+        r#"<figure>{}<div class="row three">{charts}</div><figcaption><b>Figure 2.</b> Other percentiles, if there are enough requests for them, and the cost of hedging: the number of copies per query. Arrow heads: off the chart.</figcaption></figure>"#,
         key_of(&view.key(), "")
     )
 }
 
-/// The distributions at the lowest and the highest load at which both that are compared are sound.
+/// The distributions at the lowest and the highest load at which both compared policies are sound.
 pub(super) fn tails(view: View<'_>) -> String {
     let sound =
         |name: Option<&str>, load| name.is_some_and(|name| view.sound(name, load).is_some());
@@ -152,15 +159,16 @@ pub(super) fn tails(view: View<'_>) -> String {
         let named = key.iter().zip(view.results.policies());
         let latencies: Vec<Latencies<'_>> = named
             .filter_map(|((name, look), policy)| {
-                let Cell { histogram: counted, withheld, .. } =
+                let LoadPoint { histogram: counted, withheld, .. } =
                     view.cell(policy, load).filter(|cell| cell.valid)?;
                 Some(Latencies { name, look: *look, counted, withheld: *withheld })
             })
             .collect();
         let caption = format!(
-            "<b>Figure {number}.</b> The share of requests that took longer than a given time, at {} \
-             utilization. Further left is better. Both scales are logarithmic. The last 10 requests of \
-             each tail are chance and not drawn, nor is what is not sound.",
+            "<b>Figure {number}.</b> The share of requests that took longer than a given time, at \
+             {} utilization. Further left is better. Both scales are logarithmic. The slowest 10 \
+             requests of each curve depend on chance and are not drawn. Results that are not sound \
+             are not drawn either.",
             utilization(load)
         );
         let charts = FIGURE_SIZES.map(|(width, height, class, end)| {

@@ -1,19 +1,19 @@
-//! Results as a demo has them, without the demo: for tests.
+//! Sample results of a demo, for tests.
 
 use std::collections::BTreeMap;
 
 use crate::demo::gain::{Gain, Latencies};
-use crate::demo::results::{Cell, Results, Setup};
+use crate::demo::results::{LoadPoint, Results, Setup};
 
-/// p99 at 10 % to 70 % utilization, in ms, and the copies per query. Made up, in the shape of the
-/// paper's Figures 2 and 4: the naive hedge collapses.
+/// p99 in ms at utilizations of 10 % to 70 %, and the copies per query. The values are made up in
+/// the shape of the paper's Figures 2 and 4, in which the naive hedge collapses.
 const P99_MS: [(&str, [f64; 4], f64); 3] = [
     ("psq", [97.4, 102.0, 117.0, 178.0], 1.0),
     ("naive", [51.2, 84.6, 742.0, 18_600.0], 2.0),
     ("laedge", [50.4, 59.7, 86.3, 171.0], 1.4),
 ];
 
-/// A whole run.
+/// A complete run.
 pub(crate) fn results() -> Results {
     let loads = vec![0.1, 0.3, 0.5, 0.7];
     let cells = |p99: [f64; 4], copies: f64| {
@@ -27,8 +27,8 @@ pub(crate) fn results() -> Results {
     Results { loads, policies, order, setup: setup(), busy_machine, partial, report }
 }
 
-/// As sure of every gain as 3 % to either side.
-pub(crate) fn compare(policies: &mut BTreeMap<String, Vec<Cell>>) {
+/// Gives every gain an interval of ±3 %.
+pub(crate) fn compare(policies: &mut BTreeMap<String, Vec<LoadPoint>>) {
     let baseline = policies["psq"].clone();
     for cells in policies.iter_mut().filter(|(name, _)| *name != "psq").map(|(_, cells)| cells) {
         for (cell, baseline) in cells.iter_mut().zip(&baseline) {
@@ -39,16 +39,16 @@ pub(crate) fn compare(policies: &mut BTreeMap<String, Vec<Cell>>) {
     }
 }
 
-fn cell(load: f64, p99: f64, copies_per_query: f64) -> Cell {
+fn cell(load: f64, p99: f64, copies_per_query: f64) -> LoadPoint {
     let offered_rate = 2.0 * load / 0.005;
-    // What a system that is not stable any more answers.
+    // A run with a higher p99 is not stable.
     let valid = p99 < 500.0;
     let mut histogram = curtail_load::histogram();
     for at in 0..12_000 {
         let above = (12_000.0 - f64::from(at)) / 12_000.0;
         histogram.saturating_record((-above.ln() / 100_f64.ln() * p99 * 1e6) as u64);
     }
-    Cell {
+    LoadPoint {
         load,
         p50_ms: Some(p99 * 0.3),
         p99_ms: Some(p99),

@@ -1,11 +1,11 @@
-//! What the report says of a run, and that it is sound as a document.
+//! Tests the content and the structure of the demo's report.
 
 use roxmltree::{Document, Node};
 
 use super::{picture, render, sample};
-use crate::demo::results::{Cell, Results};
+use crate::demo::results::{LoadPoint, Results};
 
-/// Renders a page, and looks at it as XML, which it is but for the document type.
+/// Renders a page and parses it as XML. Apart from its document type, the page is well-formed XML.
 fn look_at(results: &Results, look: impl FnOnce(&Document<'_>)) {
     let page = render(results);
     let xml = page.strip_prefix("<!DOCTYPE html>\n").expect("a document type");
@@ -18,7 +18,7 @@ fn with_class<'a>(page: &'a Document<'_>, class: &'a str) -> impl Iterator<Item 
     })
 }
 
-fn cell<'a>(results: &'a mut Results, policy: &str, at: usize) -> &'a mut Cell {
+fn cell<'a>(results: &'a mut Results, policy: &str, at: usize) -> &'a mut LoadPoint {
     &mut results.policies.get_mut(policy).expect("a policy of the sample")[at]
 }
 
@@ -29,7 +29,7 @@ fn text(node: Node<'_, '_>) -> String {
 }
 
 #[test]
-fn the_page_needs_nothing_else_and_its_references_lead_somewhere() {
+fn the_page_is_self_contained_and_its_references_exist() {
     look_at(&sample::results(), |page| {
         let ids: Vec<&str> = page.descendants().filter_map(|node| node.attribute("id")).collect();
         for (at, id) in ids.iter().enumerate() {
@@ -63,7 +63,7 @@ fn the_picture_is_a_document_of_its_own() {
 }
 
 #[test]
-fn every_plot_says_its_figures_and_draws_nothing_outside() {
+fn every_plot_describes_its_figures_and_stays_inside() {
     look_at(&sample::results(), |page| {
         let plots: Vec<_> = with_class(page, "plot").collect();
         assert_eq!(plots.len(), 2 + 3 + 2 * 2);
@@ -85,7 +85,8 @@ fn every_plot_says_its_figures_and_draws_nothing_outside() {
                 }
             }
         }
-        // What collapses leaves the chart, and its values are written there.
+        // Points of a policy that collapses are off the chart, and their values are printed at the
+        // edge.
         let main = with_class(page, "plot").next().expect("the main plot");
         let off = main
             .descendants()
@@ -109,10 +110,10 @@ fn text_from_outside_is_escaped() {
     cell(&mut results, "laedge", 3).invalid_because = vec![evil.clone()];
     assert!(!render(&results).contains("<script"));
     look_at(&results, |page| {
-        let told = page
+        let texts = page
             .descendants()
             .filter(|node| node.is_text() && node.text().is_some_and(|text| text.contains(&evil)));
-        assert!(told.count() >= 6);
+        assert!(texts.count() >= 6);
     });
 }
 
@@ -131,7 +132,7 @@ fn an_unsound_cell_gives_its_reason_and_is_not_compared() {
 }
 
 #[test]
-fn a_missing_cell_is_a_gap_and_a_partial_run_says_so() {
+fn a_missing_cell_is_a_gap_and_a_partial_run_is_marked() {
     let mut results = sample::results();
     results.partial = true;
     results.policies.get_mut("laedge").expect("in the sample").remove(2);

@@ -18,7 +18,7 @@ const DATA_CHARS: usize = 1_000;
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     format: u32,
-    /// The version that measured.
+    /// The version of curtail that measured.
     pub(super) curtail: &'static str,
     #[serde(flatten)]
     pub(super) started: &'a Started,
@@ -32,7 +32,7 @@ pub(super) struct Document<'a> {
 /// When a run started.
 #[derive(Serialize)]
 pub(super) struct Started {
-    /// In seconds since 1970, and for people.
+    /// The start in seconds since 1970, and as text for people.
     started_utc_s: f64,
     pub(super) started_utc: String,
 }
@@ -100,7 +100,8 @@ impl Host {
     }
 }
 
-/// The plan, as on the command line. Only the names of headers, because some values are secret.
+/// The plan, as on the command line. It lists only the names of headers, because some values are
+/// secret.
 fn plan_json(plan: &Plan) -> Value {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (rate, arrivals) = match &plan.pace {
@@ -135,7 +136,7 @@ fn plan_json(plan: &Plan) -> Value {
         "stamps": plan.stamps,
         "timeout_s": seconds(plan.timeout_ns),
         "headers": plan.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        // The number of different queries; 0 for the target's own.
+        // The number of different queries; 0 if the run sends only the target's own request.
         "queries": plan.queries.len(),
         "shuffle": plan.order == QueryOrder::Random,
         "seed": plan.seed,
@@ -143,8 +144,8 @@ fn plan_json(plan: &Plan) -> Value {
     })
 }
 
-/// The settings that reproduce a run, besides the target. Null if a setting does not apply to this
-/// target or was not given.
+/// The settings that reproduce a run, except the target. A setting is null if it does not apply to
+/// this target or was not given.
 fn protocol(plan: &Plan) -> Value {
     let Protocol { streams, trust, schema, answer_end, datagram_bytes, method, data, keys, .. } =
         &plan.protocol;
@@ -165,7 +166,7 @@ fn protocol(plan: &Plan) -> Value {
         // Concurrent requests per connection.
         "streams": http2.then_some(streams),
         "method": method,
-        // Its first characters, and its length in bytes.
+        // The first characters of the data, and its length in bytes.
         "data": data.as_ref().map(|data| data.chars().take(DATA_CHARS).collect::<String>()),
         "data_bytes": data.as_ref().map(String::len),
         "keys": keys.map(|keys| keys.count),

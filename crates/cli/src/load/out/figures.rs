@@ -45,7 +45,7 @@ pub(super) fn parts(report: &Report) -> Vec<(&'static str, Look)> {
 impl Figures<'_> {
     pub(super) fn distribution(&self, which: Share, size: Size) -> Option<String> {
         let (width, height, class, end) = size;
-        // Without a good answer there is no latency, only the time-out.
+        // Without a good answer there is no latency, only the timeout.
         if self.report.histogram.is_empty() {
             return None;
         }
@@ -68,7 +68,7 @@ impl Figures<'_> {
             let value = |piece: &Piece| Some((value(piece)?.max(1) as f64 / 1e6).log10());
             Curve { name, look, points: steps(&self.series.joined(samples), value) }
         };
-        // Enough samples for a percentile in each interval, if there are enough at all.
+        // If the whole run has enough samples for a percentile, so does each interval.
         let curves = [
             of(p50, 20, &|piece| piece.percentile(500)),
             of(p99, 1_000, &|piece| piece.percentile(990)),
@@ -122,7 +122,7 @@ impl Figures<'_> {
                 format!("{} per second", three(rate))
             }),
             x: self.seconds(),
-            y: Axis::linear("Good answers per second", 0.0, high.fold(1.0, f64::max)),
+            y: Axis::linear("Good responses per second", 0.0, high.fold(1.0, f64::max)),
             right: &[],
             curves: &curves,
             size: (size.0, size.1 * 0.7),
@@ -144,7 +144,7 @@ impl Figures<'_> {
         }
         let caption = Caption {
             id: format!("parts{}", size.3),
-            title: "What the percentiles of the latency are made of".to_owned(),
+            title: "The parts of the latency at its percentiles".to_owned(),
             description: "The same figures are in the table, in milliseconds.".to_owned(),
         };
         let length = Length::Shares("Share of the latency");
@@ -181,7 +181,7 @@ impl Figures<'_> {
     }
 }
 
-/// One value per interval, from its start to its end; in seconds.
+/// The value of each interval as two points, at its start and its end, in seconds.
 fn steps(pieces: &[Piece], value: impl Fn(&Piece) -> Option<f64>) -> Vec<(f64, f64)> {
     let step = |piece: &Piece| {
         let value = value(piece)?;

@@ -12,7 +12,7 @@ pub(crate) use std::fs::File;
 pub(crate) const RESULT: &str = "result.json";
 /// The latencies by interval.
 pub(crate) const LOG: &str = "latency.hlog";
-/// Requests without a good answer: times that their latencies are not below, by interval.
+/// Lower bounds for the latencies of requests without a good answer, by interval.
 pub(crate) const UNANSWERED: &str = "unanswered.hlog";
 pub(super) const PAGE: &str = "report.html";
 pub(super) const CDF: &str = "cdf.svg";
@@ -27,12 +27,12 @@ const ALL: [&str; 8] = [RESULT, LOG, UNANSWERED, PAGE, CDF, CCDF, CSV, PARQUET];
 pub(crate) fn make_directory(path: &Path) -> Result<(), Stop> {
     fs::create_dir_all(path).map_err(|error| {
         let why = match path.symlink_metadata() {
-            Ok(found) if found.is_symlink() && !path.exists() => "it is a link to nothing".into(),
-            Ok(_) => "it is no directory".into(),
+            Ok(found) if found.is_symlink() && !path.exists() => "it is a broken link".into(),
+            Ok(_) => "it is not a directory".into(),
             Err(_) => error.to_string(),
         };
         Stop::Lacking(format!(
-            "--out {}: cannot make this directory: {why}; give one that can be written",
+            "--out {}: cannot create this directory: {why}; give one that is writable",
             path.display()
         ))
     })
@@ -42,14 +42,14 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), Stop> {
 pub(super) struct Folder {
     path: PathBuf,
     force: bool,
-    /// This run created it.
+    /// Whether this run created the directory.
     made: bool,
     begun: Vec<&'static str>,
 }
 
 impl Folder {
-    /// Creates the directory, if it does not exist. Rejects one that has results, or removes these
-    /// with `force`.
+    /// Creates the directory, if it does not exist. If the directory already contains results,
+    /// removes them if `force` is set, and otherwise returns an error.
     pub(super) fn open(path: &Path, force: bool) -> Result<Self, Stop> {
         let made = !path.exists();
         let shown = path.display();
@@ -57,8 +57,8 @@ impl Folder {
         let there = ALL.into_iter().find(|name| path.join(name).symlink_metadata().is_ok());
         if let Some(name) = there.filter(|_| !force) {
             return Err(Stop::BadInput(format!(
-                "--out {shown}: {name} of another run is there; give another directory, or --force to \
-                 overwrite its results"
+                "--out {shown}: it contains {name} of another run; give another directory, or \
+                 --force to overwrite its results"
             )));
         }
         let folder = Self { path: path.to_owned(), force, made, begun: Vec::new() };
@@ -77,7 +77,7 @@ impl Folder {
     pub(super) fn refused(&self, name: &str, error: &io::Error) -> Stop {
         let (out, file) = (self.path.display(), self.path(name));
         Stop::Lacking(format!(
-            "--out {out}: cannot write {}: {error}; give a directory that can be written",
+            "--out {out}: cannot write {}: {error}; give a writable directory",
             file.display()
         ))
     }
@@ -90,7 +90,7 @@ impl Folder {
         Ok(file)
     }
 
-    /// Created files that no longer exist.
+    /// Files that were created but no longer exist.
     pub(super) fn gone(&self) -> impl Iterator<Item = &'static str> {
         self.begun.iter().copied().filter(|name| self.path(name).symlink_metadata().is_err())
     }
@@ -102,7 +102,8 @@ impl Folder {
     /// Removes the created files, and the directory if it is new.
     pub(super) fn discard(&self) {
         for name in &self.begun {
-            // Best effort: a remaining file is visibly empty.
+            // Ignore errors: a leftover file contains no measurements, so it does not mislead
+            // anyone.
             let _ = self.remove(name);
         }
         if self.made {

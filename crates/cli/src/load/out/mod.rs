@@ -29,23 +29,24 @@ use series::Series;
 pub(crate) use document::FORMAT;
 pub(crate) use files::{LOG, RESULT, UNANSWERED, make_directory, remove, write_whole};
 
-/// Where results go, and which.
+/// Flags that choose the results and their directory.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Outputs {
-    /// Write the results to a directory: result.json, latency.hlog, samples.csv, report.html, plots
+    /// Write the results to this directory: result.json, latency.hlog, samples.csv, report.html,
+    /// plots
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Overwrite the results that are in the directory
+    /// Overwrite results in the directory
     #[arg(long, requires = "out")]
     force: bool,
-    /// What is written of every single request: csv, parquet, or none [default: csv, or none with
-    /// --agents]
+    /// Format of the table with a row per request: csv, parquet, or none [default: csv, or none
+    /// with --agents]
     #[arg(long, value_name = "FORMAT", requires = "out", hide_default_value = true)]
     samples: Option<Format>,
 }
 
-/// How samples are written.
+/// The format of samples.
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 enum Format {
     None,
@@ -61,9 +62,9 @@ pub(super) struct Results {
     started: Started,
 }
 
-/// The output of each snapshot.
+/// The outputs that grow with each snapshot.
 pub(super) struct Snapshots {
-    /// None after a write error.
+    /// `None` after a write error.
     log: Option<LogWriter<File>>,
     warmup_ns: u64,
     series: Series,
@@ -71,20 +72,19 @@ pub(super) struct Snapshots {
 }
 
 impl Outputs {
-    /// Creates the directory and its files; none without `--out`.
+    /// Creates the directory and its files; returns `None` without `--out`.
     pub(super) fn begin(&self, plan: &Plan, agents: bool) -> Result<Option<Results>, Stop> {
         if agents && self.samples.is_some_and(|format| format != Format::None) {
             return Err(Stop::BadInput(
-                "--samples: agents tell what they counted, not every request; leave it out"
-                    .to_owned(),
+                "--samples: agents report histograms, not single requests; leave it out".to_owned(),
             ));
         }
         let default = if agents { Format::None } else { Format::Csv };
         let format = self.samples.unwrap_or(default);
         if format == Format::Parquet && !cfg!(feature = "parquet") {
             return Err(Stop::Lacking(
-                "this curtail was built without Parquet; give --samples csv, or build one that has \
-                 it: cargo build --release --features parquet"
+                "this curtail was built without Parquet; give --samples csv, or rebuild it: cargo \
+                 build --release --features parquet"
                     .to_owned(),
             ));
         }
@@ -120,7 +120,8 @@ impl Snapshots {
     /// Adds the latencies of the last interval.
     pub(super) fn see(&mut self, at: &Snapshot) {
         let (from_ns, until_ns) = (at.recent_from_ns.max(self.warmup_ns), at.recent_until_ns);
-        // Skips the warm-up and empty intervals, but keeps latencies of an interval without length.
+        // Skips the warm-up and empty intervals, but keeps the latencies of an interval of length
+        // zero.
         if until_ns <= from_ns && at.recent.is_empty() {
             return;
         }
@@ -141,14 +142,14 @@ impl Results {
         self.folder.discard();
     }
 
-    /// A log of the requests without a good answer; none if all had one.
+    /// A log of the requests without a good answer; `None` if all had one.
     fn unanswered(&self, plan: &Plan, report: &Report) -> Option<String> {
         let counted = &report.at_least_histogram;
         if counted.is_empty() {
             return None;
         }
         let comment = format!(
-            "Requests to {} without a good answer: their latencies are not below these",
+            "Requests to {} without a good response: lower bounds of their latencies",
             plan.target
         );
         let mut bytes = Vec::new();
@@ -159,7 +160,8 @@ impl Results {
         String::from_utf8(bytes).ok()
     }
 
-    /// Writes the remaining files. The error names those that could not be written, and why.
+    /// Writes the remaining files. The error names the files that could not be written, and the
+    /// reasons.
     pub(super) fn finish(mut self, plan: &Plan, report: &Report) -> Result<(), Stop> {
         let mut errors = Vec::new();
         let cannot = |name: &str, why: &str| {
@@ -174,7 +176,7 @@ impl Results {
         }
         // The contents of removed files are lost.
         let gone = self.folder.gone();
-        errors.extend(gone.map(|name| cannot(name, "it was removed while the run went on")));
+        errors.extend(gone.map(|name| cannot(name, "it was removed during the run")));
         let document = Document::new(plan, report, &self.started);
         let mut files = vec![(RESULT, Some(crate::json(&document)?))];
         let figures = figures::Figures { plan, report, series: &self.snapshots.series };
@@ -194,6 +196,6 @@ impl Results {
             return Ok(());
         }
         let errors = errors.join("\n  ");
-        Err(Stop::Lacking(format!("{errors}\n  the report on standard output is whole")))
+        Err(Stop::Lacking(format!("{errors}\n  the report on standard output is complete")))
     }
 }

@@ -20,7 +20,8 @@ pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
     let lost = match report.unobserved {
         0 => None,
         lost => Some(format!(
-            "{} requests are missing in the table of samples, which was not written fast enough.",
+            "{} requests are missing from the table of samples, because it could not be written \
+             fast enough.",
             count(lost)
         )),
     };
@@ -56,7 +57,7 @@ pub(super) fn headline(report: &Report) -> (String, Vec<String>) {
     let mut within = Vec::new();
     let of = [("half", "p50", report.latency_ns.p50), ("99 %", "p99", report.latency_ns.p99)];
     for (share, field, percentile) in of {
-        // Failures are slower than any.
+        // Skip percentiles that are lower bounds because of failures.
         let known = percentile.filter(|_| !report.latency_at_least.contains(&field));
         within.extend(known.map(|ns| format!("{share} within {}", ms(ns))));
     }
@@ -64,8 +65,8 @@ pub(super) fn headline(report: &Report) -> (String, Vec<String>) {
     let of = report.offered_rate.map_or(String::new(), |offered| format!(" of {}", three(offered)));
     let within = within.join(", ");
     let measured = match &within[..] {
-        "" => format!("{rate}{of} requests per second were answered well."),
-        within => format!("{rate}{of} requests per second were answered well: {within}."),
+        "" => format!("{rate}{of} requests per second succeeded."),
+        within => format!("{rate}{of} requests per second succeeded: {within}."),
     };
     let notes = report.notes.iter().map(|note| format!("Note: {note}."));
     let mut reasons = report.invalid_because.iter().map(|reason| format!("{reason}."));
@@ -94,15 +95,16 @@ fn distributions(figures: &Figures<'_>) -> String {
     let html = figure(
         &latencies(),
         both(Share::Above),
-        "<b>Figure 1.</b> The share of requests that took longer than a given time; further left is \
-         better. Both scales are logarithmic. The last 10 requests are chance and not drawn.",
+        "<b>Figure 1.</b> The share of requests that took longer than a given time; further left \
+         is better. Both scales are logarithmic. The slowest 10 requests depend on chance and are \
+         not drawn.",
     ) + &figure(
         &latencies(),
         both(Share::Below),
         "<b>Figure 2.</b> The share of requests that took at most a given time.",
     );
     match &html[..] {
-        "" => r#"<p class="nothing">Too few good answers for a distribution.</p>"#.to_owned(),
+        "" => r#"<p class="nothing">Too few good responses for a distribution.</p>"#.to_owned(),
         _ => html,
     }
 }
@@ -112,8 +114,8 @@ fn of_parts(figures: &Figures<'_>) -> String {
     figure(
         &named.collect::<Vec<_>>(),
         FIGURE_SIZES.map(|size| figures.parts(size)),
-        "<b>Figure 3.</b> What the latency is made of, at its percentiles: the mean parts of the \
-         requests around each.",
+        "<b>Figure 3.</b> The parts of the latency at its percentiles: means over the requests \
+         around each percentile.",
     )
 }
 
@@ -121,15 +123,15 @@ fn times(figures: &Figures<'_>) -> String {
     let html = figure(
         &over_time(),
         FIGURE_SIZES.map(|size| figures.percentiles(size)),
-        "<b>Figure 4.</b> Latency over time, on a logarithmic scale. Intervals are as long as their \
-         percentile takes, so those of the 99th are the longest.",
+        "<b>Figure 4.</b> Latency over time, on a logarithmic scale. A higher percentile needs \
+         more requests, so its intervals are longer.",
     ) + &figure(
         &rates(),
         FIGURE_SIZES.map(|size| figures.rate(size)),
-        "<b>Figure 5.</b> Good answers per second, and the rate that was asked for.",
+        "<b>Figure 5.</b> Good responses per second, and the requested rate.",
     );
     match &html[..] {
-        "" => r#"<p class="nothing">Nothing was measured for long enough.</p>"#.to_owned(),
+        "" => r#"<p class="nothing">The run was too short for these figures.</p>"#.to_owned(),
         _ => html,
     }
 }
@@ -137,7 +139,7 @@ fn times(figures: &Figures<'_>) -> String {
 /// Latencies, their intervals and their parts.
 fn figures_of(report: &Report) -> String {
     let of = |name, summary: &Summary| row(name, summary.each().map(ms));
-    // These have no maximum and no mean.
+    // These rows have no maximum and no mean.
     let percentiles = |name: &str, cells: [String; 5]| {
         row(name, cells.into_iter().chain([String::new(), String::new()]))
     };
@@ -166,9 +168,10 @@ fn figures_of(report: &Report) -> String {
     body += "</tbody>";
     let columns = Summary::<u64>::NAMES.map(|name| (name, "ms"));
     let head = head(iter::once(("", "")).chain(columns));
-    let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits: of all requests, uncorrected ones of \
-                   good answers. A request that failed counts as at least the time-out, one that was unfinished when \
-                   the run ended as at least its age; a figure that is a lower bound for that has a ≥.";
+    let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits. They cover all \
+                   requests; the uncorrected ones cover good responses only. A failed request \
+                   counts as at least the timeout, and an unfinished one as at least its age at \
+                   the end of the run; ≥ marks figures that are lower bounds for this reason.";
     table("figures", caption, &head, &body)
 }
 
@@ -179,23 +182,24 @@ fn ms(ns: Option<u64>) -> String {
 fn interval(borders: Option<[u64; 2]>) -> String {
     let ms = |ns: u64| three(ns as f64 / 1e6);
     borders
-        .map_or_else(|| "unsure".to_owned(), |[low, high]| format!("{} to {}", ms(low), ms(high)))
+        .map_or_else(|| "unknown".to_owned(), |[low, high]| format!("{} to {}", ms(low), ms(high)))
 }
 
 fn failures(report: &Report) -> String {
     let found = report.errors.kinds().into_iter().filter(|(count, _)| *count > 0);
     let rows: String = found.map(|(of, kind)| row(kind, [count(of)])).collect();
     if rows.is_empty() {
-        return "<p>Every request had a good answer.</p>".to_owned();
+        return "<p>Every request had a good response.</p>".to_owned();
     }
     let when = report.failures.as_ref().map(|of| format!("<p>{}.</p>", escape(&when(of))));
-    let caption = "<b>Table 2.</b> Requests without a good answer, by kind.";
+    let caption = "<b>Table 2.</b> Requests without a good response, by kind.";
     let head = head([("Kind", ""), ("Requests", "")]);
     let body = format!("<tbody>{rows}</tbody>");
     when.unwrap_or_default() + &table("kinds", caption, &head, &body)
 }
 
-/// The content of `result.json` by its field names, without what a reader of the page does not need.
+/// The content of `result.json` by field names, without fields that readers of the page do not
+/// need.
 fn asked<'a>(document: &'a Document<'_>) -> Vec<(&'a str, String)> {
     let protocol = document.plan["protocol"].as_object().into_iter().flatten();
     let plan = document.plan.as_object().into_iter().flatten().chain(protocol);

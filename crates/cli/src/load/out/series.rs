@@ -1,4 +1,5 @@
-//! Latencies over time, exact and in bounded memory: when there are too many intervals, neighbors merge.
+//! Latencies over time, exact and in bounded memory: when there are too many intervals, neighboring
+//! ones are merged.
 
 use curtail_load::{Histogram, SAMPLES_ABOVE_MIN};
 
@@ -28,7 +29,7 @@ impl Piece {
         self.counts.last().map(|(ns, _)| *ns)
     }
 
-    /// The percentile in thousandths, if enough samples are above it.
+    /// The percentile `per_mille`, if enough samples are above it.
     pub(super) fn percentile(&self, per_mille: u64) -> Option<u64> {
         let all = self.len();
         if all * (1_000 - per_mille) < SAMPLES_ABOVE_MIN * 1_000 {
@@ -43,7 +44,7 @@ impl Piece {
         self.counts.iter().find(reaches).map(|(ns, _)| *ns)
     }
 
-    /// Merges the following interval.
+    /// Merges the next interval into this one.
     fn merge(&mut self, next: &Piece) {
         self.until_ns = self.until_ns.max(next.until_ns);
         self.counts.extend(&next.counts);

@@ -115,7 +115,7 @@ fn the_page_is_well_formed_and_self_contained() {
         assert!(
             names.flat_map(|names| names.split(' ')).all(|name| ids.binary_search(&name).is_ok())
         );
-        assert!(!page.contains("secret"), "headers may be secret");
+        assert!(!page.contains("secret"), "headers may contain secrets");
     }
 }
 
@@ -133,7 +133,7 @@ fn all_figures_exist_if_there_is_enough_data() {
         }
     }
     let few = page(&report(5));
-    assert!(few.contains("Too few good answers for a distribution."));
+    assert!(few.contains("Too few good responses for a distribution."));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn the_headline_is_the_verdict() {
     let (text, but) = headline(&report);
     assert_eq!(
         text,
-        "Valid: 499 of 500 requests per second were answered well: half within 10.5 ms, 99 % within 19.8 ms."
+        "Valid: 499 of 500 requests per second succeeded: half within 10.5 ms, 99 % within 19.8 ms."
     );
     assert!(but.is_empty());
     report.invalid_because =
@@ -161,13 +161,14 @@ fn the_table_begins_with_a_busy_machine_and_reports_the_plan() {
     let text = table(&report);
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some(&format!("note: {busy}")[..]), "{text}");
-    let plan = "offered 500.0/s, planned 500.0/s (all sent), achieved 499.0/s, 2000 requests, 0 without a good answer";
+    let plan = "offered 500.0/s, planned 500.0/s (all sent), achieved 499.0/s, 2000 requests, 0 \
+                without a good response";
     assert_eq!(lines.nth(1), Some(plan), "{text}");
-    assert!(text.contains("\nnote: a sending thread had 0 % of its time left"), "{text}");
+    assert!(text.contains("\nnote: a sending thread was idle for only 0 % of the time"), "{text}");
     let late = Report { sent: 1_990, ..self::report(2_000) };
     assert!(table(&late).starts_with("offered 500.0/s, planned 500.0/s (1990 of 2000 sent), "));
-    // The page has all of them.
-    assert!(page(&report).contains("Note: these figures are about this machine"));
+    // The page contains all notes.
+    assert!(page(&report).contains("Note: these figures describe this machine"));
 }
 
 #[test]
@@ -180,7 +181,10 @@ fn a_figure_that_failures_raise_is_a_lower_bound() {
     let text = table(&report);
     let line = text.lines().find(|line| line.starts_with("latency")).expect("the latencies");
     assert_eq!(line.matches("≥10").count(), 2, "{line}");
-    assert!(text.contains("≥: a request that failed counts as at least the time-out"), "{text}");
+    assert!(
+        text.contains("≥: a lower bound; a failed request counts as at least the timeout"),
+        "{text}"
+    );
     let (headline, _) = headline(&report);
     assert!(headline.contains("half within") && !headline.contains("99 %"), "{headline}");
 }

@@ -1,7 +1,9 @@
-//! An endpoint for OTLP: over HTTP as `POST /v1/traces`, in protobuf or JSON, and over gRPC at the same port; also gzipped.
+//! An OTLP endpoint: `POST /v1/traces` over HTTP in protobuf or JSON, and gRPC on the same port.
+//! Both accept gzip.
 //!
-//! Bounds: [`CONNECTIONS_MAX`] connections, others wait in the backlog; [`BODY_BYTES_MAX`] per export, packed and
-//! unpacked; one export is parsed at a time; spans are bounded by [`Traces`].
+//! At most [`CONNECTIONS_MAX`] connections are open, and further clients wait in the backlog. An
+//! export has at most [`BODY_BYTES_MAX`] bytes, both before and after decompression. One export is
+//! parsed at a time, and [`Traces`] bounds the number of spans.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,10 +25,10 @@ use crate::{progress, say};
 
 const CONNECTIONS_MAX: usize = 256;
 const BODY_BYTES_MAX: usize = 16 << 20;
-/// After an accept that failed, for lack of file descriptors say.
+/// Pause after a failed accept, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// For the first bytes of a connection.
+/// Timeout for the first bytes of a connection.
 const FIRST_BYTES: Duration = Duration::from_secs(30);
 
 mod grpc;
@@ -40,12 +42,13 @@ struct Collector {
     shown: ProgressBar,
 }
 
-/// What makes bytes of one format spans.
+/// Parses the bytes of one format into spans.
 type Parse = fn(&[u8]) -> Result<Vec<Span>, ParseError>;
 /// A status, a content type, and a body.
 type Reply = (u16, &'static str, String);
 
-/// Collects what arrives until the time is over or a signal comes, and says if that came too early.
+/// Collects traces until the duration is over or a signal arrives. The returned flag is true if a
+/// signal ended the collection early.
 pub(super) fn listen(
     address: SocketAddr,
     duration: Option<Duration>,
@@ -54,7 +57,7 @@ pub(super) fn listen(
     let runtime = crate::runtime()?;
     let collector = Collector { traces: Arc::new(Mutex::new(traces)), shown: progress::spinner() };
     let is_interrupted = runtime.block_on(collect(address, duration, &collector));
-    // Ends the connections, also while one is in an export.
+    // Aborts the connections, even during an export.
     drop(runtime);
     collector.shown.finish_and_clear();
     let mut traces = collector.traces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +72,7 @@ async fn collect(
     let unheard = |error| {
         Stop::Lacking(format!("--otlp: cannot listen at {address}: {error}; choose another port"))
     };
-    // Before the address is announced: a signal must not find us unprepared.
+    // Install the signal handlers before the address is announced, so that no signal is missed.
     let mut ending = Termination::listen_at_terminal().map_err(unheard)?;
     let listener = TcpListener::bind(address).await.map_err(unheard)?;
     let bound = listener.local_addr().map_err(unheard)?;
@@ -100,7 +103,7 @@ async fn collect(
     }
 }
 
-/// One exporter's requests, one after the other.
+/// Serves the requests of one exporter, in sequence.
 async fn converse(stream: TcpStream, collector: Collector) {
     let mut first = [0; 3];
     match timeout(FIRST_BYTES, stream.peek(&mut first)).await {
@@ -145,7 +148,7 @@ impl Collector {
     fn take(&self, request: &Request) -> Result<Reply, (u16, String)> {
         let head = &request.head;
         if head.path_and_query() != "/v1/traces" {
-            return Err((404, "there is /v1/traces only".to_owned()));
+            return Err((404, "the only path is /v1/traces".to_owned()));
         }
         if head.method() != "POST" {
             return Err((405, "POST traces".to_owned()));
@@ -160,22 +163,23 @@ impl Collector {
         Ok((200, kind, body.to_owned()))
     }
 
-    /// Adds the spans of an export; one is parsed at a time.
+    /// Adds the spans of an export. One export is parsed at a time.
     fn add(&self, bytes: &[u8], coding: Option<&[u8]>, parse: Parse) -> Result<(), (u16, String)> {
         let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
-        // Names of codings have no case (RFC 9110, 8.4.1).
+        // Names of codings are case-insensitive (RFC 9110, 8.4.1).
         let unpacked = match coding.map(<[u8]>::to_ascii_lowercase).as_deref() {
             None | Some(b"identity" | b"") => None,
             Some(b"gzip" | b"x-gzip") => {
                 let unpacked = unzip(bytes, BODY_BYTES_MAX as u64);
                 Some(unpacked.map_err(|error| (400, format!("gzip: {error}")))?)
             }
-            Some(_) => return Err((415, "send gzip, or bytes as they are".to_owned())),
+            Some(_) => return Err((415, "send gzip, or uncompressed bytes".to_owned())),
         };
         let spans = parse(unpacked.as_deref().unwrap_or(bytes));
         spans.map_err(|error| (400, error.to_string()))?.iter().for_each(|span| traces.add(span));
         let (held, seen) = traces.counts();
-        self.shown.set_message(format!("{seen} traces, {held} spans held; Ctrl-C concludes"));
+        self.shown
+            .set_message(format!("{seen} traces, {held} spans held; Ctrl-C ends the collection"));
         Ok(())
     }
 

@@ -54,7 +54,7 @@ fn errors_name_the_file_and_the_place() {
 }
 
 #[test]
-fn what_is_unpacked_is_bounded() {
+fn decompressed_size_is_bounded() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(&[0; 1_001]).expect("memory");
     let packed = gzip.finish().expect("memory");

@@ -1,4 +1,4 @@
-//! Latencies by window in a terminal: a row per window, a column per policy.
+//! Latencies by window as text: a row per window, a column per policy.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,19 @@ use curtail_sim::{Experiment, Outcome, Window};
 use crate::digits::{self, NONE};
 use crate::table::row;
 
-/// The most windows that are shown.
+/// Maximum number of windows that are shown.
 const MOST: usize = 20;
 
-/// One percentile of all policies, window by window; nothing where none was asked for.
+/// Renders one percentile of all policies per window. Returns nothing without `--window`.
 pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome]) -> String {
-    let told = |outcome: &Outcome| outcome.windows.clone().unwrap_or_default();
-    let all: Vec<Vec<Window>> = outcomes.iter().map(told).collect();
+    let windows_of = |outcome: &Outcome| outcome.windows.clone().unwrap_or_default();
+    let all: Vec<Vec<Window>> = outcomes.iter().map(windows_of).collect();
     let Some((windows, first)) = experiment.windows.zip(all.first()) else {
         return String::new();
     };
     let mut text = String::from("\n");
     let Some(p) = first.first().and_then(shown) else {
-        text += "Windows begin behind the last request: there is none; see --change-at\n";
+        text += "No windows: they would begin after the last request; see --change-at\n";
         return text;
     };
     let _ = writeln!(
@@ -39,18 +39,19 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome]) -> String {
         text += &row(&columns, [window.from.to_string()].into_iter().chain(figures));
     }
     if first.len() > MOST {
-        let _ = writeln!(text, "… and {} windows more: see --json", first.len() - MOST);
+        let _ = writeln!(text, "… and {} more windows: see --json", first.len() - MOST);
     }
     let lacks = |(outcome, windows): (&Outcome, &Vec<Window>)| {
         outcome.stable && windows.iter().take(MOST).any(|window| figure(window, p).is_none())
     };
     if outcomes.iter().zip(&all).any(lacks) {
-        let _ = writeln!(text, "{NONE}: fewer than 10 samples lie above it; see --window");
+        let _ =
+            writeln!(text, "{NONE}: fewer than 10 samples lie above the percentile; see --window");
     }
     text
 }
 
-/// The percentile that is shown: p99, or else the highest one for which there are enough samples.
+/// The percentile to show: p99, or the highest one with enough samples.
 fn shown(window: &Window) -> Option<f64> {
     let mut asked: Vec<f64> = window.percentiles.iter().map(|&(p, _)| p).collect();
     asked.sort_by(|a, b| (*b == 99.0).cmp(&(*a == 99.0)).then(b.total_cmp(a)));

@@ -1,4 +1,4 @@
-//! A server that answers at once, and loads that are sent to it.
+//! A server that responds immediately, and loads against it.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::serving::{http, serve};
 use super::{CURTAIL, until};
 
-/// A server that gives every request the same status. Its threads end with the test.
+/// A server that responds to every request with the same status. Its threads end with the test.
 pub struct Server {
     pub url: String,
     pub answered: Arc<AtomicU32>,
@@ -37,7 +37,7 @@ impl Server {
         command
     }
 
-    /// Runs a load, and interrupts it after so many answers.
+    /// Runs a load, and interrupts it after `answers` responses.
     pub fn interrupted_after(&self, answers: u32, args: &[&str]) -> Output {
         let child = self.load(args).spawn().expect("the binary starts");
         let before = self.answered.load(Ordering::Relaxed);

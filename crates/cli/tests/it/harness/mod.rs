@@ -1,5 +1,5 @@
-//! Real processes of the real binary, for tests.
-#![allow(dead_code, unreachable_pub)] // shared by several test binaries, each using a part
+//! Starts real processes of the real binary for tests.
+#![allow(dead_code, unreachable_pub)] // shared by several test binaries, each of which uses a part
 
 pub mod answering;
 pub mod serving;
@@ -18,11 +18,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub const CURTAIL: &str = env!("CARGO_BIN_EXE_curtail");
 
-/// A configuration of the proxy's; nothing is behind it.
+/// A valid configuration of the proxy, without a server behind it.
 pub const GOOD: &str = "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = false\n[[service]]\nname = \"s\"\n\
     policy = \"psq\"\nslots = 1\n[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:9\"]\n";
 
-/// A process that listens, and that is killed when this is dropped.
+/// A listening process, which is killed when this is dropped.
 pub struct Process {
     pub address: SocketAddr,
     pub admin: Option<SocketAddr>,
@@ -40,17 +40,17 @@ impl Process {
         Self::spawn(command, stderr)
     }
 
-    /// Of a command that becomes a curtail.
+    /// Starts a command that executes curtail.
     pub fn spawn(mut command: Command, stderr: Stdio) -> Self {
         command.arg("--tied-to-stdin");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("the binary starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("stdout is piped");
-        BufReader::new(stdout).read_line(&mut line).expect("it says something");
-        let said = line.trim().strip_prefix("listening on ");
-        let said = said.unwrap_or_else(|| panic!("{command:?} says {line:?}"));
-        let mut addresses = said.split(' ').map(|address| address.parse().expect("an address"));
+        BufReader::new(stdout).read_line(&mut line).expect("it prints a line");
+        let list = line.trim().strip_prefix("listening on ");
+        let list = list.unwrap_or_else(|| panic!("{command:?} prints {line:?}"));
+        let mut addresses = list.split(' ').map(|address| address.parse().expect("an address"));
         let address = addresses.next().expect("an address");
         Self { address, admin: addresses.next(), child }
     }
@@ -60,7 +60,7 @@ impl Process {
         kill_process(pid, signal).expect("the process is ours");
     }
 
-    /// Its exit code, within ten seconds.
+    /// Waits up to ten seconds for the process to end, and returns its exit code.
     pub fn wait(mut self) -> Option<i32> {
         wait(&mut self.child)
     }
@@ -82,16 +82,16 @@ pub fn wait(child: &mut Child) -> Option<i32> {
     code?.code()
 }
 
-/// Waits for a condition, for ten seconds at most.
+/// Waits up to ten seconds for a condition.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(10), "in vain: {what}");
+        assert!(start.elapsed() < Duration::from_secs(10), "never happened: {what}");
         std::thread::sleep(Duration::from_millis(5)); // tidy: real time
     }
 }
 
-/// A shard with two leaves, and a proxy.
+/// A shard with two leaves, and a proxy in front of it.
 pub struct Service {
     leaves: [Mutex<Option<Process>>; 2],
     addresses: [SocketAddr; 2],
@@ -101,7 +101,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// `extra`: lines for the service's table.
+    /// `extra` is appended to the service's table in the configuration.
     pub fn start(policy: &str, extra: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let text = |n: u32| (format!("document {n}"), format!("common word{} rare{n}", n % 20));
@@ -137,24 +137,24 @@ impl Service {
         }
     }
 
-    /// Where its index is.
+    /// The directory with the index.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Kills a leaf in the way that nobody can prepare for.
+    /// Kills a leaf without any warning.
     pub fn kill(&self, leaf: usize) {
         drop(self.leaf(leaf).take());
     }
 
-    /// Starts a killed leaf where it was.
+    /// Restarts a killed leaf at its address.
     pub fn revive(&self, replica: usize) {
         let address = self.addresses[replica];
         *self.leaf(replica) = Some(leaf(self.folder.path(), replica, address));
     }
 
     pub fn signal(&self, leaf: usize, signal: Signal) {
-        self.leaf(leaf).as_ref().expect("it lives").signal(signal);
+        self.leaf(leaf).as_ref().expect("the leaf runs").signal(signal);
     }
 
     fn leaf(&self, leaf: usize) -> MutexGuard<'_, Option<Process>> {
@@ -173,13 +173,13 @@ impl Service {
 
     /// Waits until nothing runs and every server is up.
     pub fn comes_to_rest(&self) {
-        until("the proxy comes to rest", || {
+        until("the proxy is idle", || {
             let idle = self.servers().iter().all(|s| s["busy"] == 0 && s["up"] == true);
             idle && self.status()["services"][0]["live"] == 0
         });
     }
 
-    /// A counter of the proxy's, summed over the series of a leaf.
+    /// Returns one of the proxy's counters, summed over all series of a leaf.
     pub fn counted(&self, metric: &str, leaf: usize) -> u64 {
         let metrics = get(self.proxy.admin.expect("an admin port"), "/metrics");
         let (series, server) = (format!("{metric}_total{{"), self.addresses[leaf].to_string());
@@ -189,7 +189,7 @@ impl Service {
         of_leaf.map(|line| line.rsplit_once(' ').expect("a value").1.parse::<u64>().unwrap()).sum()
     }
 
-    /// How long it takes from now until a client gets an answer of this leaf.
+    /// Measures the time until a client gets a response from this leaf.
     pub fn used_again(&self, leaf: usize) -> Duration {
         let (start, before) = (Instant::now(), self.counted("curtail_copies_won", leaf));
         until("the leaf is used again", || self.counted("curtail_copies_won", leaf) > before);
@@ -215,7 +215,7 @@ fn leaf(folder: &Path, replica: usize, listen: SocketAddr) -> Process {
     ])
 }
 
-/// The body of a GET that is answered with 200.
+/// Sends a GET and returns the body; the status must be 200.
 pub fn get(address: SocketAddr, target: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let request = format!("GET {target} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");

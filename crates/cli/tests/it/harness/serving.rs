@@ -1,4 +1,4 @@
-//! Servers that say what a test wants, on loopback. Their threads end with the test.
+//! Servers with scripted responses, on loopback. Their threads end with the test.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::CURTAIL;
 
-/// Serves each connection in a thread of its own.
+/// Serves each connection on its own thread.
 pub fn serve(each: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -19,7 +19,7 @@ pub fn serve(each: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     address
 }
 
-/// Calls `answer` for each request of HTTP/1, until it is false.
+/// Calls `answer` for each HTTP/1 request until it returns false.
 pub fn http(stream: &TcpStream, mut answer: impl FnMut(&mut &TcpStream) -> bool) {
     let mut lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
     // A request ends with an empty line.
@@ -30,13 +30,13 @@ pub fn http(stream: &TcpStream, mut answer: impl FnMut(&mut &TcpStream) -> bool)
     }
 }
 
-/// Says the same to each request of HTTP/1.
+/// Sends the same response to each HTTP/1 request.
 pub fn saying(answer: impl Into<Vec<u8>>) -> SocketAddr {
     let answer = answer.into();
     serve(move |stream| http(&stream, |stream| stream.write_all(&answer).is_ok()))
 }
 
-/// Runs the words of a line, and after them arguments that may have spaces.
+/// Runs curtail with the words of a line, followed by arguments that may contain spaces.
 pub fn curtail(line: &str, more: &[&str]) -> Output {
     let mut command = Command::new(CURTAIL);
     command.args(line.split_whitespace()).args(more);

@@ -1,4 +1,4 @@
-//! What the binary says: one document, one error, and what its manuals show.
+//! Checks what the binary prints: one document, one error, and the output that its manuals show.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -7,22 +7,23 @@ use serde_json::Value;
 
 use super::CURTAIL;
 
-/// Runs a line of words without quotes in a folder.
+/// Runs curtail in a directory. The arguments are the words of a line, in which quotes have no
+/// effect.
 pub fn curtail_in(folder: &Path, line: &str) -> Output {
     let mut command = Command::new(CURTAIL);
     command.args(line.split_whitespace()).current_dir(folder);
     command.stdin(Stdio::null()).output().expect("the binary starts")
 }
 
-/// The one document that a line prints, which succeeds and says nothing else.
+/// Runs a line that must succeed, and returns the document that it prints. Stderr must be empty.
 pub fn json_in(folder: &Path, line: &str) -> Value {
     let output = curtail_in(folder, &format!("{line} --json"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{line}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{line}: {stderr}");
     serde_json::from_slice(&output.stdout).expect("JSON alone")
 }
 
-/// A folder with files.
+/// A directory with files.
 pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, text) in files {
@@ -31,20 +32,22 @@ pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// Each line is bad input to the verb: exit code 2, one error that holds the word, and no result.
+/// Checks that each line is bad input to the verb: exit code 2, one error that contains the word,
+/// and no result.
 pub fn refused(folder: &Path, verb: &str, cases: &[(&str, &str)]) {
     for (line, word) in cases {
         let output = curtail_in(folder, &format!("{verb} {line}"));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
-        assert!(said.contains(word), "{line}: {said}");
-        assert!(said.starts_with("error: "), "{line}: {said}");
-        assert_eq!(said.matches("error:").count(), 1, "{line}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.contains(word), "{line}: {stderr}");
+        assert!(stderr.starts_with("error: "), "{line}: {stderr}");
+        assert_eq!(stderr.matches("error:").count(), 1, "{line}: {stderr}");
         assert!(output.stdout.is_empty(), "{line}");
     }
 }
 
-/// Every command in a manual prints what stands below it; there are so many at least.
+/// Checks that every command in a manual prints the text below it. There must be at least `least`
+/// commands.
 pub fn manual_shows_what_is_printed(manual: &str, least: usize) {
     let folder = folder(&[]);
     let binary = PathBuf::from(CURTAIL);

@@ -1,6 +1,6 @@
 //! OTLP over gRPC: one unary method, over HTTP/2 without TLS.
 //!
-//! Bounds: one export at a time per connection, as over HTTP, so that memory has the same bound.
+//! A connection carries one export at a time, as over HTTP, so that memory use has the same bound.
 
 use std::time::Duration;
 
@@ -17,29 +17,29 @@ use super::{BODY_BYTES_MAX, Collector};
 
 const METHOD: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const HEAD_BYTES_MAX: u32 = 32 << 10;
-/// What a client may send before it is read.
+/// Flow-control window: the number of bytes that a client may send before they are read.
 const WINDOW_BYTES: u32 = 1 << 20;
-/// A flag and a length stand before a message.
+/// Length of a message's prefix: a flag and a length.
 const PREFIX_BYTES: usize = 5;
-/// For a whole export.
+/// Timeout of a whole export.
 const EXPORT: Duration = Duration::from_secs(60);
 
-// Statuses of gRPC.
+// gRPC status codes.
 const INVALID_ARGUMENT: u16 = 3;
 const DEADLINE_EXCEEDED: u16 = 4;
 const RESOURCE_EXHAUSTED: u16 = 8;
 const UNIMPLEMENTED: u16 = 12;
 
-/// A status, and why.
+/// A status and its reason.
 type Refused = (u16, String);
 
-/// One exporter's requests.
+/// Serves the requests of one exporter.
 pub(super) async fn converse(stream: TcpStream, collector: &Collector) {
     let mut builder = Builder::new();
     builder.max_concurrent_streams(1).max_header_list_size(HEAD_BYTES_MAX);
     builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
     let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
-    // Accepting also moves the bytes of exports that were accepted.
+    // Polling `accept` also drives the exports that were accepted before.
     while let Some(Ok((request, respond))) = connection.accept().await {
         let collector = collector.clone();
         tokio::spawn(async move {
@@ -49,7 +49,7 @@ pub(super) async fn converse(stream: TcpStream, collector: &Collector) {
             if done.is_err() {
                 collector.refused();
             }
-            // Without it, the client has left.
+            // An error means that the client has left.
             let _ = conclude(respond, done);
         });
     }
@@ -58,7 +58,7 @@ pub(super) async fn converse(stream: TcpStream, collector: &Collector) {
 async fn export(request: Request<RecvStream>, collector: &Collector) -> Result<(), Refused> {
     let (head, mut body) = request.into_parts();
     if head.uri.path() != METHOD {
-        return Err((UNIMPLEMENTED, format!("there is {METHOD} only")));
+        return Err((UNIMPLEMENTED, format!("the only method is {METHOD}")));
     }
     let mut bytes = BytesMut::new();
     while let Some(piece) = body.data().await {
@@ -67,7 +67,7 @@ async fn export(request: Request<RecvStream>, collector: &Collector) -> Result<(
             return Err((RESOURCE_EXHAUSTED, format!("it has more than {BODY_BYTES_MAX} bytes")));
         }
         bytes.extend_from_slice(&piece);
-        // An error says that the client has left, which the next piece says, too.
+        // Ignore errors: they mean that the client has left, and the next read reports that.
         let _ = body.flow_control().release_capacity(piece.len());
     }
     let (message, is_packed) = message(&bytes)?;
@@ -79,7 +79,7 @@ async fn export(request: Request<RecvStream>, collector: &Collector) -> Result<(
     })
 }
 
-/// The only message in a body, and if it is packed.
+/// Returns the only message in a body, and whether it is compressed.
 fn message(body: &[u8]) -> Result<(&[u8], bool), Refused> {
     match body {
         [flag @ (0 | 1), a, b, c, d, message @ ..]
@@ -87,7 +87,7 @@ fn message(body: &[u8]) -> Result<(&[u8], bool), Refused> {
         {
             Ok((message, *flag == 1))
         }
-        _ => Err((INVALID_ARGUMENT, "it is not one message with its length before it".to_owned())),
+        _ => Err((INVALID_ARGUMENT, "it must be one message with a length prefix".to_owned())),
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 
-/// An export of one span, of which there are only ids and an end.
+/// An export of one span, which has only ids and an end.
 pub(super) fn export() -> Vec<u8> {
     let end = [0x41, 1, 0, 0, 0, 0, 0, 0, 0];
     let span = [&[0x0a, 16][..], &[1; 16], &[0x12, 8], &[2; 8], &end].concat();
@@ -23,7 +23,7 @@ pub(super) fn collector() -> Collector {
     Collector { traces: Arc::default(), shown: ProgressBar::hidden() }
 }
 
-/// What the collector responds to these requests, and what it has then.
+/// Sends requests. Returns the collector's responses, and the traces that it has afterward.
 async fn responses(requests: &[(&str, Vec<u8>)]) -> (String, Traces) {
     let collector = collector();
     let traces = Arc::clone(&collector.traces);
@@ -36,18 +36,18 @@ async fn responses(requests: &[(&str, Vec<u8>)]) -> (String, Traces) {
         client.write_all(&[head.as_bytes(), body].concat()).await.expect("sent");
     }
     client.shutdown().await.expect("sent");
-    let mut said = String::new();
-    client.read_to_string(&mut said).await.expect("text");
+    let mut text = String::new();
+    client.read_to_string(&mut text).await.expect("text");
     serving.await.expect("no panic");
     let mut traces = traces.lock().expect("no panic");
-    (said, std::mem::take(&mut traces))
+    (text, std::mem::take(&mut traces))
 }
 
 #[tokio::test]
 async fn exports_are_taken_in_every_encoding() {
     let json = br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"7","spanId":"8","endTimeUnixNano":"1"}]}]}]}"#;
     let post = "POST /v1/traces HTTP/1.1\r\ncontent-type:";
-    let (said, traces) = responses(&[
+    let (text, traces) = responses(&[
         (&format!("{post} application/x-protobuf"), export()),
         (&format!("{post} application/json; charset=utf-8"), json.to_vec()),
         (&format!("{post} application/json"), b"{}".to_vec()),
@@ -59,13 +59,13 @@ async fn exports_are_taken_in_every_encoding() {
         ),
     ])
     .await;
-    assert_eq!(said.matches("HTTP/1.1 200").count(), 4, "{said}");
-    assert!(said.contains("content-type: application/json") && said.contains("{}"), "{said}");
+    assert_eq!(text.matches("HTTP/1.1 200").count(), 4, "{text}");
+    assert!(text.contains("content-type: application/json") && text.contains("{}"), "{text}");
     assert_eq!(traces.counts(), (3, 2));
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_is_refused_and_counted() {
+async fn unsupported_exports_are_rejected_and_counted() {
     let post = "POST /v1/traces HTTP/1.1\r\ncontent-type:";
     let kind = format!("{post} application/x-protobuf");
     let refused = [
@@ -80,10 +80,10 @@ async fn what_cannot_be_taken_is_refused_and_counted() {
     ];
     for (head, body, status) in refused {
         let head = format!("{head}\r\nconnection: close");
-        let (said, mut traces) = responses(&[(&head, body)]).await;
-        assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{head}: {said}");
+        let (text, mut traces) = responses(&[(&head, body)]).await;
+        assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{head}: {text}");
         assert_eq!(traces.counts(), (0, 0), "{head}");
-        // Only with a trace is there a profile to say it.
+        // A profile, which reports the rejected requests, needs at least one trace.
         let mut span = curtail_probe::traces::Span::default();
         (span.trace, span.id, span.end_ns) = (1, 1, 1);
         traces.add(&span);
@@ -101,7 +101,7 @@ async fn an_export_that_is_too_long_is_refused_unread() {
     let head = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-length: 16777217\r\n\r\n";
     client.write_all(head.as_bytes()).await.expect("sent");
     client.shutdown().await.expect("sent");
-    let mut said = String::new();
-    client.read_to_string(&mut said).await.expect("text");
-    assert!(said.starts_with("HTTP/1.1 413"), "{said}");
+    let mut text = String::new();
+    client.read_to_string(&mut text).await.expect("text");
+    assert!(text.starts_with("HTTP/1.1 413"), "{text}");
 }

@@ -5,12 +5,13 @@ use super::super::converse;
 use super::super::tests::{collector, export, gzip};
 use super::*;
 
-/// A body with one message.
+/// Encodes a body with one message.
 fn body(flag: u8, message: &[u8]) -> Vec<u8> {
     [&[flag][..], &(message.len() as u32).to_be_bytes(), message].concat()
 }
 
-/// The status of an export, with the bytes of its response, and how many spans and traces there are then.
+/// Sends an export. Returns the status and the length of the response, and the numbers of spans and
+/// traces that the collector has afterward.
 async fn respond(
     path: &str,
     coding: &'static str,
@@ -27,7 +28,7 @@ async fn respond(
     let request = Request::post(format!("http://x{path}")).header("grpc-encoding", coding);
     let (response, mut send) =
         client.send_request(request.body(()).expect("fits"), false).expect("sent");
-    // What is refused unread is not taken whole.
+    // A request that is rejected early is not read completely.
     let _ = send.send_data(body.into(), true);
     let mut response = response.await.expect("a response").into_parts();
     let mut bytes = 0;
@@ -45,12 +46,12 @@ async fn exports_are_taken_over_grpc() {
     let ok = ("0".to_owned(), 5, (1, 1));
     assert_eq!(respond(METHOD, "identity", body(0, &export())).await, ok);
     assert_eq!(respond(METHOD, "GZIP", body(1, &gzip(&export()))).await, ok);
-    // The header names a coding; the flag says if it was used.
+    // The header names a coding; a flag marks messages that use it.
     assert_eq!(respond(METHOD, "gzip", body(0, &export())).await, ok);
 }
 
 #[tokio::test]
-async fn what_is_no_export_is_refused() {
+async fn invalid_exports_are_rejected() {
     let refused = [
         ("/other.Service/Export", "identity", body(0, &export()), "12"),
         (METHOD, "zstd", body(1, &export()), "12"),

@@ -20,20 +20,21 @@ use crate::load::ms;
 use crate::signals::Termination;
 use crate::verdict::Typed;
 
-/// At most this many times the executions needed, failed ones included.
+/// The maximum number of executions, including failed ones, as a multiple of the number needed.
 const FAILURES_FACTOR: u64 = 2;
-/// This many turns may pass without an execution by chance.
+/// Up to this number of turns in a row may, by chance, have no execution.
 const FRUITLESS_MAX: u32 = 10;
-/// This many turns in a row may end early because of bad responses: a server may be away for a moment.
+/// Up to this number of turns in a row may end early because of bad responses: a server may be down
+/// for a moment.
 const BROKEN_MAX: u32 = 3;
-/// The back-off after such a turn; at most the length of a turn.
+/// The pause after such a turn; at most the length of a turn.
 const PAUSE: Duration = Duration::from_secs(1);
-/// At fewer responses in a turn, it may be chance that none counts.
+/// If a turn has fewer responses than this, it can happen by chance that none of them counts.
 const USELESS_LEAST: u64 = 100;
-/// Without any response so far, the run stops after this time and this many failures.
+/// If there has been no response so far, the run stops after this time and this many failures.
 const SILENCE_NS: u64 = 2_000_000_000;
 const FAILURES_LEAST: u64 = 5;
-/// Convergence of P is checked again after the executions have grown by this factor.
+/// Convergence of P is checked again after the number of executions has grown by this factor.
 const CHECK_AGAIN: f64 = 1.2;
 
 /// Why a measurement ended early.
@@ -46,7 +47,7 @@ pub(super) enum Ended {
     NoAnswers,
     /// No connection served more than one query.
     ConnectionsClose,
-    /// Counted from 1, like lines.
+    /// Queries are numbered from 1, like lines.
     QueryFails {
         query: usize,
     },
@@ -70,7 +71,7 @@ pub(super) enum Turned {
     /// Early, because of bad responses; the next turn may be better.
     Early,
     Interrupted,
-    /// Another turn would not be better, and why.
+    /// More turns would not help, for this reason.
     InVain(Typed<Ended>),
 }
 
@@ -88,7 +89,7 @@ pub(super) struct Turns<'a> {
     refused: Vec<u32>,
     /// The queries in the order of this turn.
     order: Vec<usize>,
-    /// Good responses in this turn that had to open their connection.
+    /// Number of requests in this turn that had to open a connection and got a good response.
     opened: u64,
     /// Responses in this turn before its first execution.
     useless: u64,
@@ -96,7 +97,7 @@ pub(super) struct Turns<'a> {
     before: usize,
     /// Turns in a row without a failure and without an execution.
     fruitless: u32,
-    /// This turn ended early, because further requests would have failed.
+    /// Whether this turn ended early because further requests would have failed.
     broken: bool,
     /// The number of such turns in a row.
     broken_turns: u32,
@@ -200,9 +201,9 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Backs off, because the server may come back.
+    /// Waits before the next turn, because the server may come back.
     async fn pause(&self, signals: &mut Termination) -> Turned {
-        self.bar.set_message("waiting for good answers");
+        self.bar.set_message("waiting for good responses");
         let pause = PAUSE.min(Duration::from_nanos(self.work.turn_ns));
         tokio::select! {
             () = tokio::time::sleep(pause) => Turned::Early,
@@ -210,7 +211,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Starts with the queries that have the fewest executions, in random order among equals: a
+    /// Puts the queries with the fewest executions first, in random order among equals, because a
     /// turn may be shorter than a round.
     fn line_up(&mut self, seed: u64) {
         let mut rng = seed::rng(seed::stream(seed, &[b"jitter", b"order"]));
@@ -224,21 +225,22 @@ impl<'a> Turns<'a> {
         self.order = order.into_iter().map(|(_, _, query)| query).collect();
     }
 
-    /// Decides after a turn without an execution; `first` is its first failure.
+    /// Decides what follows a turn without an execution; `first` is its first failure.
     fn in_vain(&mut self, first: Option<String>) -> Turned {
         let target = &self.work.plan.target;
         if let Some(first) = first {
             let executions = self.executions.len();
             let text = match executions {
-                0 => format!("no query was answered well by {target}: {first}"),
+                0 => format!("no query to {target} succeeded: {first}"),
                 n => {
-                    format!("none was answered any more by {target} after {n} executions: {first}")
+                    format!("no query to {target} succeeded any more after {n} executions: {first}")
                 }
             };
             return Turned::InVain(Typed::new(Ended::NoGoodAnswers { executions }, text));
         }
         self.fruitless += 1;
-        // With few queries per second, or a very short turn, it is chance whether a turn gets any.
+        // If there are few queries per second, or if turns are very short, a turn may by chance
+        // have no execution.
         let few = self.work.plan.pace != Pace::Closed && !self.is_useless();
         let chance = self.opened == 0 || few;
         if chance && self.fruitless < FRUITLESS_MAX {
@@ -246,14 +248,13 @@ impl<'a> Turns<'a> {
         }
         Turned::InVain(match self.opened {
             0 => {
-                let text = format!("no answer came from {target}; use a longer --turn");
+                let text = format!("no response came from {target}; use a longer --turn");
                 Typed::new(Ended::NoAnswers, text)
             }
             _ => Typed::new(
                 Ended::ConnectionsClose,
-                "no query was answered over a connection that was open already, so all of them took the \
-                 time to open one; let the server keep its connections open, and answer only what it is \
-                 asked",
+                "no query was answered over an open connection, so every time includes opening \
+                 one; let the server keep its connections open, and send nothing after a response",
             ),
         })
     }
@@ -269,7 +270,7 @@ impl<'a> Turns<'a> {
             let first = first.map_or(String::new(), |first| format!(" ({first})"));
             let query = never + 1;
             let text = format!(
-                "query {query} of {queries}, `{}`, was never answered well{first}; take it out of the \
+                "query {query} of {queries}, `{}`, never succeeded{first}; remove it from the \
                  file, or fix the server",
                 self.work.plan.queries[never]
             );
@@ -287,10 +288,10 @@ impl<'a> Turns<'a> {
         let query = self.order[response.query];
         self.opened += u64::from(response.good && response.opened);
         self.refused[query] = if response.good { 0 } else { self.refused[query].saturating_add(1) };
-        // A service time does not include opening a connection.
+        // A service time does not include the time to open a connection.
         if !response.good || response.opened || self.enough != Enough::NotYet {
             self.useless += u64::from(self.executions.len() == self.before);
-            // Ends the turn, because further requests would fail.
+            // End the turn, because further requests would fail.
             self.broken |= self.is_refused(query) || self.is_useless();
             return if self.broken { ControlFlow::Break(()) } else { self.go_on() };
         }
@@ -311,12 +312,12 @@ impl<'a> Turns<'a> {
         self.go_on()
     }
 
-    /// True if a query got many bad responses and never a good one.
+    /// Whether a query had many bad responses and never a good one.
     fn is_refused(&self, query: usize) -> bool {
         self.answered[query] == 0 && self.refused[query] >= args::LEAST
     }
 
-    /// True if this turn had enough responses for an execution, but none counted. The first
+    /// Whether this turn had enough responses for an execution, but none counted. The first
     /// response on each connection never counts.
     fn is_useless(&self) -> bool {
         let least = u64::from(args::LEAST) * self.work.classes.len() as u64;
