@@ -1,4 +1,4 @@
-//! The operator's side: `/metrics`, `/status` and `/health` on a listener of their own.
+//! The admin server, which serves `/metrics`, `/status` and `/health` on a separate listener.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::metrics::{CONTENT_TYPE, RescueMetrics, SecondCopies};
 use crate::sidecar::Sidecar;
 use crate::state::{Proxy, Service};
 
-/// Connections at once: one scraper, and a few people.
+/// Maximum number of connections: one scraper and a few people.
 const CONNECTIONS: usize = 64;
 
-/// No client keeps one of those permits for longer without asking anything: the next health check of
-/// a monitor must find one.
+/// How long a connection may be idle. An idle client holds a permit that a monitor may need for its
+/// next health check.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// `GET /status`.
+/// The response to `GET /status`.
 #[derive(Serialize)]
 struct Status<'a> {
     draining: bool,
-    /// With roles in `[flow]`.
+    /// Present if a service has a role in `[flow]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     flow: Option<FlowStatus>,
     services: Vec<ServiceStatus<'a>>,
@@ -41,7 +41,7 @@ struct FlowStatus {
     resources: Vec<ResourceStatus>,
 }
 
-/// Rates are requests per second; null where there is no limit.
+/// Rates are in requests per second, or null if there is no limit.
 #[derive(Serialize)]
 struct WorkflowStatus {
     name: String,
@@ -67,12 +67,12 @@ struct ResourceStatus {
 struct ServiceStatus<'a> {
     name: &'a str,
     policy: String,
-    /// Queries without a response.
+    /// Queries that have no response yet.
     live: usize,
-    /// With a policy that learns.
+    /// Present if the policy learns.
     #[serde(skip_serializing_if = "Option::is_none")]
     learned: Option<Learned>,
-    /// Those of the metrics, with the policy rescue.
+    /// Second copies by outcome, as in the metrics. Present if the policy is `rescue`.
     #[serde(flatten)]
     second_copies: Option<SecondCopies<'a>>,
     shards: Vec<ShardStatus<'a>>,
@@ -91,7 +91,7 @@ struct ServerStatus {
     address: String,
     up: bool,
     slots: u32,
-    /// Copies that it holds.
+    /// Copies that the server holds.
     busy: u32,
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn serve(
     draining: watch::Receiver<bool>,
 ) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
-    // They end with the listener.
+    // Dropping the set closes the connections.
     let mut connections = JoinSet::new();
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
@@ -120,7 +120,8 @@ pub(crate) async fn serve(
 
 async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver<bool>) {
     let listen = &proxy.config.listen;
-    // Nothing here takes a body; one that is short is read so that its sender hears why.
+    // No endpoint takes a body. A short body is read, so that its sender receives the error
+    // response.
     let limits = Limits { body_bytes: 4 << 10, ..listen.limits };
     let (idle, head) = (listen.timeouts.idle.min(IDLE), listen.timeouts.head.min(IDLE));
     let timeouts = Timeouts { idle, head, ..listen.timeouts };
@@ -169,7 +170,7 @@ fn response(
             proxy.sample();
             let mut text = proxy.metrics.render();
             if let Some(sidecar) = &proxy.sidecar {
-                // One exposition has one end.
+                // The text of the metrics may contain only one `# EOF`.
                 text.truncate(text.len() - "# EOF\n".len());
                 text += &sidecar.flow.render_prometheus();
             }

@@ -1,29 +1,30 @@
-//! What the work of a request is expected to cost.
+//! The expected cost of a request's work.
 
 use std::num::NonZeroU64;
 
 use curtail_kernel::hedge::USUAL_COST;
 
-/// Longest number that is read: more digits than a double has.
+/// Length of the longest number that is parsed, in bytes. A double has fewer digits.
 const BYTES_MAX: usize = 32;
 
-/// A cost, in a unit that all requests of a service share. Ages of what costs 1 are measured as those of
-/// requests of which nothing is known.
+/// A cost, in a unit that all requests of a service share. The age of a request with unknown cost
+/// is measured as if the cost were 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost(NonZeroU64);
 
 impl Cost {
-    /// `None` for what is no cost: numbers that are not above zero, or not finite. Those below a
-    /// millionth, or beyond 10^13, count as these.
+    /// Returns `None` for numbers that are not above zero or not finite. Other costs are clamped to
+    /// the range from a millionth to about 1.8 · 10^13.
     pub(crate) fn new(cost: f64) -> Option<Self> {
         if !(cost.is_finite() && cost > 0.0) {
             return None;
         }
-        // The conversion saturates.
+        // The cast saturates.
         NonZeroU64::new(((cost * USUAL_COST).round() as u64).max(1)).map(Self)
     }
 
-    /// The cost that the values of a header tell: of one, and only if it is a number.
+    /// Parses the values of a cost header. Returns `None` unless there is exactly one and it is a
+    /// valid cost.
     pub(crate) fn read<'h>(values: impl IntoIterator<Item = &'h [u8]>) -> Option<Self> {
         let mut values = values.into_iter();
         let (Some(only), None) = (values.next(), values.next()) else { return None };
@@ -34,7 +35,7 @@ impl Cost {
         Self::new(std::str::from_utf8(text).ok()?.parse().ok()?)
     }
 
-    /// As the kernel takes it.
+    /// Returns the cost in the kernel's unit, millionths.
     pub(crate) fn hint(self) -> NonZeroU64 {
         self.0
     }
@@ -62,14 +63,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_no_hint() {
+    fn an_invalid_number_is_no_hint() {
         let long = "1".repeat(33);
         for text in ["", " ", "0", "-0", "-1", "inf", "NaN", "three", "1,5", "1 2", "\u{e9}", &long]
         {
             assert_eq!(read(&[text]), None, "{text}");
         }
         assert_eq!(Cost::read([&b"\xff"[..]]), None);
-        // Whom to believe?
+        // Two values are ambiguous.
         assert_eq!((read(&[]), read(&["1", "2"])), (None, None));
     }
 }

@@ -1,8 +1,9 @@
 //! `curtail proxy`: a reverse proxy in front of replicated, sharded services.
 //!
-//! Start reading at `serve/connection.rs`: a request's way through the proxy. [`config`] is the file
-//! as people write it, `route.rs` finds the service and shard of a request, `sidecar` is control from end to end in a
-//! graph of services, `metrics` is what the outside sees. The decisions are the kernel's.
+//! Start reading at `serve/connection.rs`, which handles a request from its arrival to the
+//! response. [`config`] parses the configuration file, `route.rs` finds the service and the shard
+//! of a request, `sidecar` applies end-to-end rate control in a graph of services, and `metrics`
+//! exports what operators see. The kernel makes all scheduling decisions.
 
 mod admin;
 pub mod config;
@@ -30,38 +31,38 @@ use config::Config;
 use route::Router;
 use state::Proxy;
 
-/// Why the proxy did not start.
+/// The reason why the proxy did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
-    #[error("{key} = \"{address}\"{place}: cannot listen there: {error}; {}", fix(error))]
+    /// The proxy cannot listen on an address.
+    #[error("{key} = \"{address}\"{place}: cannot listen on this address: {error}; {}", fix(error))]
     Listen {
-        /// The key of the configuration.
+        /// The configuration key that sets the address.
         key: &'static str,
-        /// Where it is from.
+        /// Where the address comes from, in parentheses: `FILE:LINE`, a service, or the default.
         place: String,
-        /// Its value.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error from the operating system.
         error: std::io::Error,
     },
-    /// The kernel refuses a service.
+    /// The kernel rejected a service.
     #[error(transparent)]
     Kernel(#[from] curtail_kernel::ConfigError),
-    /// The process that it is the sidecar of cannot be made.
+    /// The flow control of the sidecar cannot be built.
     #[error(transparent)]
     Flow(#[from] curtail_flow::BuildError),
 }
 
-/// What runs until it is done.
+/// A boxed future that runs until the server has stopped.
 pub type Running<T = usize> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A proxy that listens.
+/// A proxy whose listeners are bound.
 pub struct Server {
     proxy: Arc<Proxy>,
     clients: TcpListener,
     admin: Option<TcpListener>,
-    /// Of services with an address of their own, by their indices.
+    /// Listeners of services that have their own address, with the index of the service.
     own: Vec<(usize, TcpListener)>,
 }
 
@@ -72,10 +73,10 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Takes its ports. `seed` decides ties.
+    /// Binds all listeners. `seed` seeds the random choices among equal servers.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// If called outside a tokio runtime.
     pub async fn bind(config: Config, seed: u64) -> Result<Self, StartError> {
         let clients = listen("listen.http", config.listen.http, &config.listen.places[0]).await?;
         let admin = match config.listen.admin {
@@ -92,30 +93,32 @@ impl Server {
         Ok(Self { proxy: Arc::new(Proxy::new(config, seed)?), clients, admin, own })
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.clients.local_addr()
     }
 
-    /// Where operators connect.
+    /// Returns the address for operators, if there is an admin listener.
     pub fn admin_address(&self) -> Option<std::io::Result<SocketAddr>> {
         self.admin.as_ref().map(TcpListener::local_addr)
     }
 
-    /// Where a service is reached that has an address of its own.
+    /// Returns the address of a service that has its own listener.
     pub fn service_address(&self, name: &str) -> Option<std::io::Result<SocketAddr>> {
         let named = |at: usize| self.proxy.config.services[at].name == name;
         self.own.iter().find(|(at, _)| named(*at)).map(|(_, listener)| listener.local_addr())
     }
 
-    /// Serves until `shutdown` resolves, then drains: no new connections, every running request
-    /// gets its response within `listen.drain`. Returns how many connections were cut off.
+    /// Serves until `shutdown` resolves, then drains: the proxy accepts no new connections, and
+    /// running requests have `listen.drain` to complete. Returns the number of connections that
+    /// were cut off.
     pub fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Running {
         self.boxed(Box::pin(shutdown))
     }
 
-    /// An async function is compiled where it is polled. Boxed here it is compiled in this crate, with everything that it
-    /// calls, and not in the command line, which the release profile optimizes less.
+    /// Boxes the future of `serve`. An async function is compiled in the crate that polls it.
+    /// Without the box, `serve` and everything that it calls would be compiled in the command-line
+    /// crate. The release profile optimizes that crate less than this one.
     #[inline(never)]
     fn boxed(self, shutdown: Running<()>) -> Running {
         Box::pin(self.serve(shutdown))
@@ -125,7 +128,7 @@ impl Server {
         let Self { proxy, clients, admin, own } = self;
         let (drain, draining) = watch::channel(false);
         let (drain_own, draining_own) = watch::channel(false);
-        // Dropping the set ends what watches and reports.
+        // Dropping the set stops the admin server, the health checks and the learning.
         let mut background = JoinSet::new();
         if let Some(admin) = admin {
             background.spawn(admin::serve(Arc::clone(&proxy), admin, draining.clone()));
@@ -157,10 +160,11 @@ impl Server {
             () = shutdown => {}
         }
         tracing::info!("draining");
-        // The receivers live as long as the server does.
+        // `serving` holds a receiver, so sending cannot fail.
         let _ = drain.send(true);
         let cut = serving.await;
-        // Requests that are served may still call others.
+        // The listeners of services drain last, because running requests may still make calls
+        // through them.
         let _ = drain_own.send(true);
         calls.join_all().await.into_iter().sum::<usize>() + cut
     }
@@ -187,6 +191,6 @@ fn fix(error: &std::io::Error) -> &'static str {
             "choose a port above 1023, or give this program the capability CAP_NET_BIND_SERVICE"
         }
         ErrorKind::AddrNotAvailable => "choose an address of this machine",
-        _ => "choose another address or stop what uses it",
+        _ => "choose another address, or stop the program that uses it",
     }
 }

@@ -1,19 +1,19 @@
-//! A bound on log lines of one kind: what a replica or a client does many times a second is logged once a second, with
-//! the number of lines that were left out.
+//! A rate limit for log lines of one kind. An event that a replica or a client causes many times
+//! per second is logged once per second, with the number of suppressed lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// At most one line per interval.
+/// Shortest time between two lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The lines of one kind.
+/// Limits the lines of one kind.
 #[derive(Debug)]
 pub(crate) struct LogLimit {
     began: Instant,
-    /// When the next line may be written, in ms after `began`.
+    /// Earliest time of the next line, in ms after `began`.
     next_ms: AtomicU64,
     left_out: AtomicU64,
 }
@@ -23,7 +23,7 @@ impl LogLimit {
         Self { began: Instant::now(), next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
 
-    /// May a line be written now? Then the number of those that were left out since the last one.
+    /// If a line may be logged now, returns the number of lines suppressed since the last one.
     pub(crate) fn allow(&self) -> Option<u64> {
         self.allow_at(self.began.elapsed())
     }

@@ -1,4 +1,4 @@
-//! What a cell reports, as metrics. How requests end is not its business: see `serve`.
+//! Turns the events of a cell into metrics and log lines. `serve` counts how requests end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use curtail_http1::BadResponse;
 use curtail_kernel::{GroupId, Outcome, ServerId, StartReason, StopReason};
 use curtail_runtime::{Cause, CopyEnd, CopyInfo, EjectionCause, Failure, Observer, ProbeFailure};
 
-use crate::config::Cell;
+use crate::config::CellConfig;
 use crate::log_limit::LogLimit;
 use crate::metrics::{
     CopyOutcome, EjectionReason, Kind as _, ProbeOutcome, ReplicaMetrics, ServiceMetrics,
 };
 
-/// The key of the limit that a response was over.
+/// Returns the configuration key of the limit that a response exceeded.
 fn key_of(why: Failure) -> Option<&'static str> {
     match why {
         Failure::BadResponse(BadResponse::HeadTooLarge(_)) => Some("max_response_header_bytes"),
@@ -27,23 +27,23 @@ fn lines() -> Vec<LogLimit> {
     Cause::ALL.iter().map(|_| LogLimit::new()).collect()
 }
 
-/// Watches one cell of a service.
+/// Observes one cell of a service.
 pub(crate) struct Watcher {
     metrics: Arc<ServiceMetrics>,
-    /// Shard of each group, server of each id, as the configuration counts them.
+    /// The shard of each group and the server of each id, as indices into the configuration.
     shards: Vec<usize>,
     servers: Vec<usize>,
-    /// For the log.
+    /// Names for the log: the service, and the servers.
     name: String,
     addresses: Vec<SocketAddr>,
-    /// By server and cause: the lines about failures.
+    /// For each server and cause: the limit on log lines about its failures.
     lines: Vec<Vec<LogLimit>>,
-    /// By server: does the log say that a probe for its load was not answered?
+    /// For each server: whether a load probe without a report has been logged.
     warned: Vec<AtomicBool>,
 }
 
 impl Watcher {
-    pub(crate) fn new(metrics: &Arc<ServiceMetrics>, name: &str, cell: &Cell) -> Self {
+    pub(crate) fn new(metrics: &Arc<ServiceMetrics>, name: &str, cell: &CellConfig) -> Self {
         Self {
             metrics: Arc::clone(metrics),
             shards: cell.shards.clone(),
@@ -55,7 +55,8 @@ impl Watcher {
         }
     }
 
-    /// May a line about this server and this cause be written now? Then its address, and the lines left out before.
+    /// Returns the server's address and the number of suppressed lines if a line about this server
+    /// and cause may be logged now.
     fn allow(&self, server: ServerId, cause: Cause) -> Option<(SocketAddr, u64)> {
         let left_out = self.lines[server.index()][cause.index()].allow()?;
         Some((self.addresses[server.index()], left_out))
@@ -104,7 +105,7 @@ impl Observer for Watcher {
 
     fn copy_failed(&self, copy: CopyInfo, why: Failure) {
         self.replica(copy).copy_failures.inc(why.cause());
-        // What this side gave up is no failure of the replica's.
+        // If the proxy gave up on a copy, the replica did not fail.
         if why != Failure::GivenUp
             && let Some((replica, left_out)) = self.allow(copy.server, why.cause())
         {
@@ -144,10 +145,11 @@ impl Observer for Watcher {
         if let Some(probes) = &self.metrics.servers[self.servers[server.index()]].load_probes {
             probes.inc(outcome);
         }
-        // Once: there may be thousands per second, and the rest is in the metrics.
+        // Warns once per server. Thousands of probes per second may fail, and the metrics count
+        // them all.
         if !answered && !self.warned[server.index()].swap(true, Ordering::Relaxed) {
             let (service, server) = (&*self.name, self.addresses[server.index()]);
-            tracing::warn!(service, %server, "probe gave no load report");
+            tracing::warn!(service, %server, "the response to a probe has no load report");
         }
     }
 

@@ -1,26 +1,27 @@
-//! Which service and shard a request goes to.
+//! Routes a request to a service and a shard.
 //!
 //! # Service
 //!
-//! The longest `path_prefix` wins. A prefix is whole segments of the path: `/a` is the prefix of
-//! `/a`, `/a/b` and `/a?x`, not of `/ab`. Of two routes with the same prefix, the one that names the
-//! method wins; if no route of a prefix takes the method, the next shorter prefix has its turn.
-//! Paths are compared byte by byte as the client sent them: neither decoded nor normalized.
+//! The longest `path_prefix` wins. A prefix consists of whole segments of the path: `/a` is a
+//! prefix of `/a`, `/a/b` and `/a?x`, but not of `/ab`. If two routes have the same prefix, the one
+//! with a method wins. If no route for a prefix accepts the method, the next shorter prefix is
+//! tried. Paths are compared byte by byte as the client sent them, neither decoded nor normalized.
 //!
 //! # Shard
 //!
-//! The key is a header's value, a query parameter's value or a segment of the path; the last two are
-//! percent-decoded, and `+` is a plus. A header or parameter that is repeated must repeat its value:
-//! a replica might read another one than the proxy. The key either is the name of the shard,
-//! or is hashed to one by *rendezvous hashing*: the shard with the largest weight, where
+//! The key is the value of a header, the value of a query parameter, or a segment of the path. The
+//! last two are percent-decoded, and `+` stays a plus. A repeated header or parameter must repeat
+//! its value, because a replica might use a different occurrence than the proxy does. The key is
+//! the name of the shard, or is mapped to a shard by *rendezvous hashing*. The shard with the
+//! largest weight wins:
 //!
 //! ```text
 //! weight(shard, key) = XXH64(input: XXH64(input: key, seed: 0) as 8 bytes, little endian,
 //!                            seed:  XXH64(input: name of the shard, seed: 0))
 //! ```
 //!
-//! and the name that sorts first wins a tie. The order of the shards does not matter, and a shard
-//! that is added or removed moves its own keys only.
+//! If weights are equal, the name that sorts first wins. The order of the shards does not matter.
+//! If a shard is added or removed, only the keys of that shard move.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,23 +34,23 @@ use xxhash_rust::xxh64::xxh64;
 use crate::config::{Config, Key, Service, ShardBy};
 use crate::cost::Cost;
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// Index into [`Config::services`].
     pub(crate) service: usize,
     /// Index into [`Service::shards`].
     pub(crate) shard: usize,
-    /// May it run again after a failure, and on two replicas at once?
+    /// Whether the request may run again after a failure, and on two replicas at once.
     pub(crate) idempotent: bool,
-    /// What it is expected to cost where it does not say that itself.
+    /// Expected cost, if the request does not declare it.
     pub(crate) cost: Option<Cost>,
 }
 
-/// Why a request goes nowhere.
+/// Why a request has no destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NoTarget {
-    /// No service takes this path and method: 404.
+    /// No service accepts this path and method: 404.
     Service,
     /// The key of the shard is missing or empty: 400.
     MissingKey,
@@ -59,11 +60,12 @@ pub(crate) enum NoTarget {
     UnknownShard,
 }
 
-/// A request that goes nowhere. Cheap to make: the text is shared.
+/// The error for a request without a destination. It is cheap to create, because the text is
+/// shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RouteError {
     pub(crate) why: NoTarget,
-    /// The key that was looked for.
+    /// A description of the key that selects the shard.
     key: Arc<str>,
 }
 
@@ -71,10 +73,10 @@ impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { why, key } = self;
         match why {
-            NoTarget::Service => write!(f, "no service takes this path and method"),
-            NoTarget::MissingKey => write!(f, "{key} is missing: it says which shard to ask"),
+            NoTarget::Service => write!(f, "no service has a route for this path and method"),
+            NoTarget::MissingKey => write!(f, "{key} is missing: it selects the shard"),
             NoTarget::AmbiguousKey => {
-                write!(f, "{key} is given more than once, with different values")
+                write!(f, "{key} occurs more than once, with different values")
             }
             NoTarget::UnknownShard => write!(f, "{key} names a shard that does not exist"),
         }
@@ -82,7 +84,7 @@ impl fmt::Display for RouteError {
 }
 
 impl RouteError {
-    /// The status code to respond with.
+    /// Returns the status of the response.
     pub(crate) fn status(&self) -> u16 {
         match self.why {
             NoTarget::Service | NoTarget::UnknownShard => 404,
@@ -94,16 +96,16 @@ impl RouteError {
 /// The routes and shards of a configuration, prepared for lookups.
 #[derive(Debug)]
 pub(crate) struct Router {
-    /// By prefix, without the slash at the end.
+    /// The routes for each prefix. Prefixes have no trailing slash here.
     routes: BTreeMap<Box<str>, Vec<Entry>>,
-    /// Most segments in a prefix.
+    /// Maximum number of segments in a prefix.
     depth: usize,
     services: Vec<Chooser>,
-    /// The key of no service.
+    /// The empty description, for requests without a service.
     nowhere: Arc<str>,
 }
 
-/// What takes the requests of a prefix.
+/// A route to a service.
 #[derive(Debug)]
 struct Entry {
     method: Option<Box<str>>,
@@ -112,31 +114,31 @@ struct Entry {
     cost: Option<Cost>,
 }
 
-/// What chooses the shard of a service.
+/// Selects the shard of a service.
 #[derive(Debug)]
 struct Chooser {
     idempotent_methods: Vec<String>,
-    /// `None`: there is one shard, and nothing to choose by.
+    /// `None` only if there is a single shard.
     by: Option<By>,
-    /// What `by` looks for, in words.
+    /// A description of the key in `by`.
     key: Arc<str>,
 }
 
 #[derive(Debug)]
 enum By {
-    /// The shards by name, sorted.
+    /// The name and the index of each shard, sorted by name.
     Name(Key, Vec<(Box<[u8]>, usize)>),
-    /// The hashes of the names, and the shards, sorted by name.
+    /// The hash of the name and the index of each shard, sorted by name.
     Hash(Key, Vec<(u64, usize)>),
 }
 
 impl Router {
-    /// Prepares the routes of a configuration for `listen.http`.
+    /// Builds the router for `listen.http`.
     pub(crate) fn new(config: &Config) -> Self {
         Self::taking(config, |_, spec| spec.listen.is_none())
     }
 
-    /// Prepares those of one service, for its own address.
+    /// Builds the router for a service that has its own address.
     pub(crate) fn of_service(config: &Config, service: usize) -> Self {
         Self::taking(config, |at, _| at == service)
     }
@@ -153,7 +155,7 @@ impl Router {
             }
         }
         for entries in routes.values_mut() {
-            // Those that name a method first.
+            // Entries with a method come first.
             entries.sort_by_key(|entry| entry.method.is_none());
         }
         let slashes = |prefix: &str| prefix.bytes().filter(|&byte| byte == b'/').count();
@@ -162,8 +164,8 @@ impl Router {
         Self { routes, depth, services, nowhere: "".into() }
     }
 
-    /// Finds the target of a request. `path_and_query` begins with a slash, and `header` gives the
-    /// values of a header by its name in lower case.
+    /// Finds the destination of a request. `path_and_query` begins with a slash, and `header`
+    /// returns the values of a header, given its name in lower case.
     ///
     /// Allocates only to decode a key that is percent-encoded.
     pub(crate) fn route<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
@@ -187,13 +189,13 @@ impl Router {
     }
 
     fn entry(&self, method: &str, path: &str) -> Option<&Entry> {
-        // `OPTIONS *` is about the server as a whole, so it goes to a service that takes all paths.
+        // `OPTIONS *` is about the whole server, so it goes to a service that accepts all paths.
         let whole = path == "*" && method == "OPTIONS";
         if !path.starts_with('/') && !whole {
             return None;
         }
-        // Start with as many segments as the longest prefix has: a client cannot make this search
-        // long by sending many slashes.
+        // Starts with the number of segments of the longest prefix, so that a client cannot prolong
+        // this search by sending many slashes.
         let mut cuts = path.bytes().enumerate().filter(|&(_, byte)| byte == b'/').skip(1);
         let deeper = self.depth.checked_sub(1).and_then(|more| cuts.nth(more));
         let mut prefix = match deeper {
@@ -218,7 +220,7 @@ impl Router {
 impl Chooser {
     fn new(service: &Service) -> Self {
         let by = service.shard_by.as_ref();
-        let what =
+        let description =
             by.map_or_else(String::new, |(ShardBy::Name(key) | ShardBy::Hash(key))| match key {
                 Key::Header(name) => format!("the header {name}"),
                 Key::Query(name) => format!("the query parameter {name}"),
@@ -241,7 +243,7 @@ impl Chooser {
                 By::Hash(key.clone(), hashed.collect())
             }
         });
-        Self { idempotent_methods: service.idempotent_methods.clone(), by, key: what.into() }
+        Self { idempotent_methods: service.idempotent_methods.clone(), by, key: description.into() }
     }
 
     fn shard<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
@@ -263,7 +265,7 @@ impl Chooser {
     }
 }
 
-/// The value of a key that is not empty.
+/// Returns the value of a key, unless it is empty.
 pub(crate) fn value<'r, 'v, 'h: 'v, V: IntoIterator<Item = &'h [u8]>>(
     key: &'r Key,
     (path, query): (&'v str, &'v str),
@@ -281,7 +283,7 @@ fn decode(text: &str) -> Cow<'_, [u8]> {
     percent_decode_str(text).into()
 }
 
-/// The values of a query parameter; names are decoded before they are compared.
+/// Returns the values of a query parameter. Names are decoded before they are compared.
 fn parameters<'q>(query: &'q str, name: &str) -> impl Iterator<Item = Cow<'q, [u8]>> {
     query.split('&').filter_map(move |pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -289,7 +291,7 @@ fn parameters<'q>(query: &'q str, name: &str) -> impl Iterator<Item = Cow<'q, [u
     })
 }
 
-/// The one value that there is, however often.
+/// Returns the value, which may be repeated. Fails if there are different values.
 fn only<'v>(
     mut values: impl Iterator<Item = Cow<'v, [u8]>>,
 ) -> Result<Option<Cow<'v, [u8]>>, NoTarget> {
@@ -300,12 +302,13 @@ fn only<'v>(
     Ok(first)
 }
 
-/// See the documentation of the module. `shards` is sorted by name.
+/// Returns the shard of a key by rendezvous hashing. See the documentation of the module. `shards`
+/// is sorted by name.
 fn rendezvous(shards: &[(u64, usize)], key: &[u8]) -> Option<usize> {
-    // The key is hashed once, so that a long one costs no more with many shards.
+    // The key is hashed only once, so that a long key costs no more with many shards.
     let key = xxh64(key, 0).to_le_bytes();
     let weighed = shards.iter().map(|&(name, shard)| (xxh64(&key, name), shard));
-    // Not `max_by_key`, which prefers the last.
+    // If weights are equal, `max_by_key` would return the last shard.
     weighed.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, shard)| shard)
 }
 
@@ -313,7 +316,8 @@ fn rendezvous(shards: &[(u64, usize)], key: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A router for services of two shards, `0` and `b c`, with these extra lines each.
+    /// Returns a router for services with these extra lines. Each service has two shards, `0` and
+    /// `b c`.
     fn router(services: &[&str]) -> Router {
         let mut text = String::new();
         for (at, lines) in services.iter().enumerate() {
@@ -366,13 +370,13 @@ mod tests {
             assert_eq!(found.as_ref().ok().map(|at| at.service), service, "{method} {target}");
             if let Err(error) = found {
                 assert_eq!((error.status(), error.why), (404, NoTarget::Service));
-                assert_eq!(error.to_string(), "no service takes this path and method");
+                assert_eq!(error.to_string(), "no service has a route for this path and method");
             }
         }
     }
 
     #[test]
-    fn a_question_to_the_whole_server_goes_to_a_service_that_takes_all_paths() {
+    fn options_star_goes_to_a_service_that_takes_all_paths() {
         let service = |lines: &[&str], method| {
             let found = router(lines).route(method, "*", |_| Some(&b"0"[..]));
             found.ok().map(|target| target.service)
@@ -455,14 +459,14 @@ mod tests {
                 "/?s=9",
                 "the query parameter s names a shard that does not exist",
             ),
-            ("{ query = \"s\" }", "/?s=0&s=1", "the query parameter s is given more than once"),
+            ("{ query = \"s\" }", "/?s=0&s=1", "the query parameter s occurs more than once"),
             ("{ path_segment = 2 }", "/", "segment 2 of the path is missing"),
             ("{ hash = { header = \"k\" } }", "/", "the header k is missing"),
         ] {
             let router = router(&[&format!("shard_by = {by}")]);
             let error = router.route("GET", target, none).expect_err(by);
-            let said = error.to_string();
-            assert!(said.starts_with(text) && !said.contains('\n'), "{said}");
+            let message = error.to_string();
+            assert!(message.starts_with(text) && !message.contains('\n'), "{message}");
         }
     }
 
@@ -488,7 +492,7 @@ mod tests {
         }
     }
 
-    /// A router that hashes to shards of these names.
+    /// Returns a router that hashes keys to shards with these names.
     fn hashing(names: &[&str]) -> Router {
         let mut text = String::from(
             "[[service]]\nname = \"a\"\npolicy = \"random\"\nshard_by = { hash = { header = \"k\" } }\n",
@@ -528,7 +532,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_documented_one_and_stays() {
-        // The reference vector of XXH64, so that others can compute the shard of a key.
+        // A reference vector for XXH64: other programs must be able to compute the shard of a key.
         assert_eq!(xxh64(b"", 0), 0xef46_db37_51d8_e999);
         let weight =
             |name: &str, key: &[u8]| xxh64(&xxh64(key, 0).to_le_bytes(), xxh64(name.as_bytes(), 0));

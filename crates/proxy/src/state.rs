@@ -1,4 +1,4 @@
-//! What the proxy is made of while it runs.
+//! The state of a running proxy.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,31 +16,33 @@ use crate::metrics::{Metrics, ServiceMetrics};
 use crate::observe::Watcher;
 use crate::sidecar::Sidecar;
 
-/// The most that a replica gets at once where that is found.
+/// Maximum number of concurrent requests at a replica with `throttle = "auto"`.
 const MOST_SLOTS: u32 = 256;
 
-/// The proxy while it runs.
+/// A running proxy.
 pub(crate) struct Proxy {
     pub(crate) config: Config,
     pub(crate) sidecar: Option<Sidecar>,
     pub(crate) services: Vec<Service>,
     pub(crate) metrics: Metrics,
-    /// Lines about metadata that does not count.
+    /// Limits the log lines about metadata that is ignored.
     pub(crate) ignored_lines: LogLimit,
 }
 
-/// A service while it runs.
+/// A running service.
 pub(crate) struct Service {
     pub(crate) config: config::Service,
-    pub(crate) cells: Vec<(Cell<Http>, config::Cell)>,
-    /// By shard: its cell, and its group there.
+    pub(crate) cells: Vec<(Cell<Http>, config::CellConfig)>,
+    /// For each shard: the index of its cell, and its group in that cell.
     shards: Vec<(usize, GroupId)>,
-    /// By cell: its servers, where the application calls them.
+    /// For each cell: its servers as targets of the application's calls. The list is empty unless
+    /// the service has the role `egress`.
     targets: Vec<Arc<[Target]>>,
     pub(crate) metrics: Arc<ServiceMetrics>,
-    /// Before its replica: duplicates wait here for all others, and leave when their client does.
+    /// The stage in front of the replica. Duplicates wait in it behind all other requests, and
+    /// leave it when their client disconnects.
     pub(crate) stage: Option<Stage>,
-    /// With a policy that learns.
+    /// Present if the policy learns.
     pub(crate) learning: Option<Arc<Learning>>,
 }
 
@@ -50,12 +52,12 @@ impl Service {
         (&self.cells[cell].0, group)
     }
 
-    /// The servers of a shard's cell, of a service that the application calls.
+    /// Returns the servers of a shard's cell as targets, for a service that the application calls.
     pub(crate) fn targets(&self, shard: usize) -> &Arc<[Target]> {
         &self.targets[self.shards[shard].0]
     }
 
-    /// The servers of a shard, as its cell knows them.
+    /// Returns the servers of a shard, as ids in its cell.
     pub(crate) fn servers(&self, shard: usize) -> &[ServerId] {
         let (cell, group) = self.shards[shard];
         &self.cells[cell].1.topology.groups[group.index()]
@@ -63,7 +65,7 @@ impl Service {
 }
 
 impl Proxy {
-    /// Makes the cells. Must be called inside of a tokio runtime.
+    /// Builds the cells. Must be called inside a tokio runtime.
     pub(crate) fn new(config: Config, seed: u64) -> Result<Self, StartError> {
         let metrics = Metrics::new(&config);
         let sidecar = Sidecar::new(&config)?;
@@ -81,7 +83,7 @@ impl Proxy {
         Ok(Self { sidecar, services, metrics, config, ignored_lines: LogLimit::new() })
     }
 
-    /// Brings the gauges up to date: before they are read, rather than on every event.
+    /// Updates the gauges. Called before the gauges are read, not on every event.
     pub(crate) fn sample(&self) {
         for service in &self.services {
             if let Some(learning) = &service.learning {
@@ -91,7 +93,7 @@ impl Proxy {
                 let suspects = service.cells.iter().map(|(cell, _)| i64::from(cell.suspects()));
                 rescue.suspects.set(suspects.sum());
             }
-            // The cells count them; several readers may store the same.
+            // The cells hold the count. Several readers may store the same value.
             let refused = service.cells.iter().map(|(cell, _)| cell.look(Core::hedges_refused));
             let hedges_refused = service.metrics.hedges_refused.inner();
             hedges_refused.store(refused.sum(), Ordering::Relaxed);
@@ -148,7 +150,7 @@ fn start(
     let layout = service.cells();
     let mut cells = Vec::with_capacity(layout.cells.len());
     for (number, cell) in layout.cells.into_iter().enumerate() {
-        // Cells of their own seeds: ties must not fall alike everywhere.
+        // Each cell has its own seed, so that the cells do not all break ties in the same way.
         let rng = rng(seed ^ ((at as u64) << 32 | number as u64));
         let kernel = service.policy.build(&cell.topology, service.limits, rng)?;
         let transport = Http::new(cell.addresses.iter().copied(), settings);

@@ -1,8 +1,9 @@
-//! Addresses as people write them.
+//! Parses and compares addresses.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Reads `IP:PORT` or `localhost:PORT`, which is 127.0.0.1. The error is a predicate and its fix.
+/// Parses `IP:PORT` or `localhost:PORT`, where localhost is 127.0.0.1. The text of an error is a
+/// predicate, followed by the fix.
 pub(super) fn read(text: &str) -> Result<SocketAddr, (&'static str, String)> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -28,32 +29,32 @@ pub(super) fn read(text: &str) -> Result<SocketAddr, (&'static str, String)> {
     let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if host.starts_with(|c: char| c.is_ascii_alphabetic()) && host.chars().all(name) {
         return Err((
-            "is a host name, and those are not resolved yet",
+            "is a host name, and host names are not resolved yet",
             format!("write its IP address, like \"10.0.0.1:{port}\", or localhost:{port}"),
         ));
     }
-    Err(("is no address", like))
+    Err(("is not an address", like))
 }
 
-/// Is a connection to `address` one to `listener`, as far as the two addresses tell? A listener on all
-/// addresses is on loopback, too.
+/// Returns whether a connection to `address` reaches `listener`, judging by the addresses alone. A
+/// listener on all addresses includes loopback.
 pub(super) fn reaches(address: SocketAddr, listener: SocketAddr) -> bool {
     let (to, on) = (address.ip().to_canonical(), listener.ip().to_canonical());
     same_port(address, listener) && (to == on || (to.is_loopback() && covers(on, to)))
 }
 
-/// Can only one of these be listened on?
+/// Returns whether two listeners cannot have these addresses at the same time.
 pub(super) fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
     same_port(one, other) && (a == b || covers(a, b) || covers(b, a))
 }
 
-/// Port 0 is any free one.
+/// Port 0 stands for any free port, so it never matches.
 fn same_port(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.port() != 0
 }
 
-/// Does `all` stand for `ip`, among others? `[::]` takes IPv4 as well.
+/// Returns whether `all` is a wildcard address that includes `ip`. `[::]` includes IPv4 addresses.
 fn covers(all: IpAddr, ip: IpAddr) -> bool {
     all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4())
 }
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn two_listeners_need_two_places() {
+    fn listeners_on_the_same_port_clash() {
         for (one, other, wrong) in [
             ("127.0.0.1:80", "127.0.0.1:80", true),
             ("127.0.0.1:80", "127.0.0.2:80", false),
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ones_say_how_to_write_them() {
+    fn a_wrong_address_has_a_fix() {
         for (text, wrong, fix) in [
             ("10.0.0.1", "no port", "10.0.0.1:9001"),
             ("::1", "no port", "[::1]:9001"),
@@ -121,12 +122,12 @@ mod tests {
             ("10.0.0.1:70000", "no port from", "IP:PORT"),
             ("leaf-1.example:80", "host name", "10.0.0.1:80"),
             ("http://10.0.0.1:80/x", "URL", "\"10.0.0.1:80\""),
-            ("10.0.0.256:80", "no address", "IP:PORT"),
-            (":80", "no address", "IP:PORT"),
+            ("10.0.0.256:80", "not an address", "IP:PORT"),
+            (":80", "not an address", "IP:PORT"),
             ("", "no port", "IP:PORT"),
         ] {
-            let (said, how) = read(text).expect_err(text);
-            assert!(said.contains(wrong) && how.contains(fix), "{text}: {said}; {how}");
+            let (message, how) = read(text).expect_err(text);
+            assert!(message.contains(wrong) && how.contains(fix), "{text}: {message}; {how}");
         }
     }
 }

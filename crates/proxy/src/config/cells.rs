@@ -1,4 +1,4 @@
-//! Which shards of a service decide together.
+//! Partitions the shards of a service into cells.
 
 use std::net::SocketAddr;
 
@@ -6,9 +6,9 @@ use curtail_kernel::{GroupId, Server, ServerId, Topology};
 
 use super::model::Service;
 
-/// A set of servers, and the shards that they serve: what one [`curtail_kernel::Cell`] runs.
+/// Servers and the shards that they serve, run by one [`curtail_kernel::Cell`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cell {
+pub(crate) struct CellConfig {
     pub(crate) topology: Topology,
     /// The shard of each [`GroupId`], as an index into [`Service::shards`].
     pub(crate) shards: Vec<usize>,
@@ -18,27 +18,27 @@ pub(crate) struct Cell {
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-/// The cells of a service, and where each shard is.
+/// The cells of a service, and the position of each shard in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cells {
-    /// Ordered by their first shard.
-    pub(crate) cells: Vec<Cell>,
+    /// Sorted by their first shard.
+    pub(crate) cells: Vec<CellConfig>,
     /// The cell (an index into `cells`) and the group of each shard.
     pub(crate) shards: Vec<(usize, GroupId)>,
 }
 
 impl Service {
-    /// Partitions the shards into cells: shards that share a server, directly or through other
-    /// shards, share a cell. Where no server is listed twice, every shard is a cell of its own.
+    /// Partitions the shards into cells. Shards that share a server, directly or through other
+    /// shards, share a cell. If no server is listed twice, each shard has its own cell.
     pub(crate) fn cells(&self) -> Cells {
         let parts = self.parts();
-        let mut cells: Vec<Cell> = Vec::new();
+        let mut cells: Vec<CellConfig> = Vec::new();
         let mut cell_of_part = vec![None; self.shards.len()];
         let mut local = vec![None; self.servers.len()];
         let mut shards = Vec::with_capacity(self.shards.len());
         for (shard, &part) in parts.iter().enumerate() {
             let at = *cell_of_part[part].get_or_insert_with(|| {
-                cells.push(Cell::empty());
+                cells.push(CellConfig::empty());
                 cells.len() - 1
             });
             let cell = &mut cells[at];
@@ -54,7 +54,7 @@ impl Service {
         Cells { cells, shards }
     }
 
-    /// For each shard, the first shard that it is connected to.
+    /// Returns, for each shard, the first shard that it is connected to.
     fn parts(&self) -> Vec<usize> {
         let mut parent: Vec<usize> = (0..self.shards.len()).collect();
         let mut first_of_server = vec![None; self.servers.len()];
@@ -69,7 +69,8 @@ impl Service {
     }
 }
 
-/// Follows the parents up. A parent is never behind its child, so the first of a part is its root.
+/// Follows the parents to the root. A parent never comes after its child, so the root is the first
+/// of the connected shards.
 fn root(parent: &[usize], mut at: usize) -> usize {
     while parent[at] != at {
         at = parent[at];
@@ -77,7 +78,7 @@ fn root(parent: &[usize], mut at: usize) -> usize {
     at
 }
 
-impl Cell {
+impl CellConfig {
     fn empty() -> Self {
         let topology = Topology { servers: Vec::new(), groups: Vec::new() };
         Self { topology, shards: Vec::new(), servers: Vec::new(), addresses: Vec::new() }
@@ -92,7 +93,8 @@ impl Cell {
     }
 }
 
-/// An index as an id. A file with four billion servers does not fit into memory.
+/// Converts an index to an id. The index always fits, because a file with four billion servers
+/// would not fit into memory.
 fn dense(index: usize) -> u32 {
     u32::try_from(index).expect("fewer than 2^32 servers and shards")
 }

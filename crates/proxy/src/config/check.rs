@@ -1,5 +1,5 @@
-//! Checks of single values. Each gives the default where the value is missing or wrong, so that the
-//! rest of the file is checked too.
+//! Checks of single values. Each check returns a usable value even if the key is missing or wrong,
+//! so that the rest of the file is checked, too.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::{Range, RangeInclusive};
@@ -9,7 +9,7 @@ use super::address;
 use super::report::Report;
 use super::values::{Given, Size, Span};
 
-/// Checks a key of a table; errors call it by its name.
+/// Checks a key of a table. Errors use the name of the key.
 macro_rules! key {
     ($check:ident, $report:expr, $raw:ident.$key:ident, $($rest:expr),+) => {
         $crate::config::check::$check($report, stringify!($key), $raw.$key.as_ref(), $($rest),+)
@@ -17,7 +17,8 @@ macro_rules! key {
 }
 pub(super) use key;
 
-/// A duration that is more than zero. The error offers the default, or 500 ms where that is zero, too.
+/// Checks a duration that must be above zero. The error suggests the default, or 500 ms if the
+/// default is zero.
 pub(super) fn duration(
     report: &mut Report<'_>,
     key: &str,
@@ -28,13 +29,13 @@ pub(super) fn duration(
     let span = Duration::from_nanos(given.get().0);
     if span.is_zero() {
         let usual = if default.is_zero() { Duration::from_millis(500) } else { default };
-        let fix = format!("give it more than that, like \"{usual:?}\"");
+        let fix = format!("use a longer duration, like \"{usual:?}\"");
         report.error(&given.span(), &format!("{key} is zero"), &fix);
     }
     span
 }
 
-/// A duration that is not too short.
+/// Checks a duration that has a minimum.
 pub(super) fn at_least(
     report: &mut Report<'_>,
     key: &str,
@@ -50,12 +51,12 @@ pub(super) fn at_least(
         } else {
             format!("{key} is shorter than {least:?}")
         };
-        report.error(&given.span(), &wrong, &format!("give it at least \"{least:?}\""));
+        report.error(&given.span(), &wrong, &format!("use at least \"{least:?}\""));
     }
     span
 }
 
-/// A number in a range.
+/// Checks an integer in a range.
 pub(super) fn count(
     report: &mut Report<'_>,
     key: &str,
@@ -69,13 +70,13 @@ pub(super) fn count(
         None => {
             let (least, most) = range.into_inner();
             let wrong = format!("{key} is out of range");
-            report.error(&given.span(), &wrong, &format!("give it {least} to {most}"));
+            report.error(&given.span(), &wrong, &format!("use {least} to {most}"));
             default
         }
     }
 }
 
-/// A fraction from 0 to 1.
+/// Checks a fraction from 0 to 1.
 pub(super) fn fraction(
     report: &mut Report<'_>,
     key: &str,
@@ -85,23 +86,23 @@ pub(super) fn fraction(
 ) -> f64 {
     let Some(given) = given else { return default };
     if !(0.0..=1.0).contains(given.get()) {
-        let fix = format!("give it a fraction from 0 to 1; {example}");
+        let fix = format!("use a fraction from 0 to 1; {example}");
         report.error(&given.span(), &format!("{key} is out of range"), &fix);
         return default;
     }
     *given.get()
 }
 
-/// An address to listen at.
+/// Checks an address to listen on.
 pub(super) fn listener<T>(given: &Given<T>, text: &str, report: &mut Report<'_>) -> SocketAddr {
     address::read(text).unwrap_or_else(|(wrong, fix)| {
         report.error(&given.span(), wrong, &fix);
-        // Port 0 clashes with no other: no error follows from this one.
+        // Port 0 clashes with no other address, so this error causes no further ones.
         SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)
     })
 }
 
-/// A number of a rate or weight.
+/// Checks that a number, such as a rate or a weight, is finite and at least `least`.
 pub(super) fn rate(
     report: &mut Report<'_>,
     key: &str,
@@ -117,21 +118,21 @@ pub(super) fn rate(
     report.error(
         &given.span(),
         &format!("{key} is out of range"),
-        &format!("give it a number {range}"),
+        &format!("use a number {range}"),
     );
     default
 }
 
-/// The name of a header, in lower case.
+/// Checks the name of a header, and returns it in lower case.
 pub(super) fn header(report: &mut Report<'_>, given: &Given<String>, example: &str) -> String {
     if !is_token(given.get()) {
         let fix = format!("use letters, digits and hyphens, like {example:?}");
-        report.error(&given.span(), "header is no name of a header", &fix);
+        report.error(&given.span(), "header is not a valid header name", &fix);
     }
     given.get().to_ascii_lowercase()
 }
 
-/// A size in a range, in bytes. `written` says the range in units.
+/// Checks a size in bytes. `written` is the range with units, as the error shows it.
 pub(super) fn size(
     report: &mut Report<'_>,
     key: &str,
@@ -144,13 +145,13 @@ pub(super) fn size(
         Some(size) => size,
         None => {
             let wrong = format!("{key} is out of range");
-            report.error(&given.span(), &wrong, &format!("give it {written}"));
+            report.error(&given.span(), &wrong, &format!("use {written}"));
             default
         }
     }
 }
 
-/// The name of a service or shard. It is a label, a header value or a part of a URL.
+/// Checks the name of a service, shard or workflow. Names appear in labels, header values and URLs.
 pub(super) fn name(
     report: &mut Report<'_>,
     what: &str,
@@ -164,12 +165,13 @@ pub(super) fn name(
     };
     if given.get().is_empty() || given.get().chars().any(char::is_control) {
         let wrong = format!("the name of this {what} is empty or has control characters");
-        report.error(&given.span(), &wrong, "give it a name of visible characters");
+        report.error(&given.span(), &wrong, "use visible characters");
     }
     given.get().clone()
 }
 
-/// The start of a request target: begins with a slash, and goes onto the wire as it is.
+/// Checks the start of a request target. It begins with a slash and is sent as is. `query` permits
+/// a query string.
 pub(super) fn path(report: &mut Report<'_>, key: &str, given: &Given<String>, query: bool) {
     let fine = |c: char| c.is_ascii_graphic() && c != '#' && (query || c != '?');
     let text = given.get();
@@ -178,23 +180,23 @@ pub(super) fn path(report: &mut Report<'_>, key: &str, given: &Given<String>, qu
         report.error(&given.span(), &format!("{key} does not begin with a slash"), &fix);
     } else if !text.chars().all(fine) {
         let but = if query { "'#'" } else { "'?' and '#'" };
-        let wrong = format!("{key} has characters that a path cannot have");
+        let wrong = format!("{key} has characters that are not allowed in a path");
         let fix = format!("use visible ASCII without {but}, and percent-encode the rest");
         report.error(&given.span(), &wrong, &fix);
     }
 }
 
-/// A method; they are case-sensitive.
+/// Checks a method. Methods are case-sensitive.
 pub(super) fn method(report: &mut Report<'_>, key: &str, given: &Given<String>) {
     if !is_token(given.get()) || given.get().chars().any(|c| c.is_ascii_lowercase()) {
-        let wrong = format!("{key} is no method");
+        let wrong = format!("{key} is not a method");
         let upper = given.get().to_ascii_uppercase();
         let like = if is_token(&upper) { upper } else { "GET".into() };
         report.error(&given.span(), &wrong, &format!("write it in capitals, like {like:?}"));
     }
 }
 
-/// Is it a token of HTTP (RFC 9110 §5.6.2): a method or a header name?
+/// Returns whether the text is an HTTP token (RFC 9110 §5.6.2), as methods and header names are.
 pub(super) fn is_token(text: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     !text.is_empty() && text.chars().all(fine)

@@ -1,4 +1,4 @@
-//! The sidecar's part of the file: `[flow]`, and what services are to it.
+//! Resolves the sidecar's part of the file: `[flow]`, and the roles of services in it.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use super::shape::closest;
 use super::values::{Given, each};
 use super::{address, check, raw, shards};
 
-/// Resolves the table; `has_roles`: a service has a role in it.
+/// Resolves the table. `has_roles`: whether at least one service has a role.
 pub(super) fn resolve(
     given: Option<&Given<raw::Flow>>,
     has_roles: bool,
@@ -27,7 +27,7 @@ pub(super) fn resolve(
     match &raw.service {
         None if has_roles => {
             let fix = "add service = \"NAME\", the same for all processes of the service";
-            report.missing(&at, "[flow] names no service", fix);
+            report.missing(&at, "service is missing in [flow]", fix);
         }
         Some(given) if service.is_empty() => {
             report.error(&given.span(), "service is empty", "give the service a name");
@@ -58,7 +58,8 @@ pub(super) fn resolve(
     })
 }
 
-/// The networks that are trusted if none are named: those that clients on the Internet do not have.
+/// The networks that are trusted by default. No client on the Internet has an address in one of
+/// them.
 const INSIDE: [&str; 8] = [
     "127.0.0.0/8",
     "::1/128",
@@ -74,8 +75,8 @@ fn trusts(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<IpNet> {
     let is_edge = raw.edge.as_ref().is_some_and(|given| *given.get());
     match &raw.trusts {
         Some(given) if is_edge => {
-            let wrong = "edge = true trusts no network";
-            report.error(&given.span(), wrong, "leave out trusts, or write edge = false");
+            let wrong = "trusts is not allowed with edge = true";
+            report.error(&given.span(), wrong, "remove trusts, or set edge = false");
             Vec::new()
         }
         Some(given) => given.get().iter().filter_map(|given| network(given, report)).collect(),
@@ -84,7 +85,7 @@ fn trusts(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<IpNet> {
     }
 }
 
-/// A network, or one address.
+/// Parses a network or a single address.
 fn network(given: &Given<String>, report: &mut Report<'_>) -> Option<IpNet> {
     let text = given.get();
     let network: Option<IpNet> =
@@ -92,12 +93,12 @@ fn network(given: &Given<String>, report: &mut Report<'_>) -> Option<IpNet> {
     if let Some(IpNet::V6(mapped)) = network
         && mapped.addr().to_ipv4_mapped().is_some()
     {
-        let wrong = "trusts has a network of mapped IPv4 addresses, which no peer has";
+        let wrong = "trusts has a network of IPv4-mapped addresses, which no peer uses";
         report.error(&given.span(), wrong, "write the IPv4 network, like \"10.1.0.0/16\"");
     }
     if network.is_none() {
         let fix = "write it like \"10.1.0.0/16\" or \"10.1.2.3\"";
-        report.error(&given.span(), "trusts has no network", fix);
+        report.error(&given.span(), "this entry of trusts is not a network", fix);
     }
     network
 }
@@ -105,8 +106,8 @@ fn network(given: &Given<String>, report: &mut Report<'_>) -> Option<IpNet> {
 fn key_file(raw: &raw::Flow, has_roles: bool, report: &mut Report<'_>) -> Option<MemberKey> {
     let given = raw.key_file.as_ref()?;
     if !has_roles {
-        let wrong = "a proxy without a role in [flow] relays metadata without looking at the key";
-        report.error(&given.span(), wrong, "leave out key_file, or add flow = to a [[service]]");
+        let wrong = "a proxy without a role in [flow] relays metadata and does not use the key";
+        report.error(&given.span(), wrong, "remove key_file, or add flow = to a [[service]]");
         return None;
     }
     let path = report.folder().join(given.get());
@@ -115,13 +116,13 @@ fn key_file(raw: &raw::Flow, has_roles: bool, report: &mut Report<'_>) -> Option
     let key = is_file
         .and_then(|is_file| match is_file {
             true => super::read(&path),
-            false => Err(std::io::Error::other("it is no regular file")),
+            false => Err(std::io::Error::other("it is not a regular file")),
         })
         .map(|bytes| MemberKey::new(bytes.trim_ascii()))
         .map_err(|why| format!("key_file {} cannot be read ({why})", path.display()));
     match key {
         Ok(Some(key)) => return Some(key),
-        Ok(None) => report.error(&given.span(), "key_file has too few bytes", fix),
+        Ok(None) => report.error(&given.span(), "key_file is too short", fix),
         Err(wrong) => report.error(&given.span(), &wrong, fix),
     }
     None
@@ -131,7 +132,7 @@ fn interval(raw: &raw::Flow, report: &mut Report<'_>) -> Duration {
     let (least, most) = (Duration::from_millis(1), Duration::from_secs(10));
     let interval = key!(at_least, report, raw.interval, least, Duration::from_millis(100));
     if let Some(given) = raw.interval.as_ref().filter(|_| interval > most) {
-        report.error(&given.span(), "interval is too long", "give it at most \"10s\"");
+        report.error(&given.span(), "interval is too long", "use at most \"10s\"");
     }
     interval.min(most)
 }
@@ -155,10 +156,10 @@ fn workflows(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<(String, WorkflowS
         if let Some(given) = &raw.name {
             if !seen.insert(name.clone()) {
                 let wrong = "an earlier workflow has the same name";
-                report.error(&given.span(), wrong, "give each workflow its own");
+                report.error(&given.span(), wrong, "give each workflow its own name");
             } else if !name.is_empty() && WorkflowName::new(&name).is_none() {
-                let wrong = "the name is longer than 96 bytes, percent-encoded";
-                report.error(&given.span(), wrong, "shorten it: it travels with every request");
+                let wrong = "the percent-encoded name is longer than 96 bytes";
+                report.error(&given.span(), wrong, "shorten it, because every request carries it");
             }
         }
         let default = Workflow::default();
@@ -169,7 +170,11 @@ fn workflows(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<(String, WorkflowS
             priority: key!(count, report, raw.priority, 0..=1_000_000, default.priority),
         };
         if let Some(given) = raw.guarantee.as_ref().filter(|_| shares.guarantee > shares.limit) {
-            report.error(&given.span(), "guarantee is above the limit", "raise limit, or lower it");
+            report.error(
+                &given.span(),
+                "guarantee is above the limit",
+                "raise limit, or lower guarantee",
+            );
         }
         let deadline = raw.deadline.as_ref();
         let deadline =
@@ -179,7 +184,7 @@ fn workflows(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<(String, WorkflowS
     each(raw.workflow.as_ref()).into_iter().map(&mut workflow).collect()
 }
 
-/// What a service has to have for its role.
+/// Checks the keys that a service needs for its role.
 pub(super) fn role(
     raw: &raw::Service,
     at: &Range<usize>,
@@ -190,20 +195,22 @@ pub(super) fn role(
     match given.get() {
         FlowRole::Ingress => {
             if raw.slots.is_none() {
-                let fix = "add slots = N, the requests that the application serves at once";
-                report.missing(at, "flow = \"ingress\" must know the slots", fix);
+                let fix =
+                    "add slots = N, the number of requests that the application serves at once";
+                report.missing(at, "flow = \"ingress\" requires slots", fix);
             }
             if let Some(throttle) = &raw.throttle {
-                let wrong = "throttle and flow = \"ingress\" both say which request is next";
-                report.error(&throttle.span(), wrong, "leave out one of them");
+                let wrong = "throttle and flow = \"ingress\" both order the requests";
+                report.error(&throttle.span(), wrong, "remove one of them");
             }
             if shards > 1 {
-                let wrong = "flow = \"ingress\" is for a process, which is no shard of another";
+                let wrong = "flow = \"ingress\" allows one shard only, because a sidecar serves \
+                             one process";
                 report.error(&given.span(), wrong, "give each shard a sidecar of its own");
             }
         }
         FlowRole::Egress if raw.listen.is_none() => {
-            let wrong = "flow = \"egress\" has no address where the application calls it";
+            let wrong = "flow = \"egress\" needs an address for the application's calls";
             let fix = "add listen = \"127.0.0.1:PORT\": clients must not reach it at listen.http";
             report.missing(at, wrong, fix);
         }
@@ -212,7 +219,8 @@ pub(super) fn role(
     Some(*given.get())
 }
 
-/// Roles need a process. Addresses of services must be free, and are best reached by the application alone.
+/// Checks that a role has a `[flow]` table and that no two listeners clash. Warns if the listener
+/// of an egress service can be reached by anything other than the application.
 pub(super) fn services(
     tables: &[(&raw::Service, Range<usize>)],
     services: &[Service],
@@ -223,17 +231,22 @@ pub(super) fn services(
     for ((raw, _), service) in tables.iter().zip(services) {
         if let Some(given) = raw.flow.as_ref().filter(|_| !has_flow) {
             let fix = "add [flow] with service = \"NAME\"";
-            report.error(&given.span(), "flow is a role in [flow], and there is none", fix);
+            report.error(&given.span(), "flow is set, but the file has no [flow]", fix);
         }
         let (Some(given), Some(listen)) = (&raw.listen, service.listen) else { continue };
         if taken.iter().any(|&other| address::clash(listen, other)) {
             let fix = "give each listener its own port";
-            report.error(&given.span(), "another part of the proxy listens there already", fix);
+            report.error(
+                &given.span(),
+                "another part of the proxy already listens on this address",
+                fix,
+            );
         }
         taken.push(listen);
         if service.flow == Some(FlowRole::Egress) && !listen.ip().is_loopback() {
-            let wrong = "this address is not on loopback: who reaches it calls as the application";
-            report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or guard that address");
+            let wrong = "this address is not on loopback: any client that reaches it can call as \
+                         the application";
+            report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or protect this address");
         }
     }
 }

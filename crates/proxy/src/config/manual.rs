@@ -1,4 +1,4 @@
-//! The manual: every key is in it, and what its examples promise is so.
+//! Checks the manual: it mentions every key, and its examples do what their comments promise.
 
 use crate::config::{self, Config};
 use crate::cost::Cost;
@@ -18,18 +18,18 @@ fn the_manual_names_every_key() {
     }
 }
 
-/// The examples of the manual.
+/// Returns the examples of the manual.
 fn examples() -> impl Iterator<Item = &'static str> {
     let after = MANUAL.split("```toml\n").skip(1);
     after.map(|rest| rest.split_once("```").expect("an example has an end").0)
 }
 
-/// A file with this example: it is one, or it is lines of a service.
+/// Returns a file that contains the example. An example is a complete file, or lines of a service.
 fn file(example: &str) -> String {
     if example.contains("[[service]]") {
         return example.into();
     }
-    // Without a key there is nothing to tell two shards apart.
+    // A key that selects a shard is tested with two shards.
     let shards = if example.contains("shard_by") { &["0", "1"][..] } else { &["0"] };
     let shard = |name: &&str| {
         format!("[[service.shard]]\nname = \"{name}\"\nreplicas = [\"10.0.0.1:900{name}\"]\n")
@@ -38,7 +38,7 @@ fn file(example: &str) -> String {
     format!("[[service]]\nname = \"a\"\npolicy = \"random\"\n{example}\n{shards}")
 }
 
-/// Checks `METHOD TARGET [NAME: VALUE]… -> OUTCOME`.
+/// Checks a promise of the form `METHOD TARGET [NAME: VALUE]… -> OUTCOME`.
 fn keeps(config: &Config, promise: &str) {
     let (request, outcome) = promise.split_once(" -> ").expect("a promise");
     let mut parts = request.split(['[', ']']);
@@ -55,8 +55,8 @@ fn keeps(config: &Config, promise: &str) {
             format!("shard {}", config.services[to.service].shards[to.shard].name)
         }
         (Ok(to), Some(("costs", _))) => {
-            let said = outcome.strip_prefix("costs ").and_then(|cost| cost.parse().ok());
-            assert_eq!(to.cost, said.and_then(Cost::new), "{promise}");
+            let expected = outcome.strip_prefix("costs ").and_then(|cost| cost.parse().ok());
+            assert_eq!(to.cost, expected.and_then(Cost::new), "{promise}");
             return;
         }
         (Ok(to), _) if to.idempotent => "may run twice".into(),
@@ -78,7 +78,7 @@ fn the_examples_of_the_manual_are_fine_and_do_what_they_promise() {
         }
         files += 1;
     }
-    assert_eq!((files, promises), (9, 18), "none was overlooked");
+    assert_eq!((files, promises), (9, 18), "none was missed");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The configuration file.
 //!
-//! Two stages: the private module `raw` is the file as serde sees it, the types re-exported here are
-//! what the program uses. Between them stands everything that can be wrong, said as
-//! `FILE:LINE: VALUE: what is wrong; the fix`, all of it at once. Only where the file is not even
-//! TOML is the first error the only one.
+//! Parsing has two stages. The private module `raw` contains the file as serde deserializes it; the
+//! types re-exported here are what the program uses. The step between them checks the file and
+//! reports all of its errors at once, each as `FILE:LINE: VALUE: what is wrong; the fix`. A TOML
+//! syntax error, however, is reported without any others.
 //!
 //! ```
 //! let config = curtail_proxy::config::parse(
@@ -46,19 +46,20 @@ use schemars::Schema;
 use schemars::transform::RecursiveTransform;
 use serde_json::Value;
 
-pub(crate) use cells::Cell;
+pub(crate) use cells::CellConfig;
 pub use model::{Config, Log, LogFormat, LogLevel};
 pub(crate) use model::{Flow, FlowRole, Key, Service, ShardBy, Throttle};
 pub use report::{ConfigError, ConfigErrors};
 pub use values::parse_size;
 
-/// The longest file that is read. A thousand shards of ten replicas take a third of it.
+/// Size limit of the file, in bytes. A file with a thousand shards, each with ten replicas, takes
+/// up a third of this.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Reads and checks a configuration file.
 ///
 /// # Errors
-/// A file that cannot be read, and everything that [`parse`] finds.
+/// Fails if the file cannot be read. Otherwise returns every error that [`parse`] finds.
 pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
     let name = path.display().to_string();
     let bytes = read(path).map_err(|why| ConfigErrors::unreadable(&name, &why))?;
@@ -67,7 +68,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
         Err(error) => {
             let valid = error.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(error.as_bytes());
-            // What comes before is valid, so the position is the same in both.
+            // The two texts are the same up to the invalid byte, so the position is also valid in
+            // `text`.
             let at = valid..valid + char::REPLACEMENT_CHARACTER.len_utf8();
             let mut report = report::Report::new(&name, &text);
             report.misshapen(&at, "is not UTF-8; save the file as UTF-8");
@@ -76,7 +78,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
     }
 }
 
-/// All of a file, but no device that never ends.
+/// Reads the whole file. The size limit also stops reading from a device that never ends.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
@@ -87,28 +89,29 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Checks the text of a configuration file; `name` is what errors call it.
+/// Parses and checks the text of a configuration file. Errors refer to the file as `name`.
 ///
 /// # Errors
-/// Everything that is wrong, each with its line and the fix.
+/// Returns every error in the file, each with its line and the fix.
 pub fn parse(name: &str, text: &str) -> Result<Config, ConfigErrors> {
     let mut report = report::Report::new(name, text);
     let raw = shape::read(&mut report);
     let resolved = raw.map(|raw| resolve::file(&raw, &mut report));
     let warnings = report.finish()?;
-    // Where there is no file, something was reported.
+    // If `resolved` were `None`, the report would contain an error, and `finish` would have
+    // returned it.
     let config = resolved.expect("a file without errors resolves");
     Ok(Config { warnings, ..config })
 }
 
-/// The JSON schema of the file, for editors and for machines that write it.
+/// Returns the JSON schema of the file, for editors and for programs that generate the file.
 pub fn schema() -> Value {
     let settings = schemars::generate::SchemaSettings::default();
     let settings = settings.with_transform(RecursiveTransform(without_null));
     settings.into_generator().into_root_schema_for::<raw::File>().to_value()
 }
 
-/// What may be left out may be null for serde, but TOML has no null.
+/// Removes `null` from the types of optional keys, because TOML has no null.
 fn without_null(schema: &mut Schema) {
     if let Some(Value::Array(kinds)) = schema.get_mut("type") {
         kinds.retain(|kind| kind != "null");

@@ -1,5 +1,5 @@
-//! The second stage: the configuration as the program uses it. Where nothing else is said, a field
-//! means what the key of its name in [`super::raw`] does.
+//! The second stage: the configuration as the program uses it. Unless documented otherwise, a field
+//! has the meaning of the key with the same name in [`super::raw`].
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,31 +16,32 @@ use crate::cost::Cost;
 pub(crate) use super::raw::{Cancel, FlowRole};
 pub use super::raw::{LogFormat, LogLevel};
 
-/// A configuration that makes sense.
+/// A valid configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub(crate) listen: Listen,
-    /// What the proxy says about itself.
+    /// Format and level of the log.
     pub log: Log,
     pub(crate) flow: Option<Flow>,
-    /// At least one, in the order of the file.
+    /// At least one, in file order.
     pub(crate) services: Vec<Service>,
     pub(super) warnings: Vec<String>,
     pub(super) notes: Vec<String>,
 }
 
 impl Config {
-    /// What works but is probably not meant, one `FILE:LINE: VALUE: what; fix` each.
+    /// Returns the settings that work but are probably not intended, each as `FILE:LINE: VALUE:
+    /// what is wrong; the fix`.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What an operator should know though nothing is wrong: one line each.
+    /// Returns facts that an operator should be aware of although nothing is wrong, one line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// How much there is of what.
+    /// Returns the numbers of services, shards and servers, as text.
     pub fn summary(&self) -> String {
         let shards: usize = self.services.iter().map(|service| service.shards.len()).sum();
         let servers: usize = self.services.iter().map(|service| service.servers.len()).sum();
@@ -51,86 +52,85 @@ impl Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listen {
     pub(crate) http: SocketAddr,
-    /// `None`: nowhere.
+    /// `None` if there is no admin listener.
     pub(crate) admin: Option<SocketAddr>,
-    /// Where the file says `http` and `admin`, as `FILE:LINE`; `None`: they are the defaults.
+    /// `FILE:LINE` of the keys `http` and `admin`. An entry is `None` if its key is left out.
     pub(crate) places: [Option<String>; 2],
     pub(crate) max_connections: usize,
     pub(crate) limits: http1::Limits,
     pub(crate) timeouts: http1::Timeouts,
-    /// Zero does not wait.
+    /// If it is zero, the proxy does not wait for running requests after SIGTERM.
     pub(crate) drain: Duration,
 }
 
-/// What the proxy says about itself.
+/// Format and level of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// For people or machines.
+    /// Text for people, or JSON.
     pub format: LogFormat,
-    /// The least important message that is written.
+    /// The lowest level that is logged.
     pub level: LogLevel,
 }
 
 /// A replicated service.
 ///
-/// A *server* is an address. It may be a replica of several shards of the service: it is then one
-/// server with one set of slots that serves all of them, and those shards share a cell (see
-/// [`Service::cells`]).
+/// A *server* is an address. It may be a replica of several shards of the service. The shards then
+/// share one server with one set of slots, and belong to the same cell (see [`Service::cells`]).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Service {
     /// Unique among the services.
     pub(crate) name: String,
-    /// Never one that is [`Policy::simulator_only`].
+    /// Never a [`Policy::simulator_only`] policy.
     pub(crate) policy: Policy,
     pub(crate) slots: u32,
     pub(crate) cancel: Cancel,
     pub(crate) timeout: Duration,
-    /// The bounds of the service's cells.
+    /// Limits of the service's cells.
     pub(crate) limits: Limits,
-    /// The bounds of the connections to its replicas.
+    /// Settings of the connections to the replicas.
     pub(crate) settings: Settings,
-    /// What the responses of its replicas are worth.
+    /// Outcomes of the replicas' responses.
     pub(crate) outcomes: OutcomeTable,
-    /// Without a path its servers are only looked at when they are down.
+    /// Without a path, only servers that are down are probed.
     pub(crate) health: Health,
     /// At least one.
     pub(crate) routes: Vec<Route>,
-    /// `None` only with a single shard.
+    /// `None` only if there is a single shard.
     pub(crate) shard_by: Option<ShardBy>,
-    /// In lower case.
+    /// Name of a header, in lower case.
     pub(crate) cost_hint: Option<String>,
     pub(crate) idempotent_methods: Vec<String>,
     pub(crate) debug_headers: bool,
     pub(crate) max_request_body: usize,
-    /// Where replicas answer probes, with a policy that sends them.
+    /// Path of the load probes, if the policy sends them.
     pub(crate) probe: Option<String>,
-    /// A stage before the replica, which cannot have one itself.
+    /// The stage in front of the replica. It is for replicas that cannot run a stage themselves.
     pub(crate) throttle: Option<Throttle>,
-    /// Only where [`Config::flow`] is there, and names its service.
+    /// Present only if [`Config::flow`] is present and names a service.
     pub(crate) flow: Option<FlowRole>,
     pub(crate) listen: Option<SocketAddr>,
-    /// The distinct addresses of all shards, in the order of the file. A *server index* points here.
+    /// The distinct addresses of all shards, in file order. A *server index* is an index into this
+    /// list.
     pub(crate) servers: Vec<SocketAddr>,
-    /// At least one, in the order of the file.
+    /// At least one, in file order.
     pub(crate) shards: Vec<Shard>,
 }
 
 impl Service {
-    /// How many copies the policy lets a server hold: its gate.
+    /// Returns the policy's gate: the number of copies that a server may hold.
     pub(crate) fn gate(&self) -> u32 {
         let unnamed = if self.policy.pulls() { self.slots } else { self.limits.max_outstanding };
         self.policy.bound().unwrap_or(unnamed)
     }
 }
 
-/// The process that this proxy is the sidecar of, or where none of the services has a role in it, only whether clients
-/// are trusted.
+/// The process for which this proxy is the sidecar. Only `trusts` is used if no service has a role.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Flow {
     pub(crate) service: String,
     pub(crate) discipline: Discipline,
     pub(crate) interval: Duration,
-    /// The networks whose requests may bring metadata: none at a trust edge.
+    /// Networks whose requests may carry metadata. Empty at a trust edge.
     pub(crate) trusts: Vec<IpNet>,
     pub(crate) key: Option<MemberKey>,
     pub(crate) workflow_by: Option<Key>,
@@ -138,30 +138,30 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// May requests from an address bring metadata?
+    /// Returns whether requests from an address may carry metadata.
     pub(crate) fn trusts(&self, peer: Option<IpAddr>) -> bool {
         peer.is_some_and(|peer| self.trusts.iter().any(|network| network.contains(&peer)))
     }
 }
 
-/// How many requests a replica gets at once.
+/// The number of concurrent requests at a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Throttle {
-    /// As many as it needs to do as much as it can.
+    /// The smallest number that gives the replica's full throughput.
     Auto,
     Slots(u32),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// Whole segments at the start of the path, without a slash at the end: empty for `/`.
+    /// Whole segments at the start of the path, without a trailing slash. Empty for `/`.
     pub(crate) path_prefix: String,
     pub(crate) method: Option<String>,
     pub(crate) idempotent: Option<bool>,
     pub(crate) cost: Option<Cost>,
 }
 
-/// How a request names its shard.
+/// How a request selects its shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ShardBy {
     /// The key is the shard's name.
@@ -170,13 +170,14 @@ pub(crate) enum ShardBy {
     Hash(Key),
 }
 
-/// Where in a request a key is.
+/// Where a request contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// In lower case.
+    /// Name of a header, in lower case.
     Header(String),
     Query(String),
-    /// 0 is the first after the leading slash: `b` is segment 1 of `/a/b`.
+    /// Segments are numbered from 0, and the first one follows the leading slash: `b` is segment 1
+    /// of `/a/b`.
     PathSegment(usize),
 }
 
@@ -184,6 +185,6 @@ pub(crate) enum Key {
 pub(crate) struct Shard {
     /// Unique in the service.
     pub(crate) name: String,
-    /// At least one, as indices into [`Service::servers`]; no index twice.
+    /// At least one, as indices into [`Service::servers`], without duplicates.
     pub(crate) replicas: Vec<usize>,
 }

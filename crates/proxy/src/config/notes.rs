@@ -1,22 +1,28 @@
-//! What an operator should know though nothing is wrong: what the policies make of the services. `--check` prints it,
-//! and the proxy logs it when it starts.
+//! Notes for operators about how the policies treat the services. They do not mean that anything is
+//! wrong. `--check` prints them, and the proxy logs them when it starts.
 
 use curtail_kernel::hedge::Version;
 use curtail_kernel::{HedgeSpec, Limits, Policy};
 
 use super::model::{Cancel, Route, Service};
 
-/// The notes, in the order of what they are about.
+/// Returns the notes. The notes about all services come first.
 pub(super) fn of(services: &[Service]) -> Vec<String> {
     let one = |service| {
-        [not_stopped(service), nobody_else(service), nothing_twice(service), budgeted(service)]
+        [
+            not_stopped(service),
+            single_replicas(service),
+            nothing_idempotent(service),
+            budgeted(service),
+        ]
     };
     alone(services).into_iter().chain(services.iter().flat_map(one).flatten()).collect()
 }
 
-/// Policies that gain less with each further proxy before the same replicas: a queue in the proxy, unless a bound leaves
-/// room for the queries of others, and copies wherever a replica seems idle. `rescue` alone fits any number. One note
-/// for all services that have such a policy.
+/// Returns a note about policies whose benefit shrinks with each additional proxy in front of the
+/// same replicas. Some of these policies keep queries in the proxy and assume that no other client
+/// uses the replicas' slots. Others send copies wherever a replica seems idle. `rescue` works with
+/// any number of proxies. One note covers all services with such a policy.
 fn alone(services: &[Service]) -> Option<String> {
     let fits_one = |policy: Policy| match policy.rescues() {
         Some(version) => version == Version::Preempt,
@@ -32,16 +38,19 @@ fn alone(services: &[Service]) -> Option<String> {
     };
     let named = named.join(", ");
     Some(format!(
-        "{what} {named} {gain} most where one proxy sends all queries, and less with each further one; with several proxies use rescue, and give each of them all slots of the replicas"
+        "{what} {named} {gain} most if one proxy sends all queries, and less with each additional \
+         proxy; with several proxies, use rescue, and set the replicas' full number of slots in \
+         each proxy"
     ))
 }
 
-/// The default of both keys is this one, so that it is no warning.
+/// Returns a note if the policy rescues queries but the copies that lose are not stopped. This is
+/// not a warning, because the defaults of both keys have this effect.
 fn not_stopped(service: &Service) -> Option<String> {
     let Service { name, policy, cancel, .. } = service;
     let (why, fix) = match (policy.rescues()?, cancel) {
         (Version::NoCancel, Cancel::Reset) => {
-            ("although cancel = \"reset\"", "use rescue, which stops what is given up")
+            ("although cancel = \"reset\"", "use rescue, which cancels the losing copies")
         }
         (Version::Cleanup | Version::Preempt, Cancel::None) => (
             "(cancel = \"none\")",
@@ -50,12 +59,13 @@ fn not_stopped(service: &Service) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "service {name:?} ({policy}) stops no query {why}, which costs most of the gain; {fix}"
+        "service {name:?} ({policy}) cancels no copies {why}, which loses most of the gain; {fix}"
     ))
 }
 
-/// Shards without a replica for a second copy.
-fn nobody_else(service: &Service) -> Option<String> {
+/// Returns a note if there are shards with a single replica, because no other replica can run a
+/// second copy.
+fn single_replicas(service: &Service) -> Option<String> {
     let Service { name, policy, shards, .. } = service;
     let single = shards.iter().filter(|shard| shard.replicas.len() == 1).count();
     (policy.hedges() && single > 0).then(|| {
@@ -64,13 +74,14 @@ fn nobody_else(service: &Service) -> Option<String> {
             _ => format!("{single} of its shards"),
         };
         format!(
-            "service {name:?} ({policy}) sends no second copies to {which}, which have one replica; name more replicas"
+            "service {name:?} ({policy}) sends no second copies to {which}, which have one \
+             replica; add replicas"
         )
     })
 }
 
-/// No request that may run twice.
-fn nothing_twice(service: &Service) -> Option<String> {
+/// Returns a note if none of the service's requests are allowed to run twice.
+fn nothing_idempotent(service: &Service) -> Option<String> {
     let Service { name, policy, routes, idempotent_methods, .. } = service;
     let by_method = |route: &Route| match &route.method {
         Some(method) => idempotent_methods.contains(method),
@@ -84,15 +95,18 @@ fn nothing_twice(service: &Service) -> Option<String> {
     })
 }
 
-/// A policy that the budget turns into another one: it sends second copies wherever a replica is idle, which is far
-/// more than the default allows. A budget of zero has a warning.
+/// Returns a note if the budget changes the behavior of the policy. Without a budget, such policies
+/// send second copies wherever a replica is idle, which is far more than the default budget allows.
+/// A budget of zero causes a warning instead.
 fn budgeted(service: &Service) -> Option<String> {
     let Service { name, policy, limits: Limits { hedge_budget, .. }, .. } = service;
     let many =
         matches!(policy.hedge(), Some(HedgeSpec::Laedge(_) | HedgeSpec::Rescue(Version::Preempt)));
     (many && *hedge_budget > 0.0 && *hedge_budget < 1.0).then(|| {
         format!(
-            "service {name:?} ({policy}) may send second copies of {:.0} % of the queries (hedge_budget = {hedge_budget}), so it is not the policy that curtail sim runs; set hedge_budget = 1.0 for that one",
+            "service {name:?} ({policy}) may send second copies of {:.0} % of the queries \
+             (hedge_budget = {hedge_budget}), so it is not the policy that curtail sim runs; set \
+             hedge_budget = 1.0 to run the same policy",
             hedge_budget * 100.0
         )
     })

@@ -1,13 +1,13 @@
-//! Everything that is wrong with a file, said with the line, the value and the fix.
+//! Collects the errors in a file, each with the line, the value and the fix.
 
 use std::ops::Range;
 use std::path::Path;
 
-/// Longest excerpt of a value in a message, in characters.
+/// Maximum length of the excerpt of a value in a message, in characters.
 const EXCERPT_CHARS: usize = 60;
 
-/// One thing that is wrong, as `FILE:LINE: VALUE: what is wrong; the fix`. A file that cannot be
-/// read has neither line nor value.
+/// An error in a file, as `FILE:LINE: VALUE: what is wrong; the fix`. The line and the value are
+/// omitted if the file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct ConfigError {
@@ -16,37 +16,40 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// The line in the file, from 1.
+    /// Returns the line in the file, or `None` if the file cannot be read. Lines are numbered from
+    /// 1.
     pub fn line(&self) -> Option<usize> {
         self.line
     }
 }
 
-/// Everything that is wrong with a file, in the order of its lines; prints as one line each.
+/// All errors in a file, in the order of their lines. Each error is displayed on its own line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.0.iter().map(|error| &*error.text).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// What is wrong, at least one thing.
+    /// Returns the errors. There is at least one.
     pub fn errors(&self) -> &[ConfigError] {
         &self.0
     }
 
-    /// A file that cannot be read at all.
+    /// Returns the error about a file that cannot be read.
     pub(super) fn unreadable(name: &str, why: &std::io::Error) -> Self {
-        let text = format!("{name}: cannot be read ({why}); name a file that exists and is yours");
+        let text = format!(
+            "{name}: cannot be read ({why}); name a file that exists and that you may read"
+        );
         Self(vec![ConfigError { text, line: None }])
     }
 }
 
-/// Collects what is wrong with a file.
+/// Collects errors and warnings about a file.
 pub(super) struct Report<'t> {
     name: &'t str,
     text: &'t str,
     errors: Vec<ConfigError>,
-    /// What is not there. It may only be misspelled, so it is said only if nothing else is wrong
-    /// with the shape of the file.
+    /// Errors about missing keys. A key that seems to be missing may just be misspelled, so these
+    /// are reported only if the shape of the file has no errors.
     missing: Vec<ConfigError>,
     warnings: Vec<ConfigError>,
     misshapen: bool,
@@ -58,7 +61,7 @@ impl<'t> Report<'t> {
         Self { name, text, errors, missing, warnings, misshapen: false }
     }
 
-    /// The folder of the file.
+    /// Returns the folder of the file.
     pub(super) fn folder(&self) -> &'t Path {
         Path::new(self.name).parent().unwrap_or(Path::new(""))
     }
@@ -67,38 +70,39 @@ impl<'t> Report<'t> {
         self.text
     }
 
-    /// A value that is wrong.
+    /// Reports a wrong value.
     pub(super) fn error(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let error = self.render(at, &format!("{wrong}; {fix}"));
         self.errors.push(error);
     }
 
-    /// Something that does not have the shape of a configuration; `said` includes the fix.
-    pub(super) fn misshapen(&mut self, at: &Range<usize>, said: &str) {
+    /// Reports something that does not have the shape of a configuration. `message` includes the
+    /// fix.
+    pub(super) fn misshapen(&mut self, at: &Range<usize>, message: &str) {
         self.misshapen = true;
-        let error = self.render(at, said);
+        let error = self.render(at, message);
         self.errors.push(error);
     }
 
-    /// Something that is not there but should be; `at` is the table that lacks it.
+    /// Reports a missing key. `at` is the table that lacks it.
     pub(super) fn missing(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let error = self.render(at, &format!("{wrong}; {fix}"));
         self.missing.push(error);
     }
 
-    /// Something that the file as a whole lacks: no line of it is to blame.
+    /// Reports something that is missing from the file as a whole, on line 1.
     pub(super) fn lacking(&mut self, wrong: &str, fix: &str) {
         let text = format!("{}:1: {wrong}; {fix}", self.name);
         self.missing.push(ConfigError { text, line: Some(1) });
     }
 
-    /// Something that works but is probably not meant.
+    /// Warns about something that works but is probably not intended.
     pub(super) fn warn(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let warning = self.render(at, &format!("{wrong}; {fix}"));
         self.warnings.push(warning);
     }
 
-    /// `FILE:LINE`
+    /// Returns `FILE:LINE`.
     pub(super) fn place(&self, at: &Range<usize>) -> String {
         format!("{}:{}", self.name, self.line(at))
     }
@@ -112,7 +116,7 @@ impl<'t> Report<'t> {
         self.errors.len()
     }
 
-    /// The warnings if nothing is wrong.
+    /// Returns the warnings if there are no errors.
     pub(super) fn finish(mut self) -> Result<Vec<String>, ConfigErrors> {
         if !self.misshapen {
             self.errors.append(&mut self.missing);
@@ -125,14 +129,15 @@ impl<'t> Report<'t> {
         Err(ConfigErrors(self.errors))
     }
 
-    fn render(&self, at: &Range<usize>, said: &str) -> ConfigError {
+    fn render(&self, at: &Range<usize>, message: &str) -> ConfigError {
         let line = self.line(at);
         let value = self.excerpt(at, line);
-        ConfigError { text: format!("{}:{line}: {value}: {said}", self.name), line: Some(line) }
+        ConfigError { text: format!("{}:{line}: {value}: {message}", self.name), line: Some(line) }
     }
 
-    /// The first line of a value as it was written. Where there is none: the whole line, or at the
-    /// start of the file, which stands for all of it, nothing.
+    /// Returns the first line of a value as it is written. If the value is empty, returns the line
+    /// that contains it. An empty value at the start of the file stands for the whole file, so the
+    /// result is "(nothing)".
     fn excerpt(&self, at: &Range<usize>, line: usize) -> String {
         let value = self.text.get(at.clone()).unwrap_or_default().trim();
         let value = if value.is_empty() && at.end > 0 {
@@ -144,7 +149,7 @@ impl<'t> Report<'t> {
         if value.is_empty() {
             return String::from("(nothing)");
         }
-        // Control characters have no business on the terminal of who reads this.
+        // Control characters could disrupt the reader's terminal.
         let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
         let mut excerpt: String = value.chars().take(EXCERPT_CHARS).map(clean).collect();
         if value.chars().nth(EXCERPT_CHARS).is_some() {

@@ -1,4 +1,4 @@
-//! From [`raw::File`] to [`Config`]: what concerns the file as a whole.
+//! Resolves [`raw::File`] to [`Config`]: the settings of the file as a whole.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,7 +16,7 @@ use super::{address, check, flow, notes, raw, service, upstream};
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
 
-/// Resolves the file. What is wrong is in the report, and the result then of no use.
+/// Resolves the file. The result is unusable if the report has errors.
 pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     let listen = listen(raw.listen.as_ref().unwrap_or(&raw::Listen::default()), report);
     let default = raw::Log::default();
@@ -54,7 +54,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         head_bytes: key!(size, report, raw.max_header_bytes, upstream::HEAD, default.head_bytes),
         headers: key!(count, report, raw.max_headers, upstream::HEADERS, default.headers as u32)
             as usize,
-        // Each service has its own bound, which is applied once a request is routed.
+        // Each service has its own limit, which applies once a request is routed.
         body_bytes: usize::MAX,
         ..default
     };
@@ -74,7 +74,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
         limits,
         timeouts,
-        // Zero is fine: SIGTERM then waits for nothing.
+        // Zero is valid: SIGTERM then does not wait for running requests.
         drain: raw.drain.as_ref().map_or(secs(30), |given| Duration::from_nanos(given.get().0)),
     }
 }
@@ -83,7 +83,7 @@ fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option
     let fix = "give them different ports, or write admin = false";
     let Some(given) = &raw.admin else {
         if let Some(given) = raw.http.as_ref().filter(|_| address::clash(ADMIN, http)) {
-            let wrong = format!("admin listens there already ({ADMIN} where none is given)");
+            let wrong = format!("admin already listens on this address (its default is {ADMIN})");
             report.error(&given.span(), &wrong, fix);
         }
         return Some(ADMIN);
@@ -91,11 +91,12 @@ fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option
     let OrFalse::On(text) = given.get() else { return None };
     let address = check::listener(given, text, report);
     if address::clash(address, http) {
-        report.error(&given.span(), "http listens there already", fix);
+        report.error(&given.span(), "http already listens on this address", fix);
     }
     if !address.ip().is_loopback() {
-        let wrong = "admin is not on loopback: whoever reaches it reads the status and the metrics";
-        report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or guard that address");
+        let wrong = "admin is not on loopback: any client that reaches it can read the status and \
+                     the metrics";
+        report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or protect this address");
     }
     Some(address)
 }
@@ -106,16 +107,16 @@ fn names(tables: &Tables<'_>, report: &mut Report<'_>) {
         let Some(given) = &raw.name else { continue };
         if seen.insert(given.get(), ()).is_some() {
             let wrong = "an earlier service has the same name";
-            report.error(&given.span(), wrong, "give each service its own");
+            report.error(&given.span(), wrong, "give each service its own name");
         }
     }
 }
 
-/// No two entries may take the same requests.
+/// Checks that no two routes match the same requests.
 fn routes(tables: &Tables<'_>, services: &[Service], report: &mut Report<'_>) {
     let mut owner: BTreeMap<(Option<usize>, &str, Option<&str>), &str> = BTreeMap::new();
     for (number, ((raw, at), service)) in tables.iter().zip(services).enumerate() {
-        // A service with an address of its own shares requests with no other.
+        // A service with its own address shares requests with no other service.
         let own = service.listen.map(|_| number);
         let spans = each(raw.route.as_ref());
         for (index, Route { path_prefix, method, .. }) in service.routes.iter().enumerate() {
@@ -124,7 +125,7 @@ fn routes(tables: &Tables<'_>, services: &[Service], report: &mut Report<'_>) {
             let at = spans.get(index).map_or(at, |(_, span)| span);
             let methods = method.as_deref().unwrap_or("every method");
             let wrong = format!(
-                "service {other:?} has the same route already (path_prefix {:?}, {methods})",
+                "service {other:?} already has this route (path_prefix {:?}, {methods})",
                 shown(path_prefix)
             );
             report.error(at, &wrong, "give each route its own path_prefix or method");
@@ -132,12 +133,12 @@ fn routes(tables: &Tables<'_>, services: &[Service], report: &mut Report<'_>) {
     }
 }
 
-/// A prefix as it is written in the file.
+/// Returns a prefix as it is written in the file.
 fn shown(prefix: &str) -> &str {
     if prefix.is_empty() { "/" } else { prefix }
 }
 
-/// Servers that are the proxy itself, or belong to two services.
+/// Reports servers that are the proxy itself, and servers that belong to two services.
 fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report: &mut Report<'_>) {
     let mut owner: BTreeMap<SocketAddr, usize> = BTreeMap::new();
     let own = services.iter().filter_map(|service| service.listen);
@@ -147,7 +148,7 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
             if ours.iter().any(|&ours| address::reaches(server, ours)) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
                 let fix = "name the address of a replica";
-                report.error(&at, "the proxy itself listens there", fix);
+                report.error(&at, "the proxy itself listens on this address", fix);
             }
             let other = *owner.entry(server).or_insert(index);
             if other != index {
@@ -162,7 +163,7 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
     }
 }
 
-/// Where a service names a server first.
+/// Returns the first place where a service lists a server.
 fn replica_span(raw: &raw::Service, server: SocketAddr) -> Option<Range<usize>> {
     let shards = each(raw.shard.as_ref()).into_iter();
     let mut replicas = shards.filter_map(|(shard, _)| shard.replicas.as_ref()).flat_map(Given::get);

@@ -1,4 +1,4 @@
-//! From [`raw::Service`] to [`Service`].
+//! Resolves [`raw::Service`] to [`Service`].
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::values::{AutoOr, Given, OrFalse, Span, each};
 use super::{check, flow, raw, shards, upstream};
 use crate::cost::Cost;
 
-/// Longest body that may be allowed, in bytes: bodies are held in memory whole.
+/// Largest value of `max_request_body`, in bytes. The proxy holds each body in memory in full.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
-/// Shortest `cancel_timeout`: a server that sends is reported to be at work every 50 ms, and must not
-/// seem silent in between.
+/// Smallest value of `cancel_timeout`. While a server sends, its progress is reported every 50 ms.
+/// It must not seem silent in between.
 const CANCEL_MIN: Duration = Duration::from_millis(100);
 
-/// The policies of a service that names none: with `slots`, and without. They need no tuning, and pick their versions by
-/// themselves.
+/// Default policies: one for services that set `slots`, and one for those that do not. They need no
+/// tuning. `cancel` determines which version of them runs.
 const POLICY: Policy = Policy::RESCUE;
 const POLICY_WITHOUT_SLOTS: Policy = Policy::RESCUE_WITHOUT_SLOTS;
 
-/// Resolves one service; `at` is where its table begins.
+/// Resolves one service. `at` is the span of its table.
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
     let name = check::name(report, "service", raw.name.as_ref(), at);
     let slots = key!(count, report, raw.slots, 1..=Topology::MAX_GATE, 1);
@@ -64,7 +64,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     }
 }
 
-/// How many requests a replica gets at once from the stage before it.
+/// Resolves how many concurrent requests the stage in front of a replica sends to it.
 fn throttle(
     given: Option<&Given<AutoOr>>,
     servers: usize,
@@ -72,8 +72,8 @@ fn throttle(
 ) -> Option<Throttle> {
     let given = given?;
     if servers > 1 {
-        let wrong = "throttle is for a proxy beside one replica, and there are several";
-        report.error(&given.span(), wrong, "put a proxy with throttle before each of them");
+        let wrong = "throttle requires a single replica, and this service has several";
+        report.error(&given.span(), wrong, "run a proxy with throttle in front of each of them");
     }
     match *given.get() {
         AutoOr::Auto => Some(Throttle::Auto),
@@ -84,7 +84,7 @@ fn throttle(
                 report.error(
                     &given.span(),
                     "throttle is out of range",
-                    &format!("give it 1 to {most}, or \"auto\""),
+                    &format!("use 1 to {most}, or \"auto\""),
                 );
             }
             fits.map(Throttle::Slots)
@@ -92,7 +92,7 @@ fn throttle(
     }
 }
 
-/// The bounds of the service's cells.
+/// Resolves the limits of the service's cells.
 fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Report<'_>) -> Limits {
     let (default, ms) = (Limits::default(), Duration::from_millis);
     let retry = "0.1 is one retry per ten queries";
@@ -109,7 +109,7 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
         && let Some(given) = raw.max_ejection_time.as_ref().or(raw.ejection_time.as_ref())
     {
         let wrong = "ejection_time is longer than max_ejection_time";
-        report.warn(&given.span(), wrong, "give max_ejection_time at least ejection_time");
+        report.warn(&given.span(), wrong, "set max_ejection_time to at least ejection_time");
     }
     if let Some(given) = raw.clients.as_ref().filter(|given| *given.get() > 1) {
         of_use(("clients", "c3"), given, (policy, policy.pick() == PickSpec::C3), report);
@@ -125,7 +125,7 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
         cancel_timeout_ns: ns(silent),
         cancel: cancel == Cancel::Reset,
         retry_budget,
-        // Without a budget there is nothing to save up, nor to begin with.
+        // A budget of zero has no tokens at the start, either.
         retry_reserve: if retry_budget > 0.0 { default.retry_reserve } else { 0 },
         hedge_budget,
         hedge_burst: if hedge_budget > 0.0 { default.hedge_burst } else { 0 },
@@ -173,33 +173,34 @@ fn policy(raw: &raw::Service, (slots, cancel): (u32, Cancel), report: &mut Repor
         return fallback;
     }
     if policy.needs_cancellation() && cancel == Cancel::None {
-        let wrong = "policy stops queries, but with cancel = \"none\" the replicas go on";
+        let wrong = "policy cancels copies, but with cancel = \"none\" the replicas continue to \
+                     work on them";
         let other = match policy.hedge() {
             Some(HedgeSpec::AppTimeout(_)) => "delayed:D",
             Some(HedgeSpec::Rescue(_)) => "rescue",
             _ => "a policy without :cc and +pc",
         };
         let fix = format!(
-            "set cancel = \"reset\" if they stop when a connection is reset, or use {other}"
+            "set cancel = \"reset\" if the replicas stop when a connection is reset, or use {other}"
         );
         report.error(&at, wrong, &fix);
     }
     if policy.has_priorities() {
         if !raw.stage.as_ref().is_some_and(|given| *given.get()) {
-            let wrong = "policy sends every query twice, which is safe only where replicas serve requests that say \
-                         \"priority: u=7\" last";
-            let fix = "put a stage before them and say stage = true, or use rescue";
+            let wrong = "policy sends every query twice, which is safe only if the replicas serve \
+                         requests with \"priority: u=7\" last";
+            let fix = "run a stage in front of them and set stage = true, or use rescue";
             report.error(&at, wrong, fix);
         }
         if policy.pulls() {
-            let wrong = "policy lets duplicates wait at their replicas, and a gate of slots or a bound would be full \
-                         of them";
-            report.error(&at, wrong, &format!("drop {}", policy.gate()));
+            let wrong = "policy queues duplicates at the replicas, where they would fill a gate \
+                         of slots or a bound";
+            report.error(&at, wrong, &format!("remove {}", policy.gate()));
         }
     }
     let is_unsafe = !policy.is_budgeted() && !policy.has_priorities();
     if is_unsafe && !raw.unsafe_baseline.as_ref().is_some_and(|given| *given.get()) {
-        let wrong = "policy doubles the load of every query, without a budget";
+        let wrong = "policy sends two or more copies of every query, without a budget";
         let fix = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
         report.error(&at, wrong, fix);
     }
@@ -213,7 +214,8 @@ fn policy(raw: &raw::Service, (slots, cancel): (u32, Cancel), report: &mut Repor
     policy
 }
 
-/// Policies that keep queries in the proxy need `slots`, and only they use it.
+/// Checks `slots`. Policies that keep queries in the proxy need it, and other policies do not use
+/// it.
 fn slots_fit(raw: &raw::Service, at: &Range<usize>, policy: Policy, report: &mut Report<'_>) {
     let is_ingress = raw.flow.as_ref().is_some_and(|given| *given.get() == FlowRole::Ingress);
     match &raw.slots {
@@ -229,11 +231,11 @@ fn slots_fit(raw: &raw::Service, at: &Range<usize>, policy: Policy, report: &mut
             };
             report.missing(at, wrong, &format!("{add}{without}"));
         }
-        // A sidecar admits by them, whatever the policy.
+        // A sidecar uses the slots for admission, whatever the policy is.
         Some(given) if !policy.pulls() && !is_ingress => {
             let of = "policies that keep queries in the proxy";
-            let wrong = format!("slots is for {of}, and {policy} does not look at it");
-            report.warn(&given.span(), &wrong, "leave it out, or use rescue");
+            let wrong = format!("slots is for {of}, and {policy} ignores it");
+            report.warn(&given.span(), &wrong, "remove it, or use rescue");
         }
         _ => {}
     }
@@ -243,14 +245,14 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
     let at = given.span();
     if let PolicyError::Argument { why, .. } = error {
         let (wrong, fix) = why.split_once("; ").unwrap_or((why, "use another"));
-        return report.error(&at, &format!("policy cannot be used: {wrong}"), fix);
+        return report.error(&at, &format!("policy is invalid: {wrong}"), fix);
     }
     let forms = Policy::live_forms();
     let fix = match closest(given.get(), &forms) {
         Some(close) => format!("did you mean {close:?}?"),
         None => format!("use one of {}, {}", forms.join(", "), Policy::PARTS),
     };
-    // The simulator has it, and no deployed proxy can.
+    // A name that lacks its argument, such as `delayed`.
     let bare = |form: &&&str| form.split_once(':').is_some_and(|(name, _)| name == given.get());
     if let Some(form) = forms.iter().find(bare)
         && let Some((name, _)) = form.split_once(":D")
@@ -262,16 +264,19 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
         return report.error(&at, &format!("policy {name} needs a delay"), &fix);
     }
     let wrong = match given.get().as_str() {
-        "o1" | "idealized" => "policy knows more than a proxy can: only the simulator runs it",
+        "o1" | "idealized" => {
+            "policy needs information that a proxy does not have, so only the simulator runs it"
+        }
         auto if auto.starts_with("probabilistic:auto") => {
-            "policy must be trained first; curtail sim does that, and says which probabilistic:D:Q to use"
+            "policy must be trained first; curtail sim trains it and prints the probabilistic:D:Q \
+             to use"
         }
         _ => "policy is unknown",
     };
     report.error(&at, wrong, &fix);
 }
 
-/// Where replicas answer probes.
+/// Resolves the path of the load probes.
 fn probe(
     raw: &raw::Service,
     policy: Policy,
@@ -281,9 +286,10 @@ fn probe(
     let probes = policy.pick() == PickSpec::Prequal;
     let Some(given) = &raw.probe else {
         if probes {
-            let fix = "add probe = \"/load\", a path whose response says named_metrics.in_flight and \
-                        named_metrics.latency_ms in the header endpoint-load-metrics";
-            report.missing(at, "the policy prequal sends probes, and knows no path for them", fix);
+            let fix = "add probe = \"/load\", a path whose response reports \
+                       named_metrics.in_flight and named_metrics.latency_ms in the header \
+                       endpoint-load-metrics";
+            report.missing(at, "the policy prequal sends probes and needs a path for them", fix);
         }
         return None;
     };
@@ -292,7 +298,8 @@ fn probe(
     Some(given.get().clone()).filter(|_| probes)
 }
 
-/// The timeouts of a request and of a cancelled copy.
+/// Checks the timeouts against each other. Returns the timeouts of a request and of a cancelled
+/// copy.
 fn timeouts(
     raw: &raw::Service,
     (policy, limits): (Policy, &Limits),
@@ -307,24 +314,27 @@ fn timeouts(
     if whole <= attempt {
         let at = first_of([&raw.attempt_timeout, &raw.timeout]);
         let wrong = format!(
-            "the request's timeout ({whole:?}) is no longer than attempt_timeout ({attempt:?}), so that a copy that hangs is never retried"
+            "the request's timeout ({whole:?}) is not longer than attempt_timeout ({attempt:?}), \
+             so a copy that hangs is never retried"
         );
-        report.warn(&at, &wrong, "give timeout at least twice attempt_timeout");
+        report.warn(&at, &wrong, "set timeout to at least twice attempt_timeout");
     }
     // A replica that stops when it is cancelled is never silent for long.
     if !limits.cancel && silent < attempt {
         let at = first_of([&raw.cancel_timeout, &raw.attempt_timeout]);
         let wrong = format!(
-            "cancel_timeout ({silent:?}) is shorter than attempt_timeout ({attempt:?}), so that a replica that works on a slow request is sent another one"
+            "cancel_timeout ({silent:?}) is shorter than attempt_timeout ({attempt:?}), so a \
+             replica that still works on a slow request gets another one"
         );
-        report.warn(&at, &wrong, "give cancel_timeout at least attempt_timeout");
+        report.warn(&at, &wrong, "set cancel_timeout to at least attempt_timeout");
     }
     if let Some(delay_ns) = policy.delay_ns()
         && Duration::from_nanos(delay_ns) >= attempt
         && let Some(given) = &raw.policy
     {
-        let wrong =
-            format!("its delay is not below attempt_timeout ({attempt:?}): it never hedges");
+        let wrong = format!(
+            "the delay is not below attempt_timeout ({attempt:?}), so the policy never hedges"
+        );
         report.warn(&given.span(), &wrong, "use a shorter delay");
     }
     (whole, silent)
@@ -377,8 +387,7 @@ fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<C
     of_use(("cost", "rescue"), given, (policy, policy.rescues().is_some()), report);
     let cost = Cost::new(*given.get());
     if cost.is_none() {
-        let fix =
-            "give it a number above 0; where a usual request costs 1, 3 is three times as much";
+        let fix = "use a number above 0; a usual request costs 1, and 3 is three times as much";
         report.error(&given.span(), "cost is out of range", fix);
     }
     cost
@@ -388,17 +397,19 @@ fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report
     if let Some(given) = given {
         of_use(("rescue_budget", "rescue"), given, (policy, policy.rescues().is_some()), report);
     }
-    let fix = "0.02 is one rescue in vain per fifty queries";
+    let fix = "0.02 is one lost rescue per fifty queries";
     let default = Limits::default().rescue_budget;
     let budget = check::fraction(report, "rescue_budget", given, fix, default);
     if let Some(given) = given.filter(|_| budget == 0.0 && policy.rescues().is_some()) {
-        let wrong = "without a rescue_budget nothing is tried, so nothing is learned or rescued";
-        report.warn(&given.span(), wrong, "give it more than 0, or use psq");
+        let wrong =
+            "without a rescue_budget the policy explores nothing, so it learns and rescues nothing";
+        report.warn(&given.span(), wrong, "set it above 0, or use psq");
     }
     budget
 }
 
-/// Rescues spend from both budgets, so the smaller one limits them.
+/// Warns about budgets that contradict each other. Rescues spend from both, so the smaller one
+/// limits them.
 fn budgets(
     raw: &raw::Service,
     (hedge, rescue): (f64, f64),
@@ -408,8 +419,7 @@ fn budgets(
     let spends = policy.hedges() && policy.is_budgeted();
     if let Some(given) = raw.hedge_budget.as_ref().filter(|_| spends && hedge == 0.0) {
         let wrong = "without a hedge_budget no second copies are sent";
-        let fix =
-            "give it more than 0, or use a policy without second copies, like least-outstanding";
+        let fix = "set it above 0, or use a policy without second copies, like least-outstanding";
         report.warn(&given.span(), wrong, fix);
     } else if let Some(given) = raw.hedge_budget.as_ref().or(raw.rescue_budget.as_ref())
         && policy.rescues().is_some()
@@ -418,7 +428,7 @@ fn budgets(
         let wrong = format!(
             "hedge_budget ({hedge}) is below rescue_budget ({rescue}), and rescues spend from both"
         );
-        report.warn(&given.span(), &wrong, "give hedge_budget at least rescue_budget");
+        report.warn(&given.span(), &wrong, "set hedge_budget to at least rescue_budget");
     }
 }
 
@@ -431,13 +441,13 @@ fn cost_hint(
     of_use(("cost_hint", "rescue"), given, (policy, policy.rescues().is_some()), report);
     let Some(header) = &given.get().header else {
         let fix = "write { header = \"x-curtail-cost\" }";
-        report.missing(&given.span(), "cost_hint names no header", fix);
+        report.missing(&given.span(), "cost_hint has no header", fix);
         return None;
     };
     Some(check::header(report, header, "x-curtail-cost"))
 }
 
-/// What only one policy looks at is probably meant for it.
+/// Warns about a key that only one policy uses, if the service has a different policy.
 fn of_use<T>(
     (key, of): (&str, &str),
     given: &Given<T>,
@@ -445,8 +455,8 @@ fn of_use<T>(
     report: &mut Report<'_>,
 ) {
     if !uses {
-        let wrong = format!("{key} is for the policy {of}, and {policy} does not look at it");
-        report.warn(&given.span(), &wrong, &format!("leave it out, or use {of}"));
+        let wrong = format!("{key} is for the policy {of}, and {policy} ignores it");
+        report.warn(&given.span(), &wrong, &format!("remove it, or use {of}"));
     }
 }
 
@@ -457,8 +467,10 @@ fn idempotent_methods(raw: &raw::Service, report: &mut Report<'_>) -> Vec<String
     for method in given {
         check::method(report, "this entry of idempotent_methods", method);
         if matches!(method.get().as_str(), "POST" | "PATCH") {
-            let wrong = "is not idempotent by HTTP, and may now run twice on every route";
-            let fix = "declare the routes where it is: { path_prefix, method, idempotent = true }";
+            let wrong =
+                "is not idempotent in HTTP, and its requests may now run twice on every route";
+            let fix = "declare the routes on which it is idempotent: { path_prefix, method, \
+                       idempotent = true }";
             report.warn(&method.span(), wrong, fix);
         }
     }

@@ -1,7 +1,7 @@
-//! From text to [`raw::File`]: everything that serde objects to, not only the first.
+//! Deserializes text to [`raw::File`], and reports all errors from serde, not just the first.
 //!
-//! serde stops at the first thing that it does not like. So that thing is reported, cut out of the
-//! document, and serde starts again, until it likes the rest.
+//! serde stops at its first error. This module reports the error, removes the wrong value from the
+//! document, and runs serde again until it succeeds.
 
 use std::ops::Range;
 
@@ -11,15 +11,15 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 use super::raw;
 use super::report::Report;
 
-/// After so many errors the file is probably something else altogether.
+/// Maximum number of errors. A file with more is probably something else altogether.
 const ERRORS_MAX: usize = 50;
 
-/// Reads the file. `None` if there is nothing left to read; the report says why.
+/// Reads the file. Returns `None` if nothing is left to read. The report then contains the errors.
 pub(super) fn read(report: &mut Report<'_>) -> Option<raw::File> {
     let mut table = match DeTable::parse(report.text()) {
         Ok(table) => table,
         Err(error) => {
-            // Only the first: after it the parser guesses.
+            // Reports only the first error, because the parser has to guess after that.
             let at = error.span().unwrap_or_default();
             report.misshapen(&at, &syntax(error.message()));
             return None;
@@ -39,7 +39,7 @@ pub(super) fn read(report: &mut Report<'_>) -> Option<raw::File> {
     None
 }
 
-/// Takes the entry or the list element at `at` out of the document. Gives the key of the entry.
+/// Removes the entry or the list element at `at` from the document. Returns the key of the entry.
 fn cut(table: &mut DeTable<'_>, at: &Range<usize>) -> Option<String> {
     for (key, value) in table.iter_mut() {
         let found = match value.get_mut() {
@@ -75,40 +75,41 @@ fn cut_list(list: &mut DeArray<'_>, key: &str, at: &Range<usize>) -> Option<Stri
     (list.len() < before).then(|| key.to_string())
 }
 
-/// A syntax error, with a fix for the usual ones.
+/// Explains a syntax error, with a fix for the common ones.
 fn syntax(message: &str) -> String {
     let (wrong, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     match (wrong, expected) {
         ("duplicate key", _) => "is given twice; delete one of them".into(),
         ("string values must be quoted" | "invalid float" | "invalid mantissa", _) => {
-            "is no value of TOML; put text in quotes, like \"127.0.0.1:9001\", and write numbers \
+            "is not a TOML value; put text in quotes, like \"127.0.0.1:9001\", and write numbers \
              as 1 or 0.02"
                 .into()
         }
         (_, "") => format!("is not TOML ({wrong}); write KEY = VALUE or [TABLE]"),
-        _ => format!("is not TOML ({wrong}); here goes {expected}"),
+        _ => format!("is not TOML ({wrong}); expected {expected}"),
     }
 }
 
-/// Puts serde's words into ours.
+/// Rewords an error from serde.
 fn explain(key: Option<&str>, message: &str) -> String {
     let key = key.unwrap_or("this");
     if message.starts_with("unknown field ") {
         let (wrong, known) = quoted(message);
         return match closest(wrong, &known) {
             Some(close) => format!("unknown key; did you mean {close}?"),
-            None => format!("unknown key; those known here are {}", known.join(", ")),
+            None => format!("unknown key; valid keys here are {}", known.join(", ")),
         };
     }
     if message.starts_with("unknown variant ") {
         let (_, known) = quoted(message);
         let known: Vec<_> = known.iter().map(|name| format!("{name:?}")).collect();
-        return format!("{key} has no such choice; write {}", known.join(" or "));
+        return format!("{key} has an invalid value; write {}", known.join(" or "));
     }
-    // What serde says where a word of a few is wanted.
+    // serde's error for a value that is not one of the permitted names.
     if message == "wanted string or table" {
         return format!(
-            "{key} is of the wrong kind; write one of its words in quotes; 'curtail proxy --schema' has them"
+            "{key} has the wrong type; write one of its values in quotes; 'curtail proxy \
+             --schema' lists them"
         );
     }
     let kind = message.strip_prefix("invalid type: ");
@@ -123,25 +124,27 @@ fn explain(key: Option<&str>, message: &str) -> String {
                 "a sequence" => "a list, like [\"…\"]",
                 other => other,
             };
-            format!("{key} is of the wrong kind; write {expected}")
+            format!("{key} has the wrong type; write {expected}")
         }
-        // Our own texts, see `values`.
+        // Errors of the module `values` already contain the fix.
         None if message.contains("; ") => format!("{key} {message}"),
-        None => format!("{key} is wrong ({message}); write it as documented"),
+        None => format!("{key} is invalid ({message}); write it as documented"),
     }
 }
 
-/// The name that serde objects to, and those that it knows: all in backticks.
+/// Returns the name that serde rejects and the names that it expects. serde puts each of them in
+/// backticks.
 fn quoted(message: &str) -> (&str, Vec<&str>) {
-    // A name from the file may hold backticks itself; those that serde knows do not.
+    // A name from the file may contain backticks. The expected names do not.
     let (wrong, known) = message.rsplit_once("`, expected ").unwrap_or((message, ""));
     let wrong = wrong.split_once('`').map_or("", |(_, name)| name);
     (wrong, known.split('`').skip(1).step_by(2).collect())
 }
 
-/// The name that was probably meant.
+/// Returns the name that was probably intended.
 pub(super) fn closest<'k>(wrong: &str, known: &[&'k str]) -> Option<&'k str> {
-    // A third of the letters may differ; a swap of neighbors counts once.
+    // Up to a third of the letters may differ. Two neighboring letters in the wrong order count as
+    // one difference.
     let near = |name: &str| {
         let letters = wrong.chars().count().max(name.chars().count());
         let off = strsim::damerau_levenshtein(wrong, name);

@@ -1,4 +1,4 @@
-//! The shards of a service, their replicas, and how a request names its shard.
+//! Resolves the shards of a service, their replicas, and how a request selects its shard.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,10 +9,10 @@ use super::report::Report;
 use super::values::{Given, each};
 use super::{address, check, raw};
 
-/// Longest index of a path segment: what a request line can hold.
+/// Largest index of a path segment.
 const SEGMENT_MAX: u32 = 255;
 
-/// The distinct addresses of a service, and its shards.
+/// Returns the distinct addresses of a service, and its shards.
 pub(super) fn resolve(
     raw: &raw::Service,
     at: &Range<usize>,
@@ -32,7 +32,7 @@ pub(super) fn resolve(
             && names.insert(given.get().clone(), ()).is_some()
         {
             let wrong = "an earlier shard of this service has the same name";
-            report.error(&given.span(), wrong, "give each shard its own");
+            report.error(&given.span(), wrong, "give each shard its own name");
         }
         let replicas = replicas(raw, &at, &mut servers, report);
         shards.push(Shard { name, replicas });
@@ -67,7 +67,9 @@ fn replicas(
         return Vec::new();
     };
     if given.get().is_empty() {
-        // A missing entry: the list may be empty because what it held was wrong.
+        // Wrong entries have already been reported and removed from the list. If this leaves the
+        // list empty, that is not reported in addition, because an empty list counts as a missing
+        // key.
         report.missing(&given.span(), "this shard has no replicas", fix);
     }
     let mut indices = Vec::new();
@@ -75,8 +77,8 @@ fn replicas(
         match address::read(given.get()) {
             Err((wrong, fix)) => report.error(&given.span(), wrong, &fix),
             Ok(address) if address.ip().to_canonical().is_unspecified() => {
-                let wrong = "stands for all addresses of a host, which only a listener can have";
-                let fix = "write the one that it is reached at, like \"127.0.0.1:9001\"";
+                let wrong = "is a wildcard address, which only a listener can have";
+                let fix = "write the replica's own address, like \"127.0.0.1:9001\"";
                 report.error(&given.span(), wrong, fix);
             }
             Ok(address) if address.port() == 0 => {
@@ -96,7 +98,7 @@ fn replicas(
     indices
 }
 
-/// How requests name their shard.
+/// Resolves how requests select their shard.
 pub(super) fn shard_by(
     raw: &raw::Service,
     shards: usize,
@@ -105,7 +107,7 @@ pub(super) fn shard_by(
 ) -> Option<ShardBy> {
     let Some(given) = &raw.shard_by else {
         if shards > 1 {
-            let wrong = format!("this service has {shards} shards, but nothing says which to ask");
+            let wrong = format!("this service has {shards} shards, but no shard_by to choose one");
             let fix = "add shard_by = { header = \"x-shard\" }, or query, path_segment or hash";
             report.missing(at, &wrong, fix);
         }
@@ -125,7 +127,7 @@ pub(super) fn shard_by(
             report.error(at, wrong, "write { header = … }, { query = … } or { path_segment = … }");
         }
         (ways, hashed) => {
-            let wrong = "shard_by needs exactly one way to name the shard";
+            let wrong = "shard_by needs exactly one of its keys";
             let fix = "write one of header, query, path_segment and hash = { … }";
             if ways.is_empty() && hashed.is_none() {
                 report.missing(&given.span(), wrong, fix);
@@ -137,7 +139,7 @@ pub(super) fn shard_by(
     None
 }
 
-/// The keys that are given.
+/// Returns the keys that are set.
 pub(super) fn keys(
     header: &Option<Given<String>>,
     query: &Option<Given<String>>,
@@ -151,7 +153,7 @@ pub(super) fn keys(
     if let Some(given) = query {
         if given.get().is_empty() {
             let fix = "name the query parameter, like \"shard\"";
-            report.error(&given.span(), "is no name of a query parameter", fix);
+            report.error(&given.span(), "is not a valid query parameter", fix);
         }
         keys.push(Key::Query(given.get().clone()));
     }

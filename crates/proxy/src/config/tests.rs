@@ -1,4 +1,4 @@
-//! The configuration file: what it means, and what is said about one that is wrong.
+//! Tests of the configuration file: its meaning, and the errors about wrong files.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::{ConfigError, FlowRole, Key, LogFormat, LogLevel, ShardBy};
 use crate::config::{self, Config};
 use crate::cost::Cost;
 
-/// The file of the interface document, as it stands there.
+/// The configuration file from the interface document, unchanged.
 const EXAMPLE: &str = include_str!("../../tests/configs/good/interface.toml");
 
-/// The least that a service needs.
+/// The smallest service.
 const MINIMAL: &str = include_str!("../../tests/configs/good/minimal.toml");
 
 fn parse(text: &str) -> Config {
@@ -26,27 +26,28 @@ fn configs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configs")
 }
 
-/// What the comments of a file promise: `#!` errors or `#?` warnings on their line, as
-/// `VALUE: what is wrong; the fix`. A text that ends in `…` is the beginning.
+/// Returns the errors (`#!`) or warnings (`#?`) that the comments of a file promise for their
+/// lines, as `VALUE: what is wrong; the fix`. A text that ends in `…` is only the start of the
+/// message.
 fn promised(text: &str, mark: &str) -> Vec<(usize, String)> {
     let lines = text.lines().enumerate();
-    let said = lines.flat_map(|(at, line)| line.split(mark).skip(1).map(move |text| (at, text)));
-    said.map(|(at, text)| (at + 1, text.trim().to_string())).collect()
+    let marked = lines.flat_map(|(at, line)| line.split(mark).skip(1).map(move |text| (at, text)));
+    marked.map(|(at, text)| (at + 1, text.trim().to_string())).collect()
 }
 
-fn compare(name: &str, promised: &[(usize, String)], said: &[String]) {
-    assert_eq!(promised.len(), said.len(), "{name} says:\n{}", said.join("\n"));
-    for ((line, text), said) in promised.iter().zip(said) {
+fn compare(name: &str, promised: &[(usize, String)], messages: &[String]) {
+    assert_eq!(promised.len(), messages.len(), "{name}:\n{}", messages.join("\n"));
+    for ((line, text), message) in promised.iter().zip(messages) {
         let whole = format!("{name}:{line}: {text}");
         match whole.strip_suffix('…') {
-            Some(start) => assert!(said.starts_with(start), "{said}\nis not\n{whole}"),
-            None => assert_eq!(*said, whole),
+            Some(start) => assert!(message.starts_with(start), "{message}\nis not\n{whole}"),
+            None => assert_eq!(*message, whole),
         }
     }
 }
 
 #[test]
-fn every_wrong_file_says_all_that_is_wrong_with_line_value_and_fix() {
+fn every_error_in_a_file_is_reported_with_line_value_and_fix() {
     let mut files = 0;
     for entry in std::fs::read_dir(configs()).expect("the table") {
         let path = entry.expect("the table").path();
@@ -57,17 +58,17 @@ fn every_wrong_file_says_all_that_is_wrong_with_line_value_and_fix() {
         let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
         let text = std::fs::read_to_string(&path).expect("a file of the table");
         let (errors, warnings) = (promised(&text, "#!"), promised(&text, "#?"));
-        assert!(!errors.is_empty() || !warnings.is_empty(), "{name} promises nothing");
+        assert!(!errors.is_empty() || !warnings.is_empty(), "{name} expects no message");
         match config::parse(name, &text) {
             Ok(config) => {
                 compare(name, &errors, &[]);
                 compare(name, &warnings, config.warnings());
             }
-            Err(said) => {
-                let lines: Vec<_> = said.errors().iter().map(ConfigError::line).collect();
+            Err(found) => {
+                let lines: Vec<_> = found.errors().iter().map(ConfigError::line).collect();
                 assert_eq!(lines, errors.iter().map(|&(line, _)| Some(line)).collect::<Vec<_>>());
-                let said: Vec<_> = said.errors().iter().map(ToString::to_string).collect();
-                compare(name, &errors, &said);
+                let messages: Vec<_> = found.errors().iter().map(ToString::to_string).collect();
+                compare(name, &errors, &messages);
             }
         }
     }
@@ -77,27 +78,27 @@ fn every_wrong_file_says_all_that_is_wrong_with_line_value_and_fix() {
 #[test]
 fn files_that_cannot_be_read_are_named() {
     let missing = config::load(&configs().join("there-is-none.toml")).expect_err("no file");
-    let said = missing.to_string();
-    assert!(said.contains("there-is-none.toml: cannot be read"), "{said}");
+    let message = missing.to_string();
+    assert!(message.contains("there-is-none.toml: cannot be read"), "{message}");
     assert_eq!(missing.errors()[0].line(), None);
 
     let latin1 = config::load(&configs().join("latin1.bytes")).expect_err("not UTF-8");
-    let said = latin1.to_string();
-    assert!(said.ends_with("latin1.bytes:2: \u{fffd}: is not UTF-8; save the file as UTF-8"));
+    let message = latin1.to_string();
+    assert!(message.ends_with("latin1.bytes:2: \u{fffd}: is not UTF-8; save the file as UTF-8"));
 
-    // To open it would wait for a writer.
+    // Opening a pipe would wait for a writer.
     let pipe = std::env::temp_dir().join(format!("curtail-pipe-{}", std::process::id()));
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
     assert!(made.success());
     let flow = std::fs::read_to_string(configs().join("flow.toml")).expect("a file of the table");
     let flow = flow.replace("\"no-key\"", &format!("{:?}", pipe.display().to_string()));
-    let said = config::parse("flow.toml", &flow).expect_err("a pipe").to_string();
+    let message = config::parse("flow.toml", &flow).expect_err("a pipe").to_string();
     std::fs::remove_file(&pipe).expect("it is ours");
-    assert!(said.contains("cannot be read (it is no regular file)"), "{said}");
+    assert!(message.contains("cannot be read (it is not a regular file)"), "{message}");
 }
 
 #[test]
-fn the_example_of_the_interface_means_what_it_says() {
+fn the_example_of_the_interface_resolves_as_documented() {
     let mut config = config::load(&configs().join("good/interface.toml")).expect("it parses");
     config.listen.places = [None, None];
     assert_eq!(config.warnings(), [""; 0]);
@@ -109,13 +110,13 @@ fn the_example_of_the_interface_means_what_it_says() {
     assert_eq!(service.limits.attempt_timeout_ns, 500_000_000);
     let health = &service.health;
     assert_eq!((health.path.as_deref(), health.interval), (Some("/"), Duration::from_millis(250)));
-    assert_eq!(service.routes[0].path_prefix, "", "the slash is no segment");
+    assert_eq!(service.routes[0].path_prefix, "", "the slash is not a segment");
     assert_eq!(service.shard_by, Some(ShardBy::Name(Key::Header("x-shard".into()))));
     assert_eq!(service.shards[0].replicas, [0, 1]);
     let servers: Vec<_> = service.servers.iter().map(ToString::to_string).collect();
     assert_eq!(servers, ["127.0.0.1:9001", "127.0.0.1:9002"]);
 
-    // It spells most defaults out, and is otherwise the same service as one that does not.
+    // The example spells out most defaults. Otherwise it is the same service as the minimal one.
     let minimal = parse(MINIMAL);
     assert_eq!(minimal.listen, config.listen);
     assert_eq!(minimal.listen.max_connections, 10_000);
@@ -126,7 +127,7 @@ fn the_example_of_the_interface_means_what_it_says() {
 }
 
 #[test]
-fn one_note_names_all_services_that_want_to_be_alone() {
+fn one_note_names_all_services_that_fit_a_single_proxy() {
     let another = |name: &str, policy: &str| {
         let text = MINIMAL.replace("\"search\"", &format!("{name:?}")).replace("laedge", policy);
         text.replace("slots", &format!("route = {{ path_prefix = \"/{name}\" }}\nslots"))
@@ -135,16 +136,16 @@ fn one_note_names_all_services_that_want_to_be_alone() {
     let config = parse(&text);
     let [note, budget] = config.notes() else { panic!("two notes: {:?}", config.notes()) };
     assert!(budget.starts_with("service \"search\" (laedge) may send"), "{budget}");
-    let start = "services \"search\" (laedge), \"c\" (psq) gain most where one proxy sends all";
+    let start = "services \"search\" (laedge), \"c\" (psq) gain most if one proxy sends all";
     assert!(note.starts_with(start), "{note}");
 }
 
 #[test]
-fn what_a_policy_makes_of_a_service_is_noted() {
+fn effects_of_a_policy_on_a_service_are_noted() {
     let two = r#"["127.0.0.1:9001", "127.0.0.1:9002"]"#;
     let (one, none) = (r#"["127.0.0.1:9001"]"#, "idempotent_methods = []");
-    let slots = "give each of them all slots of the replicas";
-    let stopped = "stops no query (cancel = \"none\"), which costs most of the gain";
+    let slots = "set the replicas' full number of slots in each proxy";
+    let stopped = "cancels no copies (cancel = \"none\"), which loses most of the gain";
     let (alone, once) = ("sends no second copies to its shards", "no route whose requests may run");
     let published =
         "of 20 % of the queries (hedge_budget = 0.2), so it is not the policy that curtail";
@@ -162,7 +163,7 @@ fn what_a_policy_makes_of_a_service_is_noted() {
         ("rescue:preempt", "cancel = \"reset\"\nhedge_budget = 1.0", two, &[slots]),
         ("rescue+bounded:1", "", two, &[stopped]),
         ("rescue:no-cancel", "", two, &[]),
-        ("rescue:no-cancel", "cancel = \"reset\"", two, &["stops no query although cancel"]),
+        ("rescue:no-cancel", "cancel = \"reset\"", two, &["cancels no copies although cancel"]),
         ("rescue", "cancel = \"reset\"", two, &[]),
         ("laedge", "", two, &[slots, published]),
         ("laedge", "", one, &[slots, alone, published]),
@@ -194,7 +195,7 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
     let defaults = |properties: &serde_json::Value| {
         let properties = properties.as_object().expect("properties").iter();
         let given = properties.filter_map(|(key, schema)| Some((key, schema.get("default")?)));
-        // JSON's strings, numbers, flags and lists are also TOML's.
+        // JSON's strings, numbers, booleans and lists are also valid TOML.
         given.map(|(key, value)| format!("{key} = {value}\n")).collect::<String>()
     };
     let part = |name: &str| defaults(&schema["$defs"][name]["properties"]);
@@ -213,7 +214,7 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
 }
 
 #[test]
-fn what_requests_cost_may_be_given_by_header_and_route() {
+fn costs_come_from_a_header_or_a_route() {
     let text = MINIMAL.replace("policy = \"laedge\"\n", "").replace(
         "slots = 1",
         "slots = 1\nrescue_budget = 0.05\ncost_hint = { header = \"X-Curtail-Cost\" }\n\
@@ -282,7 +283,7 @@ fn limits_and_gates_are_those_of_the_file() {
         ("policy = \"bounded:5\"", 5),
         ("policy = \"rescue+bounded:3\"", 3),
         ("policy = \"random\"", 128),
-        // The policy of a service that names none needs no tuning.
+        // The default policy needs no tuning.
         ("", 2),
     ] {
         let text = MINIMAL.replace("policy = \"laedge\"", policy).replace("slots = 1", "slots = 2");
@@ -335,7 +336,8 @@ fn shards_that_share_servers_share_a_cell() {
     let config = config::load(&configs().join("good/cells.toml")).expect("it parses");
     let service = &config.services[0];
     let cells = service.cells();
-    // a-b and c-d share a server each, e is alone, and d meets a through the last one, f.
+    // a and b share a server, and so do c and d. e is alone. d and a are connected through the last
+    // shard, f.
     assert_eq!(cells.cells.len(), 2);
     assert_eq!(cells.cells[0].shards, [0, 1, 2, 3, 5]);
     assert_eq!(cells.cells[1].shards, [4]);
@@ -362,7 +364,7 @@ fn shards_that_share_servers_share_a_cell() {
     assert_eq!(cells.cells[1].topology.groups[0], [ServerId(0), ServerId(1)]);
 }
 
-/// Is every group of shards that share a server in one cell, and no other shard with them?
+/// Checks that two shards are in the same cell if and only if servers connect them.
 fn is_partition(shards: &[Vec<u16>]) -> Result<(), TestCaseError> {
     let mut text = String::from(
         "[[service]]\nname = \"a\"\npolicy = \"random\"\nshard_by = { query = \"k\" }\n",
@@ -372,7 +374,7 @@ fn is_partition(shards: &[Vec<u16>]) -> Result<(), TestCaseError> {
         text += &format!("[[service.shard]]\nname = \"{at}\"\nreplicas = {replicas:?}\n");
     }
     let cells = parse(&text).services[0].cells();
-    // Spread labels until nothing changes: slow, and plainly right.
+    // Spreads labels until nothing changes, which is slow but obviously correct.
     let pairs = || (0..shards.len()).flat_map(|a| (0..shards.len()).map(move |b| (a, b)));
     let mut label: Vec<usize> = (0..shards.len()).collect();
     for _ in shards {
@@ -412,7 +414,7 @@ proptest! {
         for (at, length, other) in cuts {
             let [at, from] = at.map(|index| index.index(chars.len() + 1));
             let end = |at: usize| (at + length).min(chars.len());
-            // Another part of the file, or something that is in no file.
+            // Another part of the file, or an arbitrary character.
             let mut with = chars[from..end(from)].to_vec();
             if with.len() < 3 {
                 with = vec![other];
@@ -430,7 +432,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_taken_can_be_built(
+    fn every_valid_configuration_can_be_built(
         policy in prop::sample::select(&["laedge", "psq", "rescue", "rescue:preempt", "rescue+bounded:3", "bounded:2", "random", "delayed:5ms:cc", "probabilistic:5ms:0.5", "app-timeout:5ms", "clone"][..]),
         cancel in prop::sample::select(&["none", "reset"][..]),
         slots in 0u32..5,
@@ -441,7 +443,7 @@ proptest! {
             "slots = 1",
             &format!("slots = {slots}\ncancel = {cancel:?}\nmax_outstanding = {outstanding}\nretry_budget = {budget:?}\nrescue_budget = {budget:?}"),
         );
-        // Whatever the file may say, the kernel has no reason left to refuse it.
+        // The kernel accepts every configuration that the parser accepts.
         if let Ok(config) = config::parse("random", &text) {
             let service = &config.services[0];
             prop_assert_eq!(service.policy.simulator_only(), None);

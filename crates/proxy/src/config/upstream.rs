@@ -1,4 +1,5 @@
-//! What a service takes from its replicas: bounds on connections and responses, and what a response is worth.
+//! Resolves the limits on connections to replicas and on their responses, and the outcomes of
+//! responses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +13,12 @@ use super::raw;
 use super::report::Report;
 use super::values::{Given, Statuses};
 
-/// Bounds on the head of a message, with those that the parser has.
+/// Permitted sizes of a message head, also as text for errors. The maximum is the parser's.
 pub(super) const HEAD: (std::ops::RangeInclusive<usize>, &str) =
     (256..=HEAD_BYTES_MAX, "256B to 16MiB");
 pub(super) const HEADERS: std::ops::RangeInclusive<u32> = 1..=HEADERS_MAX as u32;
 
-/// Resolves the bounds on what replicas send, and on connections to them.
+/// Resolves the limits on connections to replicas and on their responses.
 pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report<'_>) -> Settings {
     let default = Settings::default();
     let Limits { head_bytes, headers, .. } = default.limits;
@@ -37,7 +38,7 @@ pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report
     }
 }
 
-/// Resolves what responses are worth: the default table with the statuses that the file names.
+/// Resolves the outcomes of responses: the default table, changed by the statuses in the file.
 pub(super) fn outcomes(raw: &raw::Service, report: &mut Report<'_>) -> OutcomeTable {
     let mut table = OutcomeTable::default();
     let Some(given) = raw.outcome.as_ref().map(Given::get) else { return table };
@@ -52,8 +53,8 @@ pub(super) fn outcomes(raw: &raw::Service, report: &mut Report<'_>) -> OutcomeTa
             let Statuses(range) = statuses.get();
             let twice = range.clone().find_map(|status| Some((status, *named.get(&status)?)));
             if let Some((status, other)) = twice.filter(|(_, other)| *other != key) {
-                let wrong = format!("outcome.{key} has {status}, which outcome.{other} has, too");
-                report.error(&statuses.span(), &wrong, "leave it in one of them");
+                let wrong = format!("outcome.{key} contains {status}, and so does outcome.{other}");
+                report.error(&statuses.span(), &wrong, "remove it from one of them");
             }
             named.extend(range.clone().map(|status| (status, key)));
             table.set(range.clone(), outcome);
@@ -69,7 +70,7 @@ mod tests {
     use crate::config::parse;
 
     #[test]
-    fn a_file_changes_what_statuses_are_worth_and_the_others_keep_their_outcome() {
+    fn listed_statuses_change_outcome_and_the_others_keep_theirs() {
         let text = r#"
             [[service]]
             name = "a"

@@ -1,7 +1,7 @@
-//! The kinds of values that the file knows, as serde sees them.
+//! The types of values in the file, as serde deserializes them.
 //!
-//! Texts of errors are predicates (`has no unit; write "5ms"`): [`super::shape`] puts the key in
-//! front.
+//! Errors are predicates (`has no unit; write "5ms"`), because [`super::shape`] puts the key in
+//! front of them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserial
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use toml::Spanned;
 
-/// A value and where it stands in the file.
+/// A value and its position in the file.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Given<T>(Spanned<T>);
@@ -30,15 +30,15 @@ impl<T> Given<T> {
     }
 }
 
-/// What decides how a number with a unit is written.
+/// How a number with a unit is written.
 pub(super) trait Unit {
-    /// For the JSON schema.
+    /// Pattern for the JSON schema.
     const PATTERN: &'static str;
-    /// For `expecting` texts.
+    /// Example for `expecting` texts.
     const EXAMPLE: &'static str;
-    /// Reads it; the error is a predicate with the fix.
+    /// Parses a text. The error is a predicate with the fix.
     fn read(text: &str) -> Result<u64, String>;
-    /// How to write a number that came without a unit.
+    /// Returns the fix for a number without a unit.
     fn fix(bare: i64) -> String;
 }
 
@@ -52,7 +52,7 @@ const SPAN_NS_MAX: u64 = 100 * 24 * 3_600_000_000_000;
 #[derive(Debug)]
 pub(super) struct Bytes;
 
-/// A number with a unit, in the smallest unit there is.
+/// A number with a unit, converted to the smallest unit.
 #[derive(Debug)]
 pub(super) struct Quantity<U>(pub(super) u64, PhantomData<U>);
 
@@ -67,7 +67,7 @@ impl Unit for Time {
     const EXAMPLE: &'static str = "a duration in quotes, like \"500ms\"";
 
     fn read(text: &str) -> Result<u64, String> {
-        // The value is printed in front of every error already.
+        // The error is printed after the value, so it need not repeat the value.
         match duration::parse(text) {
             Ok(ns) if ns > SPAN_NS_MAX => {
                 Err("is longer than 100 days; write at most \"2400h\"".to_owned())
@@ -101,7 +101,7 @@ impl Unit for Bytes {
     }
 }
 
-/// A size in bytes, of a text such as `10MB` or `64KiB`.
+/// Parses a size such as `10MB` or `64KiB`, and returns bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 8] = [
         ("B", 1.0),
@@ -121,13 +121,13 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         return Err(format!("is not a number with a unit; {FIX}"));
     };
     let Some(&(_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        let wrong = if unit.is_empty() { "has no unit" } else { "has a unit that is unknown" };
+        let wrong = if unit.is_empty() { "has no unit" } else { "has an unknown unit" };
         return Err(format!("{wrong}; {FIX}"));
     };
     let bytes = value * size;
-    // Doubles count single bytes up to here (8 PiB).
+    // Doubles represent all integers up to this one (8 PiB).
     if bytes > 9_007_199_254_740_992.0 {
-        return Err(format!("is beyond any memory; {FIX}"));
+        return Err(format!("is too large; {FIX}"));
     }
     Ok(bytes.round() as u64)
 }
@@ -154,7 +154,7 @@ pub(super) enum OneOrMany<T> {
     Many(Vec<Given<T>>),
 }
 
-/// Each table and where it stands.
+/// Returns each table and its position.
 pub(super) fn each<T>(list: Option<&Given<OneOrMany<T>>>) -> Vec<(&T, Range<usize>)> {
     let Some(list) = list else { return Vec::new() };
     match list.get() {
@@ -187,7 +187,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     }
 }
 
-/// Something, or `false` for nothing.
+/// A value, or `false` to turn it off.
 #[derive(Debug)]
 pub(super) enum OrFalse<T> {
     Off,
@@ -207,7 +207,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrFalse<T> {
 
             fn visit_bool<E: Error>(self, on: bool) -> Result<Self::Value, E> {
                 if on {
-                    return Err(E::custom("is true; leave it out for the default, or write false"));
+                    return Err(E::custom("is true; remove it for the default, or write false"));
                 }
                 Ok(OrFalse::Off)
             }
@@ -225,7 +225,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrFalse<T> {
     }
 }
 
-/// A number, or `"auto"` for one that is found.
+/// A number, or `"auto"` for a number that the proxy finds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AutoOr {
     Auto,
@@ -246,13 +246,15 @@ impl<'de> Deserialize<'de> for AutoOr {
             fn visit_i64<E: Error>(self, number: i64) -> Result<AutoOr, E> {
                 u64::try_from(number)
                     .map(AutoOr::Number)
-                    .map_err(|_| E::custom("is below zero; give it a number from 1, or \"auto\""))
+                    .map_err(|_| E::custom("is negative; use a number from 1, or \"auto\""))
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<AutoOr, E> {
                 match text {
                     "auto" => Ok(AutoOr::Auto),
-                    _ => Err(E::custom("is no number; write it without quotes, or \"auto\"")),
+                    _ => Err(E::custom(
+                        "is not a number; write a number without quotes, or \"auto\"",
+                    )),
                 }
             }
         }
@@ -275,7 +277,7 @@ impl JsonSchema for AutoOr {
     }
 }
 
-/// Statuses that follow each other.
+/// A range of statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Statuses(pub(super) RangeInclusive<u16>);
 
@@ -283,7 +285,7 @@ impl Statuses {
     const FIX: &'static str =
         "write a status from 100 to 599, or a text like \"4xx\" or \"502-599\"";
 
-    /// Reads `404`, `4xx` or `502-599`.
+    /// Parses `404`, `4xx` or `502-599`.
     fn read(text: &str) -> Option<Self> {
         let range = match text.strip_suffix("xx") {
             Some(class) => {
@@ -305,10 +307,10 @@ impl<'de> Deserialize<'de> for Statuses {
         let text = match toml::Value::deserialize(deserializer)? {
             toml::Value::String(text) => text,
             toml::Value::Integer(status) => status.to_string(),
-            _ => return Err(D::Error::custom(format_args!("is no status; {}", Self::FIX))),
+            _ => return Err(D::Error::custom(format_args!("is not a status; {}", Self::FIX))),
         };
         Self::read(&text)
-            .ok_or_else(|| D::Error::custom(format_args!("is no status; {}", Self::FIX)))
+            .ok_or_else(|| D::Error::custom(format_args!("is not a status; {}", Self::FIX)))
     }
 }
 

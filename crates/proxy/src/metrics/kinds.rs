@@ -1,24 +1,24 @@
-//! The label values that are known in advance.
+//! Labels whose values are fixed.
 
 use curtail_kernel::{EjectReason, Fault, Outcome, Role, StartReason, StopReason};
 use curtail_runtime::{Cause, EjectionCause};
 
 use crate::route::NoTarget;
 
-/// A label with a fixed set of values, each of which has its own counter.
+/// A label with a fixed set of values, each with its own counter.
 pub(crate) trait Kind: Copy + 'static {
     /// All values, in the order of [`Kind::index`].
     const ALL: &'static [Self];
 
-    /// The value of the label.
+    /// Returns the value of the label.
     fn text(self) -> &'static str;
 
-    /// Its place in [`Kind::ALL`].
+    /// Returns the position in [`Kind::ALL`].
     fn index(self) -> usize;
 }
 
-/// Says the label's text of each variant, in the order of the enum's declaration; with `enum`, it
-/// declares the enum, too.
+/// Assigns a label value to each variant, in the order of the enum's declaration. With `enum`, it
+/// also declares the enum.
 macro_rules! kinds {
     ($($(#[$doc:meta])* pub(crate) enum $kind:ident {
         $($(#[$about:meta])* $variant:ident => $text:literal,)*
@@ -42,7 +42,7 @@ macro_rules! kinds {
             }
         }
 
-        // The order is that of the declaration.
+        // Checks that the values are in the order of the declaration.
         const _: () = {
             let mut at = 0;
             $(
@@ -56,13 +56,13 @@ macro_rules! kinds {
 
 kinds! {
     pub(crate) enum RequestOutcome {
-        /// The client has all of a replica's good response.
+        /// The client received a complete, good response from a replica.
         Answered => "answered",
-        /// No good response came, and the client got an error.
+        /// No good response arrived, and the client got an error.
         Failed => "failed",
-        /// It was not served at all, and the client got an error.
+        /// The request was not served at all, and the client got an error.
         Shed => "shed",
-        /// The response began and broke off: its replica did, or its time was up.
+        /// The response began but was cut off, on the replica's or the proxy's side.
         Cut => "cut",
         /// The client left before the end of its response, or did not read it.
         Abandoned => "abandoned",
@@ -80,48 +80,50 @@ kinds! {
         Good => "good",
         /// A complete response about the request.
         Request => "request",
-        /// A complete response by which the server refuses the work.
+        /// A complete response in which the server refuses the work.
         Refused => "refused",
-        /// A complete response that says that the server failed.
+        /// A complete response that reports a failure of the server.
         Bad => "bad",
         Reset => "reset",
         ConnectFailed => "connect_failed",
         Malformed => "malformed",
-        /// It ended on the proxy's side, for a reason that says nothing about the server.
+        /// The copy ended on the proxy's side, for a reason unrelated to the server.
         Local => "local",
-        /// The response broke a limit of the proxy's.
+        /// The response exceeded a limit of the proxy.
         OverLimit => "over_limit",
         Stopped => "stopped",
         /// Its server went down, or was silent past `cancel_timeout`.
         Lost => "lost",
     }
 
-    /// What came of a second copy of a query that was probably stuck.
+    /// The result of a second copy of a query that was probably stuck.
     pub(crate) enum RescueOutcome {
         /// The client got its response.
         Won => "won",
         Lost => "lost",
-        /// It took as long as the first copy, and was stopped: the query is long, and not stuck.
+        /// The proxy gave up on it, because it had run longer than nearly all queries do. The query
+        /// is long, not stuck.
         GivenUp => "given_up",
     }
 
-    /// What came of a second copy that was tried in order to learn.
+    /// The result of a second copy that was sent in order to learn.
     pub(crate) enum ExplorationOutcome {
-        /// The client got its response: the first copy was probably stuck.
+        /// The client got its response, so the first copy was probably stuck.
         Won => "won",
         Lost => "lost",
         Displaced => "displaced",
     }
 
     pub(crate) enum RescueState {
-        /// It is not known that rescues pay: few second copies are tried, to learn.
+        /// The service has not learned yet that rescues pay off. It sends a few second copies to
+        /// learn.
         Exploring => "exploring",
         Rescuing => "rescuing",
     }
 
     pub(crate) enum ProbeOutcome {
         Answered => "answered",
-        /// No response in time, or none that says how loaded the server is.
+        /// No response arrived in time, or the response contained no load report.
         Unanswered => "unanswered",
     }
 
@@ -138,7 +140,7 @@ kinds! {
 
     pub(crate) enum Rejection {
         Connections => "connections",
-        /// Not a request that the proxy understands.
+        /// The request is not valid.
         Malformed => "malformed",
         /// The head is longer than `max_header_bytes`, or has too many fields.
         HeadTooLarge => "head_too_large",

@@ -1,7 +1,7 @@
-//! What the proxy counts, in the text exposition of OpenMetrics, which Prometheus reads.
+//! The metrics of the proxy, in the OpenMetrics text format, which Prometheus reads.
 //!
-//! [`Metrics::new`] makes every series of a configuration, so all of them are there from the start,
-//! at zero, and the data path only adds to atomics. `docs/proxy.md` lists the metrics and their
+//! [`Metrics::new`] creates all series of a configuration with the value zero. They exist from the
+//! start, and the data path only adds to atomics. `docs/proxy.md` lists the metrics and their
 //! labels. A server that is a replica of several shards has one [`ServerMetrics`], and one
 //! [`ReplicaMetrics`] in each of those shards.
 
@@ -32,7 +32,7 @@ use series::{Age, ByKind, Durations, Families, Labels, Level, Seconds};
 /// The `Content-Type` of [`Metrics::render`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Everything that is counted. Indices are those of the configuration that it was made from.
+/// All metrics. Indices are those of the configuration.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -45,22 +45,24 @@ struct ClientMetrics {
     connections: Gauge,
     accepted: Counter,
     rejected: ByKind<Rejection, Counter>,
-    /// One per kind.
+    /// One per [`Rejection`].
     rejected_lines: Vec<LogLimit>,
 }
 
 #[derive(Debug)]
 pub(crate) struct ServiceMetrics {
     pub(crate) requests: ByKind<RequestOutcome, Counter>,
-    /// Of requests that reached the service: what was turned away before is only rejected.
+    /// Responses to requests that reached the service. Requests that were turned away earlier count
+    /// only as rejected.
     responses: ByKind<StatusClass, Counter>,
     request_duration: Durations,
     pub(crate) hedges_refused: Counter,
-    /// Of the stage before the replica: its slots, the requests that wait there, and whether duplicates rest.
+    /// The slots of the stage in front of the replica, the requests that wait in it, and whether
+    /// duplicates are paused.
     pub(crate) stage: Option<[Gauge; 3]>,
-    /// With a learned delay.
+    /// `None` unless the policy learns its delay.
     pub(crate) hedge_delay: Option<Age>,
-    /// With the policy rescue.
+    /// `None` unless the policy rescues.
     pub(crate) rescue: Option<RescueMetrics>,
     pub(crate) shards: Vec<ShardMetrics>,
     pub(crate) servers: Vec<ServerMetrics>,
@@ -76,7 +78,7 @@ pub(crate) struct RescueMetrics {
     state: ByKind<RescueState, Gauge>,
 }
 
-/// What came of the second copies of a service that rescues, for the status.
+/// Results of the second copies of a service that rescues, for the status.
 #[derive(Serialize)]
 pub(crate) struct SecondCopies<'m> {
     rescues: &'m ByKind<RescueOutcome, Counter>,
@@ -87,7 +89,7 @@ pub(crate) struct SecondCopies<'m> {
 pub(crate) struct ShardMetrics {
     pub(crate) queue_length: Gauge,
     pub(crate) queue_duration: Durations,
-    /// By server index; `None` where the server is no replica of this shard.
+    /// By server index. `None` if the server is not a replica of this shard.
     replicas: Vec<Option<ReplicaMetrics>>,
 }
 
@@ -102,24 +104,25 @@ pub(crate) struct ReplicaMetrics {
     pub(crate) wasted: Seconds,
 }
 
-/// Whatever shard the server works for.
+/// Metrics of a server, across all of its shards.
 #[derive(Debug)]
 pub(crate) struct ServerMetrics {
     pub(crate) up: Gauge,
     pub(crate) busy: Gauge,
     pub(crate) slots: Gauge,
-    /// Where rates are limited.
+    /// `None` unless the policy limits rates.
     pub(crate) rate: Option<Level>,
-    /// Where the policy keeps scores.
+    /// `None` unless the policy reads feedback.
     pub(crate) score: Option<Level>,
-    /// Where the policy sends them.
+    /// `None` unless the policy sends load probes.
     pub(crate) load_probes: Option<ByKind<ProbeOutcome, Counter>>,
     pub(crate) probe_failures: ByKind<Cause, Counter>,
     pub(crate) ejections: ByKind<EjectionReason, Counter>,
 }
 
 impl Metrics {
-    /// Makes every series of a configuration, at zero; `curtail_server_slots` has its value.
+    /// Creates all series of a configuration. Their values are zero, except that of
+    /// `curtail_server_slots`, which is already known.
     pub(crate) fn new(config: &Config) -> Self {
         let mut families = Families::default();
         let none = Labels::new();
@@ -143,7 +146,7 @@ impl Metrics {
         OpenConnection(self.clients.connections.clone())
     }
 
-    /// Counts a connection or request that is turned away, and logs it within bounds.
+    /// Counts a connection or request that is turned away, and logs it at a limited rate.
     pub(crate) fn rejected(&self, reason: Rejection, status: u16, why: &dyn fmt::Display) {
         self.clients.rejected.inc(reason);
         if let Some(left_out) = self.clients.rejected_lines[reason.index()].allow() {
@@ -152,7 +155,7 @@ impl Metrics {
         }
     }
 
-    /// Everything in the text exposition of OpenMetrics, see [`CONTENT_TYPE`].
+    /// Returns all metrics in the OpenMetrics text format. See [`CONTENT_TYPE`].
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)
@@ -213,7 +216,7 @@ impl ServiceMetrics {
         }
     }
 
-    /// Takes over what the service has learned.
+    /// Copies the state of the service's learner.
     pub(crate) fn learned(&self, learner: &Learner) {
         if let Some(delay) = &self.hedge_delay {
             delay.set_ns(learner.snapshot().delay_ns);
@@ -223,17 +226,17 @@ impl ServiceMetrics {
         }
     }
 
-    /// A request is handed to the service.
+    /// Starts measuring a request that is handed to the service.
     pub(crate) fn started(&self, now: Instant) -> RunningRequest<'_> {
         RunningRequest { metrics: self, started: now, outcome: RequestOutcome::Abandoned }
     }
 
-    /// Counts a whole response to a client by the class of its status.
+    /// Counts a complete response to a client by its status class.
     pub(crate) fn responded(&self, status: u16) {
         self.responses.inc(StatusClass::of(status));
     }
 
-    /// What is counted about the copies that a server runs for a shard.
+    /// Returns the metrics of the copies that a server runs for a shard.
     pub(crate) fn replica(&self, shard: usize, server: usize) -> &ReplicaMetrics {
         let replica = &self.shards[shard].replicas[server];
         replica.as_ref().expect("a copy runs on a replica of its shard")
@@ -260,8 +263,8 @@ fn with(labels: &Labels, name: &'static str, value: &str) -> Labels {
     labels
 }
 
-/// A request on its way. Whatever becomes of it, it is counted once: dropped without a word on how it
-/// ended, it was abandoned.
+/// A running request. Dropping it counts the request once: as abandoned, unless it has ended
+/// otherwise.
 #[derive(Debug)]
 pub(crate) struct RunningRequest<'m> {
     metrics: &'m ServiceMetrics,
@@ -270,7 +273,7 @@ pub(crate) struct RunningRequest<'m> {
 }
 
 impl RunningRequest<'_> {
-    /// It has ended now.
+    /// Ends the request, and records its outcome.
     pub(crate) fn ended(mut self, outcome: RequestOutcome) {
         self.outcome = outcome;
     }
@@ -319,18 +322,18 @@ impl RescueMetrics {
         }
     }
 
-    /// Takes over where the learner of the service stands.
+    /// Copies the state of the service's learner.
     pub(crate) fn learned(&self, learner: &RescueLearner) {
         let threshold_ns = learner.threshold_ns();
         self.threshold.set_ns(threshold_ns.unwrap_or(NEVER_NS));
         let state = threshold_ns.map_or(RescueState::Exploring, |_| RescueState::Rescuing);
         self.state.set(state);
-        // The learner counts them; several readers may store the same.
+        // The learner holds the count. Several readers may store the same value.
         self.fallbacks.inner().store(learner.status().fallbacks, Ordering::Relaxed);
     }
 }
 
-/// A client connection that is open.
+/// An open client connection.
 #[derive(Debug)]
 pub(crate) struct OpenConnection(Gauge);
 

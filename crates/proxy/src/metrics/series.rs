@@ -1,8 +1,9 @@
-//! What counts, and how it is written out.
+//! Types of metrics, and their encoding.
 //!
-//! Why not `Family` and `Histogram` of `prometheus-client`: a family finds its series by hashing
-//! labels under a lock and lists them in random order, and a histogram takes a lock for every
-//! observation. All series here are known when the configuration is, so the data path holds them.
+//! `Family` and `Histogram` of `prometheus-client` are not used. A family finds its series by
+//! hashing labels under a lock, and lists them in random order. A histogram takes a lock for every
+//! observation. All series here are fixed once the configuration is loaded, so the data path can
+//! hold references to them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,61 +21,69 @@ use serde::{Serialize, Serializer};
 
 use super::kinds::Kind;
 
-/// Every metric and what it is about, in the order in which they are written. Names are without the
-/// prefix, the unit and `_total`.
+/// All metrics with their help texts, in the order in which they are written. The names here do not
+/// include the prefix, the unit or `_total`.
 const METRICS: [(&str, &str); 34] = [
     ("requests", "Requests that reached the service and ended"),
-    ("responses", "Whole responses to requests that reached the service, the proxy's own included"),
-    ("request_duration", "From the end of a request to the end of its response, however it ended"),
-    ("queue_length", "Queries that wait"),
-    ("queue_duration", "From arrival to the start of the first copy"),
+    (
+        "responses",
+        "Complete responses to requests that reached the service, including the proxy's own",
+    ),
+    (
+        "request_duration",
+        "Time from the end of a request to the end of its response, for all outcomes",
+    ),
+    ("queue_length", "Queries in the queue"),
+    ("queue_duration", "Time from arrival to the start of the first copy"),
     ("copies_started", "Copies sent to replicas"),
-    ("copies_won", "Copies whose response the client got"),
+    ("copies_won", "Copies whose response the client received"),
     ("copies_ended", "Copies that ended"),
-    ("copy_failures", "Copies that ended without a whole response"),
-    ("copy_duration", "From the start of a copy to its end"),
+    ("copy_failures", "Copies that ended without a complete response"),
+    ("copy_duration", "Time from the start of a copy to its end"),
     ("wasted", "Run time of copies that did not win"),
-    ("hedges_refused", "Queries to which the hedge budget refused a duplicate"),
-    ("hedge_delay", "Age at which a query gets a second copy, as learned; none until it is known"),
-    ("stage_slots", "Requests that the replica behind the throttle gets at once"),
-    ("stage_waiting", "Requests that wait before it"),
+    ("hedges_refused", "Queries that got no duplicate because of the hedge budget"),
+    ("hedge_delay", "Learned age at which a query gets a second copy; absent until it is learned"),
+    ("stage_slots", "Requests that the throttled replica may serve at once"),
+    ("stage_waiting", "Requests that wait in front of the throttled replica"),
     (
         "stage_duplicates_rest",
-        "1 while no duplicates start, because the replica works on after its connection closed",
+        "1 while no duplicates start, because the replica continues to work after its connection \
+         closed",
     ),
     (
         "rescue_threshold",
-        "Age from which on a query is taken for stuck; none as long as rescues are not known to pay",
+        "Age from which a query counts as stuck; absent while rescues are not known to pay",
     ),
-    ("rescue_suspects", "Queries that are taken for stuck and wait for a second copy"),
-    ("rescues", "Second copies of queries that were taken for stuck, which have ended"),
-    ("explorations", "Second copies that were tried in order to learn, and have ended"),
-    ("rescue_fallbacks", "Times that rescues were found not to pay any more"),
+    ("rescue_suspects", "Queries that count as stuck and wait for a second copy"),
+    ("rescues", "Ended second copies of queries that counted as stuck"),
+    ("explorations", "Ended second copies that were sent to learn whether rescues pay"),
+    ("rescue_fallbacks", "Number of times that rescues stopped paying"),
     (
         "rescue_state",
-        "1 for what it is about: exploring, until it knows that rescues pay, or rescuing",
+        "1 for the current state: exploring, until rescues are known to pay, or rescuing",
     ),
     ("cancellations", "Copies that were cancelled"),
-    ("server_up", "May the server get queries"),
+    ("server_up", "1 if the server may get queries"),
     ("server_busy", "Copies that the server holds"),
     (
         "server_slots",
-        "Copies that the server may hold at once: slots, and with rescue more where round trips are long; a bound; else max_outstanding",
+        "Copies that the server may hold at once: its slots (with rescue, more if round trips are \
+         long), a bound, or max_outstanding",
     ),
-    ("server_rate", "Copies per second that the server may be sent, as its rate adapts"),
-    ("server_score", "By what the policy ranks the server; less is better"),
-    ("load_probes", "Probes that asked the server for its load"),
+    ("server_rate", "Current limit on the copies per second that the server gets"),
+    ("server_score", "Score by which the policy ranks the server; lower is better"),
+    ("load_probes", "Probes that requested the server's load"),
     ("probe_failures", "Probes that failed"),
-    ("ejections", "Times that the server was ejected"),
-    ("connections", "Client connections that are open"),
-    ("connections_accepted", "Client connections so far"),
-    ("rejected", "Connections and requests turned away before they reached a service"),
+    ("ejections", "Number of times that the server was ejected"),
+    ("connections", "Open client connections"),
+    ("connections_accepted", "Accepted client connections"),
+    ("rejected", "Connections and requests rejected before they reached a service"),
 ];
 
 /// The labels of a series.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// What a series may be. Clones share what they count.
+/// A type of series. Clones share their state.
 pub(super) trait Meter: Metric + Clone + Default {
     const UNIT: Option<Unit> = None;
 }
@@ -83,12 +92,12 @@ impl Meter for Counter {}
 
 impl Meter for Gauge {}
 
-/// A gauge of numbers that need not be whole.
+/// A gauge whose value can be a fraction.
 pub(super) type Level = Gauge<f64, AtomicU64>;
 
 impl Meter for Level {}
 
-/// The series of each of [`METRICS`], in the order in which they were made.
+/// The series of each metric in [`METRICS`], in the order in which they were created.
 #[derive(Debug)]
 pub(super) struct Families([Family; METRICS.len()]);
 
@@ -105,7 +114,7 @@ struct Family {
 }
 
 impl Families {
-    /// A new series of a metric.
+    /// Adds a series to a metric.
     pub(super) fn add<M: Meter>(&mut self, name: &str, labels: &Labels) -> M {
         let at = METRICS.iter().position(|(known, _)| *known == name).expect("a metric of ours");
         let metric = M::default();
@@ -114,7 +123,7 @@ impl Families {
         metric
     }
 
-    /// A series for each value of the label `by`, added to `labels`.
+    /// Adds a series for each value of the label `by`, in addition to `labels`.
     pub(super) fn each<K: Kind, M: Meter>(
         &mut self,
         name: &str,
@@ -151,7 +160,7 @@ impl Collector for Families {
 pub(crate) struct ByKind<K, M>(Box<[M]>, PhantomData<K>);
 
 impl<K: Kind> ByKind<K, Counter> {
-    /// Counts one.
+    /// Adds one.
     pub(crate) fn inc(&self, kind: K) {
         self.0[kind.index()].inc();
     }
@@ -170,7 +179,7 @@ impl<K: Kind> Serialize for ByKind<K, Counter> {
 }
 
 impl<K: Kind> ByKind<K, Gauge> {
-    /// From now on it is in this state: its gauge is 1, those of the others 0.
+    /// Enters a state: its gauge becomes 1, and all others become 0.
     pub(crate) fn set(&self, kind: K) {
         for (at, gauge) in self.0.iter().enumerate() {
             gauge.set((at == kind.index()).into());
@@ -178,12 +187,12 @@ impl<K: Kind> ByKind<K, Gauge> {
     }
 }
 
-/// A span of time that may not be known: then it is not written out at all.
+/// A duration that may be unknown. It is not written while it is unknown.
 #[derive(Clone, Debug)]
 pub(crate) struct Age(Arc<AtomicU64>);
 
 impl Age {
-    /// [`NEVER_NS`] where it is not known.
+    /// Sets the duration. [`NEVER_NS`] means that it is unknown.
     pub(crate) fn set_ns(&self, ns: u64) {
         self.0.store(ns, Ordering::Relaxed);
     }
@@ -212,13 +221,13 @@ impl EncodeMetric for Age {
     }
 }
 
-/// Adds up spans of time. Counts in nanoseconds, which is enough for 584 years, and is written out
-/// in seconds.
+/// A sum of durations. It is counted in nanoseconds, so it overflows only after 584 years. It is
+/// written in seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seconds(Arc<AtomicU64>);
 
 impl Seconds {
-    /// Adds a span, in nanoseconds.
+    /// Adds a duration, in nanoseconds.
     pub(crate) fn add_ns(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
     }
@@ -239,22 +248,23 @@ impl EncodeMetric for Seconds {
     }
 }
 
-/// The upper bounds of the buckets, in microseconds: 50 µs to 30 s, six per decade. They contain
-/// those of OpenTelemetry's `http.server.request.duration`.
+/// The upper bounds of the buckets, in microseconds: 50 µs to 30 s, six per decade. They include
+/// the bounds of OpenTelemetry's `http.server.request.duration`.
 const BOUNDS_US: [u64; 30] = [
     50, 75, 100, 150, 250, 500, 750, 1_000, 1_500, 2_500, 5_000, 7_500, 10_000, 15_000, 25_000,
     50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_500_000,
     5_000_000, 7_500_000, 10_000_000, 15_000_000, 30_000_000,
 ];
 
-/// A histogram of durations, without locks. A reader sees each observation in full or not at all,
-/// but for the sum, which may be ahead or behind.
+/// A histogram of durations, without locks. A reader sees each observation completely or not at
+/// all. Only the sum may be ahead of the counts or behind them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Durations(Arc<Histogram>);
 
 #[derive(Debug, Default)]
 struct Histogram {
-    /// Counts per bucket, not cumulative; the last is for what is beyond all bounds.
+    /// Counts per bucket. They are not cumulative. The last bucket is for durations above all
+    /// bounds.
     buckets: [AtomicU64; BOUNDS_US.len() + 1],
     sum_ns: AtomicU64,
 }

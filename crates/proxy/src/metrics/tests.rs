@@ -22,7 +22,7 @@ fn metrics() -> Metrics {
     Metrics::new(&crate::config::parse("test", CONFIG).expect("a configuration"))
 }
 
-/// Does the text have this line?
+/// Checks that the text contains this line.
 #[track_caller]
 fn has(text: &str, line: &str) {
     assert!(text.lines().any(|at| at == line), "no line\n{line}\nin\n{text}");
@@ -38,9 +38,9 @@ fn every_series_is_there_from_the_start() {
     has(&text, r#"curtail_queue_length{service="sea\"rch",shard="1"} 0"#);
     has(&text, "curtail_connections 0");
     has(&text, r#"curtail_rejected_total{reason="unknown_shard"} 0"#);
-    // What a server may hold is known, and is the policy's gate.
+    // The number of copies that a server may hold is the policy's gate.
     has(&text, r#"curtail_server_slots{service="sea\"rch",server="127.0.0.1:9003"} 3"#);
-    // Each pair of shard and replica, and no other.
+    // One per shard and replica.
     let starts = |line: &&str| line.starts_with("curtail_copies_started_total{");
     assert_eq!(text.lines().filter(starts).count(), 4 * StartReason::ALL.len());
     assert!(text.ends_with("# EOF\n"));
@@ -48,7 +48,7 @@ fn every_series_is_there_from_the_start() {
 }
 
 #[test]
-fn what_a_service_that_rescues_does_is_counted() {
+fn rescues_and_explorations_are_counted() {
     let config = CONFIG.replace("bounded:3", "rescue");
     let metrics = Metrics::new(&crate::config::parse("test", &config).expect("a configuration"));
     let rescue = metrics.services[0].rescue.as_ref().expect("it rescues");
@@ -100,7 +100,7 @@ fn what_a_service_that_rescues_does_is_counted() {
     let line = text.lines().find(|line| line.starts_with(threshold)).expect("it is known");
     let seconds: f64 = line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("one");
     assert!((0.008..0.1).contains(&seconds), "{line}");
-    // Others have none of this.
+    // Other policies have none of these metrics.
     assert!(self::metrics().services[0].rescue.is_none());
 }
 
@@ -122,7 +122,7 @@ fn a_learned_delay_has_a_gauge_once_it_is_known() {
     assert!(self::metrics().services[0].hedge_delay.is_none());
 }
 
-/// It has seen that queries of 1 to 10 ms are stuck for 100 ms now and then.
+/// Returns a learner that has observed queries of 1 to 10 ms, some of them stuck for 100 ms.
 fn taught() -> RescueLearner {
     const MS: u64 = 1_000_000;
     let mut learner = RescueLearner::new(curtail_kernel::hedge::Version::Cleanup, 0.02);
@@ -142,7 +142,8 @@ fn taught() -> RescueLearner {
 fn durations_fall_into_cumulative_buckets() {
     let metrics = metrics();
     let duration = &metrics.services[0].request_duration;
-    // Exactly a bound belongs to it; beyond all bounds there is +Inf.
+    // A duration equal to a bound falls into the bucket of that bound. A duration above all bounds
+    // falls into the bucket +Inf.
     for ns in [0, 50_000, 50_001, 5_000_000, 30_000_000_000, 31_000_000_000] {
         duration.record_ns(ns);
     }
@@ -167,7 +168,7 @@ fn durations_fall_into_cumulative_buckets() {
 }
 
 #[test]
-fn connections_are_open_until_the_guard_goes() {
+fn a_connection_is_open_until_its_guard_is_dropped() {
     let metrics = metrics();
     let first = metrics.client_connected();
     let second = metrics.client_connected();
@@ -186,7 +187,7 @@ fn connections_are_open_until_the_guard_goes() {
 }
 
 #[test]
-fn a_request_counts_once_and_as_abandoned_if_nobody_says_how_it_ended() {
+fn a_request_without_an_outcome_counts_once_as_abandoned() {
     let metrics = metrics();
     let service = &metrics.services[0];
     let now = tokio::time::Instant::now();
@@ -194,7 +195,7 @@ fn a_request_counts_once_and_as_abandoned_if_nobody_says_how_it_ended() {
     assert_eq!(service.request_duration.count(), 0);
     first.ended(RequestOutcome::Cut);
     assert_eq!(service.requests.get(RequestOutcome::Cut), 1);
-    // As the task of a connection is at shutdown.
+    // This is how the task of a connection is dropped at shutdown.
     drop(second);
     assert_eq!(service.requests.get(RequestOutcome::Abandoned), 1);
     assert_eq!(service.request_duration.count(), 2);

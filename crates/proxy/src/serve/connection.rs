@@ -1,7 +1,7 @@
 //! One client's connection: its requests, one after the other.
 //!
-//! A client that closes its sending half is taken to have left: on the wire nothing tells it from
-//! one that is gone, and what is worked on for those who are gone is taken from those who wait.
+//! A client that closes its sending half is treated as if it had left. On the wire, the two cases
+//! look the same. Work for a client that has left would delay the clients that are still waiting.
 
 use curtail_http1::server::{self, Connection, ServerError};
 use curtail_http1::{RequestHead, Version};
@@ -93,7 +93,8 @@ struct Here<'a> {
 async fn handle(here: &Here<'_>, client: &mut Client, head: RequestHead) -> Result<(), Cut> {
     let proxy = here.proxy;
     if forward::is_looping(&head) {
-        let text = "the request came through proxies like this one again and again: is one of them a replica of another?";
+        let text = "the request has passed through too many Curtail proxies: is one of them a \
+                    replica of another?";
         return refuse(proxy, client, Rejection::Loop, (508, text.into())).await;
     }
     let values = |name| head.values(name);

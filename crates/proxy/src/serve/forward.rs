@@ -1,4 +1,4 @@
-//! A client's request as it goes to a replica.
+//! Renders a client's request for the replicas.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The clients' side: accepting connections, and ending them in an orderly way.
+//! Accepts client connections, and drains them on shutdown.
 
 mod connection;
 mod forward;
@@ -22,10 +22,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Between two words about such accepts.
 const ACCEPT_SILENCE: Duration = Duration::from_secs(1);
 
-/// Accepts `most` clients at once until `draining` turns true, then waits until the last of them has its response, or
-/// for as long as the configuration says.
+/// Accepts up to `most` concurrent clients until `draining` becomes true. It then waits until the
+/// last of them has its response, for at most `listen.drain`.
 ///
-/// Returns how many connections were cut off.
+/// Returns the number of connections that were cut off.
 pub(crate) async fn clients(
     proxy: Arc<Proxy>,
     (listener, router): (TcpListener, Router),
@@ -107,16 +107,18 @@ fn allowed() -> Option<u64> {
     None
 }
 
-/// How many clients may be connected at each of so many listeners at once, of those that the configuration allows. Every connection
-/// is an open file, and the system bounds them: a proxy that lets clients have them all cannot reach
-/// its replicas any more, so half of them are kept for replicas, probes and operators.
+/// Returns the maximum number of concurrent clients at each of `listeners` listeners:
+/// `max_connections`, or less if the system permits too few open files. Every connection is an open
+/// file. A proxy whose clients took all of them could not reach its replicas, so half of the files
+/// are reserved for replicas, probes and operators.
 pub(crate) fn client_permits(max_connections: usize, listeners: usize) -> usize {
     let Some(files) = allowed() else { return max_connections };
     let permits = share(max_connections, files / listeners as u64);
     if permits < max_connections {
         tracing::warn!(
             "listen.max_connections is {max_connections}, but the system allows {files} open files: \
-             {permits} clients at once at each address; raise it with `ulimit -n` or LimitNOFILE"
+             each address accepts {permits} clients at once; raise the limit with `ulimit -n` or \
+             LimitNOFILE"
         );
     }
     permits

@@ -56,7 +56,8 @@ impl ResponseContext<'_> {
             ("attempt_timeout", Duration::from_nanos(config.limits.attempt_timeout_ns))
         };
         format!(
-            "no replica answered in time ({key} = \"{bound:?}\"); raise it if replicas may take longer"
+            "no replica responded in time ({key} = \"{bound:?}\"); raise it if replicas may take \
+             longer"
         )
     }
 }
@@ -68,9 +69,9 @@ pub(super) enum Cut {
     Client(#[from] ServerError),
     #[error("the client left")]
     PeerClosed,
-    #[error("the replica broke off")]
+    #[error("the replica broke off its response")]
     Replica,
-    #[error("the service's timeout passed inside of the response")]
+    #[error("the service's timeout expired during the response")]
     Timeout,
     #[error("a primary took the slot of this duplicate")]
     Preempted,
@@ -139,7 +140,8 @@ pub(super) async fn outcome(
     };
     let said = match error {
         QueryError::Expired if context.none_up() => {
-            "no replica of this shard is up: all are unhealthy or ejected; start one, or see the log for why"
+            "no replica of this shard is up: all are unhealthy or ejected; start one, or see the \
+             log for the reasons"
                 .to_owned()
         }
         QueryError::Timeout => context.too_slow(),

@@ -1,13 +1,15 @@
-//! One request's way through the sidecar: what it says, when it may go on, what goes along, and what comes back.
+//! Passes one request through the sidecar: reads its metadata, admits it, changes its header
+//! fields, and adds fields to its response.
 //!
 //! Source: document 002 §5.2.4, *Metadata propagation*.
 //!
-//! A request to the application is admitted, waits for one of its slots, and carries our member of `baggage`, so that an
-//! application that propagates baggage passes its workflow on. A call of the application is counted per copy, so hedges
-//! and retries are load, and each response says what its own server bears. What is neither passes; of requests from
-//! clients our metadata is taken out, and of responses to them, too.
+//! A request to the application is admitted and waits for one of its slots. The request carries our
+//! member of `baggage`, so an application that propagates baggage also passes on the workflow. A
+//! call by the application is counted once per copy. Hedges and retries thus count as load, and
+//! each response announces the rate of the server that sent it. All other requests are relayed. Our
+//! metadata is removed from requests that come from clients, and from responses to them.
 //!
-//! Cost: the fields that are ours are copied once per request, and again with the response.
+//! Cost: our fields are copied once per request and once per response.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -28,11 +30,11 @@ use crate::config::{self, FlowRole};
 use crate::route;
 use crate::state::{Proxy, Service};
 
-/// The fields of a message that are replaced, and what all of them are from here on.
+/// The fields that replace those of a message.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     names: &'static [HeaderName],
-    /// Do fields that begin with `curtail-` stay behind?
+    /// Whether fields that begin with `curtail-` are removed.
     strips: bool,
     map: HeaderMap,
 }
@@ -49,7 +51,7 @@ impl Fields {
         Self { names, strips, map }
     }
 
-    /// Does a field of the message go on as it is?
+    /// Returns whether a field of the message is relayed unchanged.
     pub(crate) fn keeps(&self, name: &[u8]) -> bool {
         const OURS: &[u8] = b"curtail-";
         let is_ours = || name.get(..OURS.len()).is_some_and(|of| of.eq_ignore_ascii_case(OURS));
@@ -57,21 +59,21 @@ impl Fields {
         !(self.names.iter().any(is_replaced) || self.strips && is_ours())
     }
 
-    /// What is added to it.
+    /// Returns the fields that are added to the message.
     pub(crate) fn added(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.map.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
     }
 }
 
-/// A request that is not admitted.
+/// A request that was not admitted.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) reason: Reason,
-    /// What the response says.
+    /// Fields of the response.
     pub(crate) fields: Fields,
 }
 
-/// What a request is to the sidecar, and what its response will be.
+/// The state of one request in the sidecar, until it has a response.
 #[derive(Debug)]
 pub(crate) struct Hop<'p> {
     strips: bool,
@@ -82,7 +84,7 @@ pub(crate) struct Hop<'p> {
 enum Role<'p> {
     None,
     Ingress(Box<Ingress<'p>>),
-    Egress { watch: Arc<Copies>, context: Context },
+    Egress { watch: Arc<CopyObserver>, context: Context },
 }
 
 #[derive(Debug)]
@@ -90,9 +92,9 @@ struct Ingress<'p> {
     resource: &'p str,
     arrival: Arrival,
     context: Context,
-    /// Until there is a response.
+    /// `None` once there is a response.
     admitted: Option<Admitted>,
-    /// Until that has been relayed.
+    /// Held until the response has been relayed.
     _traced: Option<Traced<'p>>,
 }
 
@@ -100,8 +102,8 @@ static ALL: [HeaderName; 4] = [BAGGAGE, GRPC_TIMEOUT, TRACEPARENT, TRACESTATE];
 static MEMBERS: [HeaderName; 1] = [BAGGAGE];
 
 impl<'p> Hop<'p> {
-    /// A request for a service. It waits until it may go on, if it is for the application; the fields are those with
-    /// which it does.
+    /// Begins a request for a service. If the service is the application, waits until the request
+    /// is admitted. Returns the fields with which the request is relayed.
     pub(crate) async fn begin(
         proxy: &'p Proxy,
         service: &'p Service,
@@ -155,7 +157,8 @@ impl<'p> Hop<'p> {
             }
         };
         let context = admitted.context().clone();
-        // An application that does not expect a time-out gets none.
+        // No timeout is added to a request that has none, because the application might not expect
+        // it.
         let has_timeout = fields.map.contains_key(GRPC_TIMEOUT);
         context.write(&mut fields.map, 0.0);
         if !has_timeout {
@@ -178,16 +181,18 @@ impl<'p> Hop<'p> {
         let mut fields = Fields::of_request(head, &ALL, true);
         let found = sidecar.traces.as_ref().and_then(|traces| traces.find(&fields.map));
         let context = found.unwrap_or_else(|| Context::of_call(&sidecar.flow, &fields.map));
-        // Which server gets it is not known yet, so each is wanted to take its part.
+        // The server has not been picked yet. The request therefore carries the mean of the rates
+        // at which this process would send to the servers if it had no limits of its own.
         let (targets, servers) = (service.targets(shard), service.servers(shard));
         let wanted = servers.iter().map(|server| targets[server.index()].wanted(&context));
         let wanted = wanted.sum::<f64>() / servers.len() as f64;
         context.write(&mut fields.map, wanted);
-        let watch = Arc::new(Copies { context: context.clone(), targets: Arc::clone(targets) });
+        let watch =
+            Arc::new(CopyObserver { context: context.clone(), targets: Arc::clone(targets) });
         (Self { strips: true, role: Role::Egress { watch, context } }, fields)
     }
 
-    /// What watches the copies of the query.
+    /// Returns the observer of the query's copies.
     pub(crate) fn watch(&self) -> Option<Arc<dyn Watch>> {
         match &self.role {
             Role::Egress { watch, .. } => Some(Arc::clone(watch) as _),
@@ -195,7 +200,7 @@ impl<'p> Hop<'p> {
         }
     }
 
-    /// When the query is late.
+    /// Returns the deadline of the query.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.role {
             Role::Egress { context, .. } => context.deadline(),
@@ -204,7 +209,7 @@ impl<'p> Hop<'p> {
         }
     }
 
-    /// Sends the query, once the application has a slot for it, if that is where it goes.
+    /// Sends the query. If it goes to the application, waits for a slot first.
     pub(crate) async fn run<T>(
         &self,
         ask: impl Future<Output = (Option<T>, Outcome)>,
@@ -219,7 +224,7 @@ impl<'p> Hop<'p> {
         }
     }
 
-    /// It has a response, or will have none: what the response says.
+    /// Returns the fields of the response. Called when the query has a response, or will get none.
     pub(crate) fn responds(&mut self, outcome: &Outcome) -> Fields {
         let mut fields = Fields { strips: self.strips, ..Fields::default() };
         if let Role::Ingress(of) = &mut self.role
@@ -233,8 +238,9 @@ impl<'p> Hop<'p> {
     }
 }
 
-/// Logs that metadata was taken out of a request which some process of the system has probably sent: one that is not
-/// trusted, or has another key. At a trust edge that is what should happen.
+/// Logs that metadata was removed from a request that probably came from one of the system's
+/// processes. That process is not trusted, or it has a different key. At a trust edge, the removal
+/// is intended and not logged.
 fn warn_of_ignored(proxy: &Proxy, head: &RequestHead, peer: Option<IpAddr>, trusts: bool) {
     const OURS: &[u8] = b"curtail=";
     let is_edge = proxy.config.flow.as_ref().is_none_or(|flow| flow.trusts.is_empty());
@@ -245,26 +251,26 @@ fn warn_of_ignored(proxy: &Proxy, head: &RequestHead, peer: Option<IpAddr>, trus
     let Some(left_out) = proxy.ignored_lines.allow() else { return };
     let has_key = proxy.config.flow.as_ref().is_some_and(|flow| flow.key.is_some());
     let why = match (trusts, has_key) {
-        (false, _) => "the address is not in trusts of [flow]",
+        (false, _) => "the peer's address is not in trusts of [flow]",
         (true, true) => "it is malformed, or was not signed with the key of key_file",
         (true, false) => "it is malformed",
     };
     let peer = peer.map(tracing::field::display);
-    tracing::warn!(peer, left_out, "metadata of a request does not count: {why}");
+    tracing::warn!(peer, left_out, "metadata of a request is ignored: {why}");
 }
 
-/// What becomes of a query.
+/// The result of a query.
 type Outcome = Result<QueryResponse<Response>, QueryError<Response>>;
 
-/// The copies of a call.
+/// Observes the copies of a call.
 #[derive(Debug)]
-struct Copies {
+struct CopyObserver {
     context: Context,
-    /// By server of the cell.
+    /// One target for each server of the cell.
     targets: Arc<[Target]>,
 }
 
-impl Watch for Copies {
+impl Watch for CopyObserver {
     fn sent(&self, server: ServerId) {
         self.targets[server.index()].called(&self.context);
     }
@@ -280,7 +286,7 @@ impl Watch for Copies {
                 response.headers_mut().insert(name, value);
             }
         }
-        // What it spent is in the time of the request already.
+        // The returned time is ignored, because the time of the request already includes it.
         self.targets[server.index()].returned(&self.context, &response);
     }
 }

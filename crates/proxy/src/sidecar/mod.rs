@@ -1,12 +1,15 @@
-//! The proxy as the sidecar of one process of a graph of services: Cicero for services in any language.
+//! The proxy as the sidecar of one process in a graph of services: Cicero for services in any
+//! language.
 //!
-//! Source: document 002 §5.2, as in `curtail_flow`, whose process this holds. `hop.rs` is a request's way through it, and
-//! `traces.rs` finds the request that a call belongs to.
+//! Source: document 002 §5.2. `curtail_flow` implements the state of a process, and this module
+//! holds one such state. `hop.rs` passes a request through it, and `traces.rs` finds the request
+//! that a call belongs to.
 //!
-//! The resource that requests take turns on is the application: its slots. What it does inside is not seen, so the time
-//! of a request there includes that of its calls, and what calls spent is not added to it.
+//! The application with its slots is the resource that requests share. The sidecar cannot see
+//! inside the application. The time that a request spends there includes its calls, so their time
+//! is not added again.
 //!
-//! Cost: that of `curtail_flow`, and one lock per request and per call for the table of traces.
+//! Cost: the cost of `curtail_flow`, and one lock per request and per call for the table of traces.
 
 mod hop;
 mod traces;
@@ -21,17 +24,18 @@ use crate::route;
 pub(crate) use hop::{Fields, Hop, Refusal};
 use traces::Traces;
 
-/// A sidecar while it runs.
+/// A running sidecar.
 #[derive(Debug)]
 pub(crate) struct Sidecar {
     pub(crate) flow: Flow,
     config: config::Flow,
-    /// Of requests that are served, where the application may call others.
+    /// Traces of the requests that are being served. `None` if the application calls no service
+    /// through this proxy.
     traces: Option<Traces>,
 }
 
 impl Sidecar {
-    /// None where no service has a role.
+    /// Returns `None` if no service has a role.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, BuildError> {
         let has = |role| config.services.iter().any(|service| service.flow == Some(role));
         let (ingress, egress) = (has(FlowRole::Ingress), has(FlowRole::Egress));
@@ -56,13 +60,14 @@ impl Sidecar {
         Ok(Some(Self { flow: builder.build()?, config: of.clone(), traces }))
     }
 
-    /// The servers of a cell as instances of a service that the application calls.
-    pub(crate) fn targets(&self, service: &str, cell: &config::Cell) -> Arc<[Target]> {
+    /// Returns the servers of a cell as instances of a service that the application calls.
+    pub(crate) fn targets(&self, service: &str, cell: &config::CellConfig) -> Arc<[Target]> {
         let target = |address| Target::new(self.flow.clone(), service, &format!("{address}"));
         cell.addresses.iter().map(target).collect()
     }
 
-    /// The workflow that a request without metadata names, if that is one of the configuration: clients make no others.
+    /// Returns the workflow that a request without metadata names, if that workflow is configured.
+    /// Clients cannot create workflows.
     fn workflow(&self, head: &RequestHead) -> Option<String> {
         let key: &Key = self.config.workflow_by.as_ref()?;
         let target = head.path_and_query();

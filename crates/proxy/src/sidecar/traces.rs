@@ -1,9 +1,10 @@
-//! Which request a call of the application belongs to, by the trace of both.
+//! Finds the request that a call of the application belongs to: both have the same trace.
 //!
-//! Source: W3C Trace Context, which instrumented applications propagate. Requests of one trace share a context, the one
-//! of the first. An entry lives while a request of its trace is served, so there are no more of them than connections.
+//! Source: W3C Trace Context, which instrumented applications propagate. All requests in a trace
+//! share the context of the first request. An entry exists while a request in its trace is being
+//! served, so there are no more entries than connections.
 //!
-//! Cost: one short lock per request at its start and end, and per call.
+//! Cost: one short lock at the start and the end of a request, and one per call.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +17,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// The traces of requests that are served.
+/// The traces of the requests that are being served.
 #[derive(Debug, Default)]
 pub(super) struct Traces(Mutex<HashMap<u128, Running>>);
 
@@ -26,7 +27,7 @@ struct Running {
     requests: usize,
 }
 
-/// A request that is served, until it is dropped.
+/// Marks a request as being served until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Traced<'t> {
     traces: &'t Traces,
@@ -34,8 +35,9 @@ pub(super) struct Traced<'t> {
 }
 
 impl Traces {
-    /// A request begins. It gets a trace of its own where it has none, and at a trust edge where it names that of another
-    /// workflow: a client could have its calls charged to that.
+    /// Begins a request. It gets a new trace if it has none. At a trust edge it also gets one if
+    /// its trace belongs to another workflow. Otherwise, a client could have its calls charged to
+    /// that workflow.
     pub(super) fn begin(
         &self,
         context: &Context,
@@ -57,7 +59,7 @@ impl Traces {
         Traced { traces: self, trace }
     }
 
-    /// The context of the request that a call belongs to.
+    /// Returns the context of the request that a call belongs to.
     pub(super) fn find(&self, fields: &HeaderMap) -> Option<Context> {
         let trace = trace_of(fields)?;
         self.lock().get(&trace).map(|running| running.context.clone())
@@ -80,7 +82,7 @@ impl Drop for Traced<'_> {
     }
 }
 
-/// The trace of the one `traceparent`; none where that is malformed.
+/// Returns the trace in `traceparent`, or `None` if the field is missing, repeated or malformed.
 fn trace_of(fields: &HeaderMap) -> Option<u128> {
     let mut values = fields.get_all(TRACEPARENT).iter();
     let value = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
@@ -92,9 +94,10 @@ fn trace_of(fields: &HeaderMap) -> Option<u128> {
     u128::from_str_radix(trace, 16).ok().filter(|&trace| trace != 0)
 }
 
-/// A new trace. It counts as sampled, because tracers that go by their caller would record nothing otherwise.
+/// Creates a trace. It is marked as sampled, because tracers that follow their caller would
+/// otherwise record nothing.
 fn begin_trace(fields: &mut HeaderMap) -> u128 {
-    // Keys of the standard hasher are random.
+    // The keys of the standard hasher are random.
     let random = || RandomState::new().build_hasher().finish();
     let trace = u128::from(random()) << 64 | u128::from(random()) | 1;
     let span = random() | 1;
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_replaced() {
+    fn a_malformed_trace_is_replaced() {
         let flow = Flow::builder("s").build().expect("sound");
         let (traces, context) = (Traces::default(), named(&flow, "a"));
         for bad in [

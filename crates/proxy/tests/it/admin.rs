@@ -1,4 +1,4 @@
-//! The operator's port.
+//! The admin server.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -24,14 +24,15 @@ async fn the_status_is_as_documented() {
     let shard = json!({ "name": "0", "queue": 1, "servers": [server(&one), server(&two)] });
     let service = json!({ "name": "search", "policy": "bounded:2", "live": 5, "shards": [shard] });
     assert_eq!(proxy.status().await, json!({ "draining": false, "services": [service] }));
-    // Gauges are of the moment of reading.
+    // Gauges are up to date when they are read.
     let read = proxy.metrics().await;
     assert_eq!(read.count("curtail_queue_length", &[("service", "search"), ("shard", "0")]), 1);
     assert_eq!(read.count("curtail_server_busy", &[("server", &one.address.to_string())]), 2);
     assert_eq!(read.count("curtail_connections", &[]), 5);
 }
 
-/// The names of the fields of a status, each with those around it.
+/// Collects the names of the fields of a status, each prefixed with the names of the fields that
+/// contain it.
 fn fields(status: &Value, around: &str, into: &mut BTreeSet<String>) {
     match status {
         Value::Object(fields_of) => {
@@ -46,7 +47,7 @@ fn fields(status: &Value, around: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The fields that a page explains.
+/// Returns the status fields that are explained on a page.
 fn explained(page: &str) -> BTreeSet<String> {
     let (_, table) = page.split_once("| field of `/status` |").expect("the table");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
@@ -55,8 +56,8 @@ fn explained(page: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_manual_explains_every_field_of_the_status() {
-    let backend = Backend::says(HELLO).await;
-    // It has fields that other policies do not, and those of a sidecar.
+    let backend = Backend::responding(HELLO).await;
+    // This status has the fields of the policy rescue and of a sidecar.
     let lines = "policy = \"rescue\"\nslots = 1\nflow = \"ingress\"";
     let sidecar = service(lines, &[backend.address]);
     let proxy = Proxy::start(&config("", &format!("[flow]\nservice = \"a\"\n{sidecar}"))).await;
@@ -75,9 +76,9 @@ async fn the_manual_explains_every_field_of_the_status() {
 }
 
 #[tokio::test]
-async fn what_was_done_is_what_is_counted() {
-    // One responds on demand, so that the other wins.
-    let (slow, quick) = (Backend::gated(HELLO).await, Backend::says(HELLO).await);
+async fn metrics_count_what_was_done() {
+    // The slow one responds on demand, so that the other one wins.
+    let (slow, quick) = (Backend::gated(HELLO).await, Backend::responding(HELLO).await);
     let proxy = Proxy::serving("policy = \"laedge\"", &[&slow, &quick]).await;
     let none = proxy.metrics().await;
     assert_eq!(none.count("curtail_requests_total", &[]), 0);
@@ -102,7 +103,7 @@ async fn what_was_done_is_what_is_counted() {
     assert_eq!(read.count("curtail_copies_ended_total", &[]), 40);
     assert_eq!(read.count("curtail_copies_won_total", &[]), 20);
     assert_eq!(read.count("curtail_copies_won_total", &[("server", &quick_address)]), 20);
-    // Ties are broken at random: both had their first copies.
+    // Ties are broken at random, so each replica had some of the first copies.
     for role in ["primary", "duplicate"] {
         assert!(read.sum("curtail_copies_won_total", &[("role", role)]) > 0.5, "{role}");
     }
@@ -117,18 +118,18 @@ async fn what_was_done_is_what_is_counted() {
 }
 
 #[tokio::test]
-async fn a_long_response_counts_when_it_has_ended_with_all_the_time_that_it_took() {
+async fn a_long_response_counts_when_it_has_ended_with_its_whole_time() {
     let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
     let backend = Backend::new(move |_| vec![say(head), Step::Gate, say("0\r\n\r\n")]).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let mut client = proxy.client().await;
     client.ask("/").await;
-    client.hears("hello").await;
-    let heard = Instant::now();
+    client.receives("hello").await;
+    let began = Instant::now();
     for total in ["curtail_requests_total", "curtail_request_duration_seconds_count"] {
-        assert_eq!(proxy.count(total, &[]).await, 0, "{total} while the response runs");
+        assert_eq!(proxy.count(total, &[]).await, 0, "{total} during the response");
     }
-    let ran = heard.elapsed();
+    let ran = began.elapsed();
     backend.open(1);
     assert!(client.response().await.whole);
     proxy.idle().await;
@@ -174,8 +175,8 @@ async fn refusals_and_failures_are_counted_by_their_reason() {
 }
 
 #[tokio::test]
-async fn debug_headers_say_where_a_response_came_from() {
-    let backend = Backend::says(HELLO).await;
+async fn debug_headers_name_the_server_of_a_response() {
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::serving("debug_headers = true", &[&backend]).await;
     let response = proxy.get("/").await;
     assert_eq!(response.header("x-curtail-server"), Some(&*backend.address.to_string()));
@@ -187,8 +188,8 @@ async fn debug_headers_say_where_a_response_came_from() {
 }
 
 #[tokio::test]
-async fn what_the_port_does_not_serve_it_says_so() {
-    let backend = Backend::says(HELLO).await;
+async fn the_admin_server_rejects_unknown_paths_methods_and_bodies() {
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let mut client = Client::connect(proxy.admin).await;
     let health = client.get("/health").await;
@@ -203,7 +204,7 @@ async fn what_the_port_does_not_serve_it_says_so() {
     assert!(head.status == 200 && head.header("content-length").is_some());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(head.header("content-type"), Some(kind));
-    // Bodies are of no use here, so none is held in memory.
+    // The admin server does not use bodies, so it holds none in memory.
     assert_eq!(client.post("/status", &"x".repeat(100_000)).await.status, 413);
     let _ = client.rest().await;
     assert!(backend.seen().is_empty());

@@ -3,9 +3,9 @@
 use crate::harness::{Backend, HELLO, Proxy, Step, say};
 
 #[tokio::test]
-async fn a_replica_that_hangs_is_replaced_and_when_all_hang_the_client_hears_it() {
+async fn a_replica_that_hangs_is_replaced_and_if_all_hang_the_client_gets_504() {
     let lines = "attempt_timeout = \"80ms\"\ncancel = \"reset\"";
-    let (silent, good) = (Backend::silent().await, Backend::says(HELLO).await);
+    let (silent, good) = (Backend::silent().await, Backend::responding(HELLO).await);
     let proxy = Proxy::serving(lines, &[&silent, &good]).await;
     for _ in 0..2 {
         assert_eq!(proxy.get("/").await.text(), "hello");
@@ -20,10 +20,10 @@ async fn a_replica_that_hangs_is_replaced_and_when_all_hang_the_client_hears_it(
     assert_eq!((response.status, response.closes()), (504, false), "{}", response.text());
     assert_eq!((one.seen().len(), two.seen().len()), (1, 1));
     assert_eq!(client.post("/", "x").await.status, 504);
-    assert_eq!(one.seen().len() + two.seen().len(), 3, "a POST is asked once");
+    assert_eq!(one.seen().len() + two.seen().len(), 3, "a POST is sent once");
     proxy.idle().await;
 
-    // The whole request has its time, too.
+    // The whole request has a timeout, too.
     let proxy = Proxy::serving("timeout = \"80ms\"\ncancel = \"reset\"", &[&one, &two]).await;
     assert_eq!(proxy.get("/").await.status, 504);
     proxy.idle().await;
@@ -31,7 +31,7 @@ async fn a_replica_that_hangs_is_replaced_and_when_all_hang_the_client_hears_it(
 
 #[tokio::test]
 async fn no_post_is_sent_twice_on_a_connection_that_the_replica_closes() {
-    // Whatever comes second on a connection is read, and the connection closed.
+    // The replica reads the second request on a connection, and closes it without a response.
     let backend = Backend::new(|seen| {
         let mark = seen.header("x-first").len();
         if mark == 1 { vec![say(HELLO)] } else { vec![Step::Close] }

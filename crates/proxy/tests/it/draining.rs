@@ -1,16 +1,16 @@
-//! The end of a proxy: those who have asked are answered, nobody new is let in.
+//! Draining: requests that were already sent get a response, and no new client is accepted.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
 use tokio::net::TcpStream;
 
-/// Waits until nobody can connect any more.
+/// Waits until the proxy refuses connections.
 async fn refuses(proxy: &Proxy) {
     eventually("connections are refused", async || TcpStream::connect(proxy.http).await.is_err())
         .await;
 }
 
 #[tokio::test]
-async fn running_and_waiting_requests_are_answered_and_nobody_else() {
+async fn only_running_and_waiting_requests_get_a_response() {
     let backend = Backend::gated(HELLO).await;
     let mut proxy = Proxy::serving("", &[&backend]).await;
     let (mut runs, mut waits) = (proxy.client().await, proxy.client().await);
@@ -23,7 +23,7 @@ async fn running_and_waiting_requests_are_answered_and_nobody_else() {
     proxy.load(2, 1, 1).await;
     proxy.drain();
     refuses(&proxy).await;
-    // Connections without a request are closed, old and new.
+    // Connections without a running request are closed, whether or not they had a request before.
     idle.is_closed().await;
     fresh.is_closed().await;
     let health = proxy.asked("/health").await;
@@ -36,18 +36,18 @@ async fn running_and_waiting_requests_are_answered_and_nobody_else() {
         assert_eq!(
             (response.status, response.closes()),
             (200, true),
-            "it hears that this was the last"
+            "the response announces that the connection closes"
         );
         client.is_closed().await;
     }
-    assert_eq!(proxy.ended().await, 0, "nobody was cut off");
-    assert_eq!(backend.seen().len(), 3, "what came behind the last response was not begun");
+    assert_eq!(proxy.ended().await, 0, "no response was cut off");
+    assert_eq!(backend.seen().len(), 3, "the request after the last response did not start");
     assert!(TcpStream::connect(proxy.admin).await.is_err());
 }
 
 #[tokio::test]
 async fn a_request_that_has_begun_may_be_finished() {
-    let backend = Backend::says(HELLO).await;
+    let backend = Backend::responding(HELLO).await;
     let mut proxy = Proxy::serving("", &[&backend]).await;
     let post = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n";
     let mut clients = Vec::new();
@@ -58,7 +58,7 @@ async fn a_request_that_has_begun_may_be_finished() {
         client.send(begun).await;
         clients.push((client, rest.to_string()));
     }
-    // Once a later one is answered, the proxy has read what the others sent.
+    // Once a later request has a response, the proxy has read what the others sent.
     for _ in 0..5 {
         assert_eq!(proxy.get("/").await.status, 200);
     }
@@ -79,25 +79,25 @@ async fn an_upload_that_has_stalled_holds_the_drain_until_its_time_is_up() {
     for (listen, expected, cut) in
         [("body_timeout = \"100ms\"", Some(408), 0), ("drain = \"100ms\"", None, 1)]
     {
-        let backend = Backend::says(HELLO).await;
+        let backend = Backend::responding(HELLO).await;
         let mut proxy = Proxy::listening(listen, "", &[&backend]).await;
         let mut client = proxy.client().await;
         client.send(format!("{post}bo")).await;
-        // Once a later one is answered, the proxy has read what was sent before.
+        // Once a later request has a response, the proxy has read what was sent before.
         for _ in 0..5 {
             assert_eq!(proxy.get("/").await.status, 200);
         }
         proxy.drain();
         refuses(&proxy).await;
-        let (said, _) = client.rest().await;
-        let status = said.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let (text, _) = client.rest().await;
+        let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
         assert_eq!((status, proxy.ended().await), (expected, cut), "{listen}");
-        assert_eq!(backend.seen().len(), 5, "no replica hears of it");
+        assert_eq!(backend.seen().len(), 5, "no replica gets it");
     }
 }
 
 #[tokio::test]
-async fn those_who_take_longer_than_the_bound_are_cut_off() {
+async fn connections_are_cut_off_after_the_drain_timeout() {
     for drain in ["0s", "80ms"] {
         let backend = Backend::silent().await;
         let listen = format!("drain = \"{drain}\"");
@@ -110,7 +110,7 @@ async fn those_who_take_longer_than_the_bound_are_cut_off() {
         assert_eq!(operator.get("/health").await.status, 200);
         proxy.drain();
         assert_eq!(proxy.ended().await, 2);
-        // Not only counted: they hear of it, though this process lives on.
+        // The connections really are closed, although this process continues.
         one.is_closed().await;
         two.is_closed().await;
         operator.is_closed().await;

@@ -1,5 +1,5 @@
-//! Failures never turn slow into down: which of them eject a replica, for how long, and what happens
-//! when there is no other.
+//! Failures never turn a slow service into one that is down. These tests show which failures eject
+//! a replica, for how long, and what happens when no other replica is left.
 
 use crate::harness::{
     Backend, Client, HELLO, Proxy, Seen, Step, config, dead, eventually, say, service,
@@ -18,7 +18,7 @@ async fn ejected(proxy: &Proxy, reason: &str) {
     .await;
 }
 
-/// A replica that plays `steps` for requests whose path begins with `/bad`.
+/// Returns a replica that plays `steps` for requests whose path begins with `/bad`.
 async fn partly(steps: Vec<Step>) -> Backend {
     let script = move |seen: &Seen| {
         let bad = seen.line().split(' ').nth(1).is_some_and(|path| path.starts_with("/bad"));
@@ -27,7 +27,7 @@ async fn partly(steps: Vec<Step>) -> Backend {
     Backend::new(script).await
 }
 
-/// Two replicas that are known to be well.
+/// Returns a proxy with two replicas that have both sent good responses.
 async fn two(lines: &str, steps: Vec<Step>) -> (Proxy, [Backend; 2]) {
     let replicas = [partly(steps.clone()).await, partly(steps).await];
     let proxy = Proxy::serving(lines, &[&replicas[0], &replicas[1]]).await;
@@ -46,7 +46,7 @@ async fn a_slow_url_called_twice_at_once_takes_no_shard_out() {
             (proxy.client().await, proxy.client().await, proxy.client().await);
         one.ask("/bad").await;
         two.ask("/bad").await;
-        // Its deadline is far: it waits until one of both slots is free.
+        // Its deadline is far away, so it waits until one of the two slots is free.
         assert_eq!(waits.get("/").await.text(), "hello");
         let response = one.response().await;
         assert_eq!([response.status, two.response().await.status], [504, 504]);
@@ -63,7 +63,7 @@ async fn a_slow_url_called_twice_at_once_takes_no_shard_out() {
 
 #[tokio::test]
 async fn one_refused_connection_ejects_nothing() {
-    let (gone, good) = (dead(), Backend::says(HELLO).await);
+    let (gone, good) = (dead(), Backend::responding(HELLO).await);
     let proxy = Proxy::start(&config("", &service("", &[gone.address, good.address]))).await;
     let refused = async || {
         let labels = [("outcome", "connect_failed")];
@@ -82,11 +82,11 @@ async fn one_refused_connection_ejects_nothing() {
 
 #[tokio::test]
 async fn a_replica_where_nothing_listens_is_ejected_and_comes_back() {
-    let (gone, good) = (dead(), Backend::says(HELLO).await);
+    let (gone, good) = (dead(), Backend::responding(HELLO).await);
     let lines = "ejection_time = \"10ms\"";
     let proxy = Proxy::start(&config("", &service(lines, &[gone.address, good.address]))).await;
     while ejections(&proxy).await < 0.5 {
-        // Nothing was sent: even a POST goes to the other replica.
+        // Nothing was sent, so even a POST goes to the other replica.
         assert_eq!(proxy.client().await.post("/", "x").await.text(), "hello");
     }
     proxy.up(1).await;
@@ -115,14 +115,14 @@ async fn a_group_whose_probes_all_fail_is_used_as_if_it_were_good() {
 #[tokio::test]
 async fn without_any_replica_requests_fail_at_once_or_wait_for_one() {
     let gone = dead();
-    // It is the last one, so it is tried again and again.
+    // It is the last replica, so the proxy tries it again and again.
     let proxy = Proxy::start(&config("", &service("", &[gone.address]))).await;
     let mut client = proxy.client().await;
     for _ in 0..10 {
         assert_eq!(client.get("/").await.status, 502);
     }
     proxy.up(1).await;
-    // Where probes say that nothing listens, requests wait.
+    // If probes find that nothing listens, requests wait.
     let health = "health = { path = \"/\", interval = \"5ms\" }";
     let lines = format!("{health}\ntimeout = \"100ms\"");
     let proxy = Proxy::start(&config("", &service(&lines, &[gone.address]))).await;
@@ -137,11 +137,11 @@ async fn without_any_replica_requests_fail_at_once_or_wait_for_one() {
     proxy.load(1, 1, 0).await;
     let _back = gone.revive(|_| vec![say(HELLO)]);
     assert_eq!(client.response().await.text(), "hello");
-    assert_eq!(proxy.asked("/health").await.status, 200, "the proxy itself is well");
+    assert_eq!(proxy.asked("/health").await.status, 200, "the proxy itself is healthy");
 }
 
 #[tokio::test]
-async fn what_is_about_the_request_is_no_failure_of_the_replica() {
+async fn a_response_about_the_request_is_no_failure_of_the_replica() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(20_000));
     for (text, status) in [
         ("HTTP/1.1 501 Not Implemented\r\ncontent-length: 0\r\n\r\n", 501),
@@ -162,14 +162,14 @@ async fn what_is_about_the_request_is_no_failure_of_the_replica() {
     }
 }
 
-/// The responses are nearly all head, so it is a head whose flush does not end.
+/// The responses consist almost entirely of the head, so it is the flush of a head that blocks.
 #[tokio::test]
 async fn a_client_that_does_not_read_a_head_holds_the_slot_no_longer_than_the_timeout() {
     let head = format!(
         "HTTP/1.1 200 OK\r\nx: {}\r\ntransfer-encoding: chunked\r\n\r\n",
         "y".repeat(15_000)
     );
-    let backend = Backend::says(head + "1\r\nz\r\n0\r\n\r\n").await;
+    let backend = Backend::responding(head + "1\r\nz\r\n0\r\n\r\n").await;
     let lines = "timeout = \"150ms\"\ncancel = \"reset\"";
     let proxy = Proxy::listening("write_timeout = \"99s\"", lines, &[&backend]).await;
     let mut client = Client::narrow(proxy.http).await;

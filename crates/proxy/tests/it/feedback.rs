@@ -1,8 +1,8 @@
-//! Policies that listen to what replicas say of themselves.
+//! Policies that use the load reports of replicas.
 
 use crate::harness::{Backend, Proxy, say};
 
-fn saying(report: &str) -> String {
+fn reporting(report: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nendpoint-load-metrics: TEXT {report}\r\ncontent-length: 2\r\n\r\nok"
     )
@@ -16,11 +16,13 @@ async fn asked_of(proxy: &Proxy, times: usize) {
 }
 
 #[tokio::test]
-async fn c3_prefers_the_replica_that_says_that_it_is_idle() {
-    let busy = Backend::says(saying("named_metrics.queue=40,named_metrics.service_ms=20")).await;
-    let idle = Backend::says(saying("named_metrics.queue=0,named_metrics.service_ms=0.01")).await;
+async fn c3_prefers_the_replica_that_reports_that_it_is_idle() {
+    let busy =
+        Backend::responding(reporting("named_metrics.queue=40,named_metrics.service_ms=20")).await;
+    let idle =
+        Backend::responding(reporting("named_metrics.queue=0,named_metrics.service_ms=0.01")).await;
     let proxy = Proxy::serving("policy = \"c3+cubic\"\nclients = 3", &[&busy, &idle]).await;
-    // Within the burst of its rate.
+    // The rate limit permits this number of requests in a burst.
     asked_of(&proxy, 10).await;
     let (few, many) = (busy.seen().len(), idle.seen().len());
     assert!(few + many == 10 && many >= 8, "{few} and {many}");
@@ -33,14 +35,15 @@ async fn c3_prefers_the_replica_that_says_that_it_is_idle() {
 }
 
 #[tokio::test]
-async fn nonsense_from_a_replica_is_passed_over() {
+async fn an_invalid_load_report_is_ignored() {
     let liar =
-        Backend::says(saying("named_metrics.queue=-1,named_metrics.service_ms=inf,=,,")).await;
-    let mute = Backend::says(crate::harness::HELLO).await;
+        Backend::responding(reporting("named_metrics.queue=-1,named_metrics.service_ms=inf,=,,"))
+            .await;
+    let mute = Backend::responding(crate::harness::HELLO).await;
     let proxy = Proxy::serving("policy = \"c3\"", &[&liar, &mute]).await;
     asked_of(&proxy, 60).await;
     assert_eq!(liar.seen().len() + mute.seen().len(), 60);
-    // Ranked by how long their responses took, as if neither had said anything.
+    // Both are ranked by their response times, as if neither had sent a report.
     let metrics = proxy.metrics().await;
     for backend in [&liar, &mute] {
         let labels = [("server", &*backend.address.to_string())];
@@ -50,11 +53,11 @@ async fn nonsense_from_a_replica_is_passed_over() {
 }
 
 #[tokio::test]
-async fn prequal_sends_probes_and_goes_by_their_answers() {
+async fn prequal_sends_probes_and_picks_by_their_responses() {
     let replica = |report: &'static str| {
         Backend::new(move |seen| {
             let is_probe = seen.line().starts_with("GET /load ");
-            vec![say(if is_probe { saying(report) } else { crate::harness::HELLO.to_owned() })]
+            vec![say(if is_probe { reporting(report) } else { crate::harness::HELLO.to_owned() })]
         })
     };
     let slow = replica("named_metrics.in_flight=1,named_metrics.latency_ms=900").await;
@@ -74,11 +77,15 @@ async fn prequal_sends_probes_and_goes_by_their_answers() {
     assert!(probes > 20, "{probes}");
     let (few, many) = (count(&slow, "/"), count(&fast, "/"));
     assert!(few + many == 60 && many > 2 * few, "{few} and {many}");
-    assert_eq!(proxy.count("curtail_requests_total", &[]).await, 60, "probes are no requests");
+    assert_eq!(
+        proxy.count("curtail_requests_total", &[]).await,
+        60,
+        "probes do not count as requests"
+    );
 }
 
 #[tokio::test]
-async fn probes_without_an_answer_are_counted_and_harm_nothing() {
+async fn probes_without_a_report_are_counted_and_harmless() {
     let replica = Backend::new(|_| vec![say(crate::harness::HELLO)]).await;
     let proxy = Proxy::serving("policy = \"prequal\"\nprobe = \"/nothing\"", &[&replica]).await;
     asked_of(&proxy, 60).await;

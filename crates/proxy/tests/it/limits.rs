@@ -1,11 +1,11 @@
-//! What the proxy does not take on, and what it does not do twice.
+//! Requests and connections that exceed a limit, and requests that must not run twice.
 
 use crate::harness::{Backend, HELLO, Proxy, eventually};
 
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
 #[tokio::test]
-async fn beyond_the_queue_clients_are_asked_to_come_back() {
+async fn a_full_queue_sheds_with_retry_after() {
     let backend = Backend::gated(HELLO).await;
     let proxy = Proxy::serving("queue = 1", &[&backend]).await;
     let (mut runs, mut waits) = (proxy.client().await, proxy.client().await);
@@ -17,7 +17,7 @@ async fn beyond_the_queue_clients_are_asked_to_come_back() {
     for _ in 0..3 {
         let response = third.get("/").await;
         assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
-        assert!(!response.closes() && response.text().contains("too many queries wait"));
+        assert!(!response.closes() && response.text().contains("too many queries are waiting"));
     }
     backend.open(2);
     assert_eq!((runs.response().await.status, waits.response().await.status), (200, 200));
@@ -28,7 +28,7 @@ async fn beyond_the_queue_clients_are_asked_to_come_back() {
 
 #[tokio::test]
 async fn connections_beyond_the_last_permit_are_turned_away() {
-    let backend = Backend::says(HELLO).await;
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::listening("max_connections = 2", "", &[&backend]).await;
     let (mut one, mut two) = (proxy.client().await, proxy.client().await);
     assert_eq!((one.get("/").await.status, two.get("/").await.status), (200, 200));
@@ -48,7 +48,8 @@ async fn connections_beyond_the_last_permit_are_turned_away() {
     assert_eq!(proxy.get("/").await.status, 200);
 }
 
-/// Requests that reached the replicas after one of `method` for `target`, with both idle.
+/// Sends one request while both replicas are idle. Returns the number of requests that reached
+/// them.
 async fn copies(proxy: &Proxy, replicas: &[Backend; 2], method: &str, target: &str) -> usize {
     let seen = || replicas.iter().map(|replica| replica.seen().len()).sum::<usize>();
     proxy.idle().await;
@@ -63,9 +64,9 @@ async fn copies(proxy: &Proxy, replicas: &[Backend; 2], method: &str, target: &s
 }
 
 #[tokio::test]
-async fn only_what_is_idempotent_runs_twice_or_is_asked_again() {
-    for (lines, says) in [("policy = \"laedge\"", HELLO), ("eject_after = 0", OOPS)] {
-        let replicas = [Backend::says(says).await, Backend::says(says).await];
+async fn only_idempotent_requests_are_duplicated_or_retried() {
+    for (lines, response) in [("policy = \"laedge\"", HELLO), ("eject_after = 0", OOPS)] {
+        let replicas = [Backend::responding(response).await, Backend::responding(response).await];
         let lines = format!(
             "{lines}\nroute = [{{ path_prefix = \"/\" }}, \
              {{ path_prefix = \"/pure\", method = \"POST\", idempotent = true }}, \
@@ -88,7 +89,7 @@ async fn only_what_is_idempotent_runs_twice_or_is_asked_again() {
 
 #[tokio::test]
 async fn a_request_that_came_through_too_many_proxies_like_this_one_is_refused() {
-    let backend = Backend::says(HELLO).await;
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let many = |entries: usize, entry: &str| vec![entry; entries].join(", ");
     for (via, status) in [

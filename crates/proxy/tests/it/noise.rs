@@ -1,11 +1,12 @@
-//! Random bytes at both ports: whatever comes, the proxy serves on and nothing is left behind.
+//! Random bytes sent to both listeners: the proxy continues to serve, and no connection or copy is
+//! left behind.
 
 use crate::harness::{self, Backend, Client, HELLO, Proxy, Step, say};
 use rand_core::Rng as _;
 
 const CONNECTIONS: u64 = 1500;
 
-/// What requests are made of.
+/// Fragments of requests.
 const PIECES: [&str; 16] = [
     "GET / HTTP/1.1\r\nhost: x\r\n\r\n",
     "POST /status HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
@@ -25,7 +26,7 @@ const PIECES: [&str; 16] = [
     "x: \u{0}\r\n",
 ];
 
-/// Pieces of requests, some with a byte changed, or plain noise.
+/// Returns fragments of requests, some with a changed byte, or plain noise.
 fn noise(rng: &mut curtail_kernel::Rng) -> Vec<u8> {
     let mut next = |below: usize| (rng.next_u64() % below as u64) as usize;
     let mut bytes = Vec::new();

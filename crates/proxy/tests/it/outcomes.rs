@@ -1,4 +1,5 @@
-//! What a response is worth: refusals, broken ends and limits of this side, before real sockets.
+//! Outcomes of responses over real sockets: refusals, responses that break off, and responses that
+//! exceed the proxy's limits.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +19,7 @@ async fn copies(proxy: &Proxy, outcome: &str) -> f64 {
 #[tokio::test]
 async fn a_replica_that_refuses_at_once_draws_no_traffic_and_no_client_sees_it() {
     for policy in ["least-outstanding", "peak-ewma", "least-response-time", "c3", "rescue"] {
-        let [bad, good] = [Backend::says(BUSY).await, Backend::says(HELLO).await];
+        let [bad, good] = [Backend::responding(BUSY).await, Backend::responding(HELLO).await];
         let lines = format!("policy = \"{policy}\"\nretry_budget = 1.0");
         let proxy = Proxy::serving(&lines, &[&bad, &good]).await;
         for _ in 0..200 {
@@ -31,14 +32,14 @@ async fn a_replica_that_refuses_at_once_draws_no_traffic_and_no_client_sees_it()
 }
 
 #[tokio::test]
-async fn a_service_decides_what_a_status_is_worth() {
+async fn a_service_configures_the_outcomes_of_statuses() {
     let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\nnone";
     for (line, from_both) in [
         ("", false),
         ("outcome = { refused = [404] }", true),
         ("outcome = { failed = [\"4xx\"] }", true),
     ] {
-        let replicas = [Backend::says(missing).await, Backend::says(missing).await];
+        let replicas = [Backend::responding(missing).await, Backend::responding(missing).await];
         let proxy = Proxy::serving(line, &[&replicas[0], &replicas[1]]).await;
         let response = proxy.get("/").await;
         assert_eq!((response.status, response.text()), (404, "none".into()), "{line}");
@@ -49,14 +50,14 @@ async fn a_service_decides_what_a_status_is_worth() {
 
 #[tokio::test]
 async fn a_replica_that_asks_for_a_pause_gets_one_and_no_longer_than_the_limit() {
-    let [busy, good] = [Backend::says(PAUSE).await, Backend::says(HELLO).await];
+    let [busy, good] = [Backend::responding(PAUSE).await, Backend::responding(HELLO).await];
     let lines = "policy = \"round-robin\"\nmax_retry_after = \"300ms\"\nretry_budget = 1.0";
     let proxy = Proxy::serving(lines, &[&busy, &good]).await;
     let begun = tokio::time::Instant::now();
     for _ in 0..50 {
         assert_eq!(proxy.get("/").await.text(), "hello");
     }
-    // Twice only if the machine stood still for that long.
+    // Two requests reach the replica only if this test took longer than the pause.
     let most = 1 + begun.elapsed().as_millis() as usize / 300;
     assert!((1..=most).contains(&busy.seen().len()), "{} requests", busy.seen().len());
     eventually("the pause to end", async || {
@@ -71,7 +72,7 @@ async fn a_replica_that_breaks_off_inside_of_its_bodies_is_ejected() {
     let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
     for end in [vec![Step::Close], vec![say("zz\r\n"), Step::Close]] {
         let broken = move |_: &Seen| [vec![say(head)], end.clone()].concat();
-        let [bad, good] = [Backend::new(broken).await, Backend::says(HELLO).await];
+        let [bad, good] = [Backend::new(broken).await, Backend::responding(HELLO).await];
         let lines = "policy = \"round-robin\"";
         let proxy = Proxy::serving(lines, &[&bad, &good]).await;
         for _ in 0..40 {
@@ -84,7 +85,8 @@ async fn a_replica_that_breaks_off_inside_of_its_bodies_is_ejected() {
     }
 }
 
-/// What a replica sends, the cause in the metrics, and words of the response to the client.
+/// The bytes that a replica sends, the cause in the metrics, and words from the response to the
+/// client.
 fn causes() -> Vec<(String, &'static str, &'static str)> {
     let ok = "HTTP/1.1 200 OK\r\n";
     let field = |n| format!("x-{n}: y\r\n");
@@ -95,7 +97,7 @@ fn causes() -> Vec<(String, &'static str, &'static str)> {
         (format!("{ok}content-length: 5\r\ncontent-length: 6\r\n\r\nhello"), "framing", "length"),
         (format!("{ok}x: {}\r\n\r\n", "y".repeat(600)), "head_too_large", "limit of the proxy"),
         (format!("{ok}{}\r\n", (0..20).map(field).collect::<String>()), "head_too_large", "limit"),
-        (format!("{ok}content-length: 9\r\n\r\nhello"), "incomplete", "inside of its response"),
+        (format!("{ok}content-length: 9\r\n\r\nhello"), "incomplete", "during its response"),
         (String::new(), "reset", "before it responded"),
     ]
 }
@@ -117,12 +119,15 @@ async fn the_reason_reaches_the_log_the_metrics_and_the_client() {
         }
         let counted = proxy.metric("curtail_copy_failures_total", &[("cause", cause)]).await;
         assert!(counted > 4.5, "{cause}: {counted}");
-        let said = lines.of("no whole response from a replica");
+        let logged = lines.of("no whole response from a replica");
         let address = replica.address.to_string();
-        assert!((1..5).contains(&said.len()), "bounded in rate: {said:?}");
-        assert!(said[0].contains(&address) && said[0].contains("service"), "{cause}: {said:?}");
+        assert!((1..5).contains(&logged.len()), "bounded in rate: {logged:?}");
+        assert!(
+            logged[0].contains(&address) && logged[0].contains("service"),
+            "{cause}: {logged:?}"
+        );
         let is_limit = cause == "head_too_large";
-        assert_eq!(said[0].contains("max_response_header"), is_limit, "{cause}: {said:?}");
+        assert_eq!(logged[0].contains("max_response_header"), is_limit, "{cause}: {logged:?}");
     }
 }
 
@@ -132,20 +137,20 @@ async fn refusals_and_failures_by_status_are_logged_and_counted() {
         let lines = Lines::default();
         let _guard = tracing::subscriber::set_default(lines.clone());
         let replica =
-            Backend::says(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")).await;
+            Backend::responding(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")).await;
         let proxy = Proxy::serving("", &[&replica]).await;
         proxy.get("/").await;
         let cause = [("cause", "bad_status")];
         assert!(proxy.metric("curtail_copy_failures_total", &cause).await > 0.5, "{status}");
-        let said = lines.of("no good response from a replica");
-        assert!(said[0].contains(&replica.address.to_string()), "{said:?}");
+        let logged = lines.of("no good response from a replica");
+        assert!(logged[0].contains(&replica.address.to_string()), "{logged:?}");
     }
 }
 
 #[tokio::test]
-async fn a_response_over_a_limit_of_the_proxy_is_asked_for_once_and_blames_no_replica() {
+async fn a_response_over_a_limit_of_the_proxy_is_not_retried_and_ejects_nothing() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\ncontent-length: 0\r\n\r\n", "y".repeat(600));
-    let replicas = [Backend::says(&long).await, Backend::says(&long).await];
+    let replicas = [Backend::responding(&long).await, Backend::responding(&long).await];
     let lines = "max_response_header_bytes = \"512B\"";
     let proxy = Proxy::serving(lines, &[&replicas[0], &replicas[1]]).await;
     for requests in 1..=20 {
@@ -161,16 +166,16 @@ async fn a_response_over_a_limit_of_the_proxy_is_asked_for_once_and_blames_no_re
 async fn refused_requests_are_logged_within_bounds() {
     let lines = Lines::default();
     let _guard = tracing::subscriber::set_default(lines.clone());
-    let replica = Backend::says(HELLO).await;
+    let replica = Backend::responding(HELLO).await;
     let proxy = Proxy::serving("", &[&replica]).await;
     for _ in 0..5 {
         let mut client = proxy.client().await;
         client.send("GET / HTTP/1.1\r\nhost: x\r\nbad name: y\r\n\r\n").await;
         assert_eq!(client.response().await.status, 400);
     }
-    let said = lines.of("request refused");
-    assert!((1..5).contains(&said.len()), "{said:?}");
-    assert!(said[0].contains("malformed"), "{said:?}");
+    let logged = lines.of("request refused");
+    assert!((1..5).contains(&logged.len()), "{logged:?}");
+    assert!(logged[0].contains("malformed"), "{logged:?}");
 }
 
 /// The warnings of this thread, each with its fields.

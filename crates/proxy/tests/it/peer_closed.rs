@@ -1,10 +1,10 @@
-//! Clients that leave: while their query waits, while it runs, while its response comes.
+//! Clients that disconnect while their query waits, while it runs, and during its response.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
 
-/// Clients that have asked.
+/// Returns clients that have sent a request.
 async fn asking(proxy: &Proxy, clients: usize) -> Vec<Client> {
     let mut asking = Vec::new();
     for _ in 0..clients {
@@ -16,7 +16,7 @@ async fn asking(proxy: &Proxy, clients: usize) -> Vec<Client> {
 }
 
 #[tokio::test]
-async fn those_that_leave_while_they_wait_leave_the_queue() {
+async fn clients_that_disconnect_while_they_wait_leave_the_queue() {
     let backend = Backend::gated(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let mut first = asking(&proxy, 1).await;
@@ -31,12 +31,12 @@ async fn those_that_leave_while_they_wait_leave_the_queue() {
     backend.open(1);
     assert_eq!(first[0].response().await.text(), "hello");
     proxy.idle().await;
-    assert_eq!(backend.seen().len(), 1, "nobody else was served");
+    assert_eq!(backend.seen().len(), 1, "no other request was served");
     assert_eq!(proxy.count("curtail_requests_total", &[("outcome", "abandoned")]).await, 9);
 }
 
 #[tokio::test]
-async fn a_replica_that_stops_is_told_at_once() {
+async fn a_replica_that_stops_is_reset_at_once() {
     let backend = Backend::silent().await;
     let proxy = Proxy::serving("cancel = \"reset\"\nslots = 4", &[&backend]).await;
     let clients = asking(&proxy, 4).await;
@@ -57,7 +57,7 @@ async fn a_replica_that_cannot_stop_is_left_to_finish() {
     backend.has_seen(1).await;
     drop(clients.pop());
     proxy.load(0, 0, 1).await;
-    // Its slot is not given away.
+    // Its slot is still taken.
     let mut next = asking(&proxy, 1).await;
     proxy.load(1, 1, 1).await;
     assert_eq!((backend.closed(), backend.seen().len()), (0, 1));
@@ -68,15 +68,16 @@ async fn a_replica_that_cannot_stop_is_left_to_finish() {
 }
 
 #[tokio::test]
-async fn those_that_leave_a_stalled_response_free_the_slot() {
-    // The replica says nothing more, so only the client's own end tells.
+async fn clients_that_leave_a_stalled_response_free_the_slot() {
+    // The replica sends nothing more, so only the end of the client's connection shows that it has
+    // left.
     for text in [CHUNKED, &CHUNKED.replace("200 OK", "500 Oops")] {
         let steps = vec![say(text), Step::Hang];
         let backend = Backend::new(move |_| steps.clone()).await;
         let proxy = Proxy::serving("cancel = \"reset\"", &[&backend]).await;
         for (round, reset) in [(1, false), (2, true)] {
             let mut client = asking(&proxy, 1).await.remove(0);
-            client.hears("hello").await;
+            client.receives("hello").await;
             proxy.load(0, 0, 1).await;
             if reset {
                 client.reset();
@@ -91,7 +92,7 @@ async fn those_that_leave_a_stalled_response_free_the_slot() {
     }
 }
 
-/// On the wire a client that closes its sending half looks like one that is gone.
+/// On the wire, a client that closes its sending half looks like one that has left.
 #[tokio::test]
 async fn a_client_that_closes_its_half_has_left() {
     let backend = Backend::silent().await;
@@ -111,10 +112,10 @@ async fn a_client_that_closes_its_half_has_left() {
 }
 
 #[tokio::test]
-async fn a_loser_whose_response_no_client_reads_runs_on_where_the_policy_lets_it() {
-    // The clone's response begins and stalls; the first one wins.
+async fn a_loser_runs_on_if_the_policy_stops_nothing() {
+    // The response of the duplicate begins and stalls, so the other copy wins.
     let slow = Backend::new(|_| vec![Step::Gate, say(CHUNKED), Step::Gate, say("0\r\n\r\n")]).await;
-    let quick = Backend::says(HELLO).await;
+    let quick = Backend::responding(HELLO).await;
     let lines = "policy = \"laedge\"\ncancel = \"reset\"";
     let proxy = Proxy::serving(lines, &[&slow, &quick]).await;
     assert_eq!(proxy.get("/").await.text(), "hello");
@@ -123,5 +124,5 @@ async fn a_loser_whose_response_no_client_reads_runs_on_where_the_policy_lets_it
     proxy.load(0, 0, 1).await;
     slow.open(1);
     proxy.idle().await;
-    assert_eq!(slow.closed(), 0, "laedge without :cc stops nothing");
+    assert_eq!(slow.closed(), 0, "laedge without :cc cancels nothing");
 }

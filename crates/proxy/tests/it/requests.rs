@@ -1,8 +1,8 @@
-//! Requests as clients send them, well-formed and not, and what of them reaches a replica.
+//! Valid and invalid requests from clients, and the requests that replicas receive.
 
 use crate::harness::{self, Backend, Client, HELLO, Proxy, say, service};
 
-/// Sends bytes on a connection of their own; the first response.
+/// Sends bytes on a new connection. Returns the client and the first response.
 async fn sent(proxy: &Proxy, bytes: &str) -> (Client, harness::Response) {
     let mut client = proxy.client().await;
     client.send(bytes).await;
@@ -11,8 +11,8 @@ async fn sent(proxy: &Proxy, bytes: &str) -> (Client, harness::Response) {
 }
 
 #[tokio::test]
-async fn the_bound_of_its_own_service_counts_too() {
-    let (small, large) = (Backend::says(HELLO).await, Backend::says(HELLO).await);
+async fn each_service_has_its_own_body_limit() {
+    let (small, large) = (Backend::responding(HELLO).await, Backend::responding(HELLO).await);
     let of = |name: &str, most: u32, backend: &Backend| {
         let lines = format!(
             "name = \"{name}\"\nmax_request_body = \"{most}B\"\nroute = {{ path_prefix = \"/{name}\" }}"
@@ -34,8 +34,8 @@ async fn the_bound_of_its_own_service_counts_too() {
 }
 
 #[tokio::test]
-async fn what_is_refused_by_its_head_is_refused_before_its_body_is_read() {
-    let (small, large) = (Backend::says(HELLO).await, Backend::says(HELLO).await);
+async fn a_request_with_a_bad_head_is_refused_before_its_body_is_read() {
+    let (small, large) = (Backend::responding(HELLO).await, Backend::responding(HELLO).await);
     let lines = "name = \"small\"\nmax_request_body = \"10B\"\nroute = { path_prefix = \"/small\" }\n\
         shard_by = { header = \"s\" }";
     let services = service(lines, &[small.address])
@@ -44,7 +44,7 @@ async fn what_is_refused_by_its_head_is_refused_before_its_body_is_read() {
             &[large.address],
         );
     let proxy = Proxy::start(&harness::config("", &services)).await;
-    // Nothing of a body follows, so each response comes without one.
+    // No body follows, so the proxy responds without waiting for one.
     let lengths =
         ["content-length: 1000000000\r\n", "expect: 100-continue\r\ncontent-length: 11\r\n"];
     for length in lengths {
@@ -59,7 +59,7 @@ async fn what_is_refused_by_its_head_is_refused_before_its_body_is_read() {
         }
     }
     assert!(small.seen().is_empty() && large.seen().is_empty());
-    // Without a body there is nothing in the way of a next request.
+    // If a request has no body, the connection can be used for the next one.
     let mut client = proxy.client().await;
     assert_eq!(
         (client.get("/none").await.status, client.post("/none", "").await.status),
@@ -70,7 +70,7 @@ async fn what_is_refused_by_its_head_is_refused_before_its_body_is_read() {
 
 #[tokio::test]
 async fn a_chunked_body_reaches_the_replica_with_a_length() {
-    let backend = Backend::says(HELLO).await;
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let body = "3;x=y\r\nabc\r\n02\r\nde\r\n0\r\ntrailer: t\r\n\r\n";
     let head =
@@ -83,7 +83,7 @@ async fn a_chunked_body_reaches_the_replica_with_a_length() {
 }
 
 #[tokio::test]
-async fn old_clients_are_answered_in_their_version() {
+async fn http_1_0_clients_get_responses_in_their_version() {
     let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     let backend =
         Backend::new(move |seen| vec![say(if seen.line().contains("/c") { text } else { HELLO })])
@@ -97,7 +97,7 @@ async fn old_clients_are_answered_in_their_version() {
     assert_eq!(seen.header("host"), [proxy.http.to_string()], "every request of ours has one");
     assert_eq!(seen.header("via"), ["1.0 curtail"]);
 
-    // HTTP/1.0 has no chunks: the body lasts until the close.
+    // HTTP/1.0 has no chunks, so the body ends with the connection.
     let (_, response) = sent(&proxy, "GET /c HTTP/1.0\r\nconnection: keep-alive\r\n\r\n").await;
     assert_eq!((response.text(), response.whole, response.closes()), ("hello".into(), true, true));
     assert_eq!(response.header("transfer-encoding"), None);
@@ -124,7 +124,7 @@ async fn head_gets_the_head_alone() {
 
 #[tokio::test]
 async fn an_absolute_target_rules_the_host() {
-    let backend = Backend::says(HELLO).await;
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     for (target, path) in [("http://a.example:81/p?q", "/p?q"), ("http://a.example:81", "/")] {
         let (_, response) =
@@ -135,15 +135,15 @@ async fn an_absolute_target_rules_the_host() {
         assert_eq!(seen.header("host"), ["a.example:81"]);
     }
     let (_, response) = sent(&proxy, "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert_eq!(response.status, 200, "the service takes all requests");
+    assert_eq!(response.status, 200, "the service accepts all requests");
     assert_eq!(backend.seen().pop().expect("a request").line(), "OPTIONS * HTTP/1.1");
 }
 
 #[tokio::test]
-async fn what_concerns_one_connection_stays_there() {
+async fn hop_by_hop_fields_are_not_relayed() {
     let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: x-mine\r\nx-mine: 1\r\n\
         keep-alive: timeout=5\r\nproxy-authenticate: p\r\nupgrade: h2c\r\nx-kept: 2\r\n\r\n";
-    let backend = Backend::says(text).await;
+    let backend = Backend::responding(text).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let (_, response) = sent(
         &proxy,
@@ -177,7 +177,7 @@ async fn what_concerns_one_connection_stays_there() {
 
 #[tokio::test]
 async fn no_second_request_is_smuggled_to_a_replica() {
-    let backend = Backend::says(HELLO).await;
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let evil = "GET /evil HTTP/1.1\r\nhost: x\r\n\r\n";
     let post = "POST /good HTTP/1.1\r\nhost: x\r\n";

@@ -1,14 +1,15 @@
-//! Which replica a request reaches: services by prefix, shards by key, servers of several shards.
+//! Which replica a request reaches: services are selected by prefix and shards by key, and shards
+//! may share a server.
 
 use crate::harness::{self, Backend, HELLO, Proxy, config, say};
 
-/// A server that says its own name.
+/// Returns a server that responds with its own name.
 async fn named(name: &'static str) -> Backend {
     let length = name.len();
-    Backend::says(format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{name}")).await
+    Backend::responding(format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{name}")).await
 }
 
-/// A service with these shards, each with its replicas.
+/// Returns a service with these shards and their replicas.
 fn sharded(lines: &str, shards: &[(&str, &[&Backend])]) -> String {
     let mut text = format!("[[service]]\npolicy = \"psq\"\nslots = 1\nhealth = false\n{lines}\n");
     for (name, replicas) in shards {
@@ -33,7 +34,7 @@ async fn a_key_names_the_shard_and_refusals_leave_the_connection_usable() {
         ("/in/x", "x-shard: b\r\n", 200, "b"),
         ("/in", "x-shard:\r\n", 400, "the header x-shard is missing"),
         ("/in", "x-shard: c\r\n", 404, "the header x-shard names a shard that does not exist"),
-        ("/inn", "x-shard: a\r\n", 404, "no service takes this path and method"),
+        ("/inn", "x-shard: a\r\n", 404, "no service has a route for this path and method"),
     ] {
         client.send(format!("GET {target} HTTP/1.1\r\nhost: x\r\n{header}\r\n")).await;
         let response = client.response().await;
@@ -65,7 +66,7 @@ async fn a_server_of_two_shards_has_one_set_of_slots() {
         proxy.status().await["services"][0]["shards"][1]["queue"] == 1
     })
     .await;
-    // The third shard has another server to go to.
+    // The third shard has another server.
     assert_eq!(proxy.get("/?s=c").await.text(), "spare");
     let status = proxy.status().await;
     let shards = &status["services"][0]["shards"];

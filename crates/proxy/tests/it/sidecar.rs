@@ -1,4 +1,5 @@
-//! The sidecar: what it admits, what goes along with requests and calls, and what it learns from their responses.
+//! The sidecar: the requests that it admits, the metadata that it adds to requests and calls, and
+//! what it learns from responses.
 
 use std::net::SocketAddr;
 
@@ -14,10 +15,10 @@ use crate::harness::{Backend, Client, HELLO, Proxy, Response, config, eventually
 const INGRESS: &str = "name = \"app\"\nflow = \"ingress\"";
 const TENANTS: &str = "workflow_by = { header = \"x-tenant\" }\n\
     [[flow.workflow]]\nname = \"a\"\n[[flow.workflow]]\nname = \"b\"\n";
-/// Of another process, which wants 100 requests per second.
+/// Metadata of another process, whose demand is 100 requests per second.
 const CALL: &str = "baggage: curtail=1:a:0:0:0:0:beef:186a0\r\n";
 
-/// A sidecar of a process of `front` whose application is there.
+/// Starts a sidecar for a process of the service `front`, whose application listens at `app`.
 async fn sidecar(flow: &str, service_lines: &str, app: SocketAddr, more: &str) -> Proxy {
     let app = service(&format!("{INGRESS}\n{service_lines}"), &[app]);
     Proxy::start(&config("", &format!("[flow]\nservice = \"front\"\n{flow}\n{app}{more}"))).await
@@ -36,9 +37,10 @@ async fn workflow(proxy: &Proxy, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn at_an_edge_a_request_gets_its_workflow_and_loses_what_clients_may_not_say() {
-    let app =
-        Backend::says("HTTP/1.1 200 OK\r\ncontent-length: 0\r\ncurtail-rate: inf:inf:\r\n\r\n");
+async fn at_an_edge_a_request_gets_its_workflow_and_loses_client_metadata() {
+    let app = Backend::responding(
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\ncurtail-rate: inf:inf:\r\n\r\n",
+    );
     let app = app.await;
     let proxy = sidecar(&format!("edge = true\n{TENANTS}"), "", app.address, "").await;
     let lie = "baggage: user=7;p, curtail=1:b:0:0:0:0:beef:186a0\r\ncurtail-rate: 5\r\n";
@@ -46,7 +48,7 @@ async fn at_an_edge_a_request_gets_its_workflow_and_loses_what_clients_may_not_s
         let response = ask(proxy.http, &format!("x-tenant: {tenant}\r\n{lie}")).await;
         assert_eq!(response.status, 200);
         assert!(!response.head.contains("curtail-"), "{}", response.head);
-        let seen = app.seen().pop().expect("it was asked");
+        let seen = app.seen().pop().expect("a request reached it");
         let [baggage] = &seen.header("baggage")[..] else { panic!("one line: {}", seen.head) };
         assert!(baggage.starts_with(&format!("curtail=1:{named}:0:0:")), "{baggage}");
         assert!(baggage.ends_with(":0,user=7;p"), "{baggage}");
@@ -60,8 +62,8 @@ async fn at_an_edge_a_request_gets_its_workflow_and_loses_what_clients_may_not_s
 }
 
 #[tokio::test]
-async fn inside_callers_hear_what_the_process_bears_and_what_was_spent() {
-    let app = Backend::says(HELLO).await;
+async fn callers_inside_get_the_rate_of_the_process_and_the_time_spent() {
+    let app = Backend::responding(HELLO).await;
     let proxy = sidecar(TENANTS, "", app.address, "").await;
     let response = ask(proxy.http, CALL).await;
     assert!(response.header("curtail-rate").and_then(parse_rate).is_some(), "{}", response.head);
@@ -73,7 +75,7 @@ async fn inside_callers_hear_what_the_process_bears_and_what_was_spent() {
 }
 
 #[tokio::test]
-async fn workflows_take_turns_and_what_finds_no_place_is_rejected() {
+async fn workflows_take_turns_and_a_full_queue_rejects() {
     let app = Backend::gated(HELLO).await;
     let proxy = sidecar(TENANTS, "queue = 2", app.address, "").await;
     let mut clients = Vec::new();
@@ -113,7 +115,7 @@ async fn the_timeout_bounds_the_wait_for_a_slot() {
 
 #[tokio::test]
 async fn a_request_that_cannot_be_in_time_is_rejected_with_an_announcement() {
-    let app = Backend::says(HELLO).await;
+    let app = Backend::responding(HELLO).await;
     let limited = "[[flow.workflow]]\nname = \"a\"\nlimit = 0.001\n";
     let proxy = sidecar(limited, "", app.address, "").await;
     let mut late = ask(proxy.http, CALL).await;
@@ -136,15 +138,15 @@ async fn a_request_that_cannot_be_in_time_is_rejected_with_an_announcement() {
 }
 
 #[tokio::test]
-async fn a_plain_proxy_takes_out_our_metadata_alone_unless_it_is_inside() {
+async fn a_plain_proxy_removes_only_our_metadata_unless_it_is_inside() {
     let fields = "baggage: user=7, x=1\r\nbaggage: curtail=1:b:0:0:0:0:1:1\r\ncurtail-rate: 5\r\n";
-    let said = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\ncurtail-rate: inf:inf:\r\n\r\n";
-    let backend = Backend::says(said).await;
+    let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\ncurtail-rate: inf:inf:\r\n\r\n";
+    let backend = Backend::responding(text).await;
     let plain = service("", &[backend.address]);
     for (flow, is_inside) in [("", false), ("[flow]\nedge = true\n", false), ("[flow]\n", true)] {
         let proxy = Proxy::start(&config("", &format!("{flow}{plain}"))).await;
         let response = ask(proxy.http, fields).await;
-        let seen = backend.seen().pop().expect("it was asked");
+        let seen = backend.seen().pop().expect("a request reached it");
         let baggage = seen.header("baggage").join(",");
         assert_eq!(baggage.contains("curtail"), is_inside, "{flow} {baggage}");
         assert!(baggage.contains("user=7"), "{flow} {baggage}");
@@ -154,13 +156,13 @@ async fn a_plain_proxy_takes_out_our_metadata_alone_unless_it_is_inside() {
     let proxy = Proxy::start(&config("", &plain)).await;
     let others = "baggage:  user = 7 , x=1\r\nbaggage: curtailed=1\r\n";
     ask(proxy.http, others).await;
-    let seen = backend.seen().pop().expect("it was asked");
-    assert_eq!(seen.header("baggage"), ["user = 7 , x=1", "curtailed=1"], "it stays as it is");
+    let seen = backend.seen().pop().expect("a request reached it");
+    assert_eq!(seen.header("baggage"), ["user = 7 , x=1", "curtailed=1"], "it is unchanged");
 }
 
 #[tokio::test]
-async fn only_named_networks_bring_metadata_and_with_a_key_only_what_it_signed() {
-    let app = Backend::says(HELLO).await;
+async fn metadata_counts_only_from_trusted_networks_and_with_a_valid_signature() {
+    let app = Backend::responding(HELLO).await;
     let folder = std::env::temp_dir().join(format!("curtail-key-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let key_file = folder.join("key");
@@ -183,7 +185,7 @@ async fn only_named_networks_bring_metadata_and_with_a_key_only_what_it_signed()
         let response = ask(proxy.http, &member).await;
         assert_eq!(response.header("curtail-rate").is_some(), counts, "{flow} {member}");
         assert_eq!(workflow(&proxy, "b").await["admitted"], u64::from(counts), "{flow} {member}");
-        let seen = app.seen().pop().expect("it was asked");
+        let seen = app.seen().pop().expect("a request reached it");
         let ours = seen.header("baggage").concat();
         assert_eq!(ours.split(':').count(), if flow == keyed { 9 } else { 8 }, "{flow} {ours}");
     }
@@ -192,7 +194,7 @@ async fn only_named_networks_bring_metadata_and_with_a_key_only_what_it_signed()
 
 #[tokio::test]
 async fn a_caller_that_claims_much_and_sends_little_starves_no_other() {
-    let store = Backend::says(HELLO).await;
+    let store = Backend::responding(HELLO).await;
     let limit = 1_000.0;
     let workflow = format!("[[flow.workflow]]\nname = \"a\"\nlimit = {limit:?}\n");
     let proxy = sidecar(&workflow, "", store.address, "").await;
@@ -213,13 +215,14 @@ async fn a_caller_that_claims_much_and_sends_little_starves_no_other() {
             }
         }
         intervals += 1;
-        // 10 of 12 parts, because the claim counts like twice what the liar sends; without a bound, a hundredth.
+        // The honest caller gets ten twelfths, because the liar's claim is limited to twice what
+        // the liar sends. Without this bound, the honest caller would get about one hundredth.
         intervals > 10 && parts[0] > 0.7 * limit && parts[1] < 0.3 * limit
     })
     .await;
 }
 
-/// An application that calls a service once per request, with these fields of it.
+/// Serves as an application that calls a service once per request, and propagates these fields.
 async fn serve(listener: TcpListener, next: SocketAddr, propagates: &'static [&'static str]) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(async move {
@@ -257,7 +260,7 @@ impl Drop for Chain {
     }
 }
 
-/// A front at a trust edge, whose application calls a store, where workflow a has a limit.
+/// Starts a front at a trust edge. Its application calls a store, where workflow a has a limit.
 async fn chain(disk: Backend, propagates: &'static [&'static str]) -> Chain {
     let of_store =
         "[[flow.workflow]]\nname = \"a\"\nlimit = 50.0\n[[flow.workflow]]\nname = \"b\"\n";
@@ -276,22 +279,22 @@ async fn chain(disk: Backend, propagates: &'static [&'static str]) -> Chain {
 
 #[tokio::test]
 async fn calls_carry_the_workflow_of_their_request_and_bring_back_rates() {
-    let chain = chain(Backend::says(HELLO).await, &["traceparent"]).await;
+    let chain = chain(Backend::responding(HELLO).await, &["traceparent"]).await;
     assert_eq!(workflow(&chain.front, "a").await["downstream_rate"], Value::Null);
     eventually("an announcement", async || {
         let response = ask(chain.front.http, "x-tenant: a\r\n").await;
         assert_eq!(response.status, 200);
-        let heard = response.text();
-        assert!(!heard.contains("curtail-"), "the application got {heard}");
+        let text = response.text();
+        assert!(!text.contains("curtail-"), "the application got {text}");
         workflow(&chain.front, "a").await["downstream_rate"].as_f64().is_some()
     })
     .await;
     let rate = workflow(&chain.front, "a").await["downstream_rate"].as_f64().expect("a number");
-    assert!(rate <= 50.0, "the store bears 50 per second, and each request calls it once: {rate}");
-    let seen = chain.disk.seen().pop().expect("it was asked");
+    assert!(rate <= 50.0, "the store serves 50 per second, and each request calls it once: {rate}");
+    let seen = chain.disk.seen().pop().expect("a request reached it");
     let baggage = seen.header("baggage").join(",");
     assert!(baggage.starts_with("curtail=1:a:"), "{baggage}");
-    assert_eq!(seen.header("x-tenant"), [""; 0], "only the trace says whose request it is");
+    assert_eq!(seen.header("x-tenant"), [""; 0], "only the trace identifies the request");
     assert_eq!(workflow(&chain.store, "b").await["admitted"], 0);
     assert!(workflow(&chain.store, "a").await["admitted"].as_u64() >= Some(1));
 }
@@ -299,10 +302,10 @@ async fn calls_carry_the_workflow_of_their_request_and_bring_back_rates() {
 #[tokio::test]
 async fn without_a_trace_baggage_names_the_workflow_and_without_both_none() {
     for (propagates, named) in [(&["baggage"][..], "b"), (&[], "default")] {
-        let chain = chain(Backend::says(HELLO).await, propagates).await;
+        let chain = chain(Backend::responding(HELLO).await, propagates).await;
         assert_eq!(ask(chain.front.http, "x-tenant: b\r\n").await.status, 200);
         assert_eq!(workflow(&chain.store, named).await["admitted"], 1, "{propagates:?}");
-        let seen = chain.disk.seen().pop().expect("it was asked");
+        let seen = chain.disk.seen().pop().expect("a request reached it");
         assert!(seen.header("baggage")[0].starts_with(&format!("curtail=1:{named}:")));
     }
 }

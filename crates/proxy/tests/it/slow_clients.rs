@@ -1,13 +1,13 @@
-//! Clients that take their time: to send, or to read. Deadlines here are short because real time is
-//! the point; nothing is asserted about how long anything took.
+//! Clients that are slow to send or to read. The timeouts are short, because they elapse in real
+//! time. The tests assert nothing about how long anything takes.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
 
 const POST: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n";
 
 #[tokio::test]
-async fn heads_and_bodies_must_come_in_time_and_idle_connections_end_without_a_word() {
-    let backend = Backend::says(HELLO).await;
+async fn late_heads_and_bodies_get_408_and_idle_connections_close_silently() {
+    let backend = Backend::responding(HELLO).await;
     let chunked = POST.replace("content-length: 10", "transfer-encoding: chunked");
     for (timeout, sent, status) in [
         ("header_timeout", "GET / HTTP/1.1\r\nhost: x\r\n", "408"),
@@ -18,8 +18,8 @@ async fn heads_and_bodies_must_come_in_time_and_idle_connections_end_without_a_w
         let proxy = Proxy::listening(&format!("{timeout} = \"60ms\""), "", &[&backend]).await;
         let mut client = proxy.client().await;
         client.send(sent).await;
-        let (said, _) = client.rest().await;
-        assert_eq!(said.split(' ').nth(1).unwrap_or_default(), status, "{timeout}: {said}");
+        let (text, _) = client.rest().await;
+        assert_eq!(text.split(' ').nth(1).unwrap_or_default(), status, "{timeout}: {text}");
         proxy.disconnected().await;
     }
     assert!(backend.seen().is_empty());
@@ -27,7 +27,7 @@ async fn heads_and_bodies_must_come_in_time_and_idle_connections_end_without_a_w
 
 #[tokio::test]
 async fn a_slow_body_holds_no_slot() {
-    let backend = Backend::says(HELLO).await;
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let mut slow = proxy.client().await;
     slow.send(format!("{POST}half")).await;
@@ -67,7 +67,7 @@ async fn a_replica_that_cannot_stop_finishes_a_response_that_no_client_reads() {
     proxy.idle().await;
     assert_eq!((backend.flooded(), backend.closed()), (50_000_000, 0));
     assert!(!client.response().await.whole);
-    // The connection to the replica is as good as before.
+    // The connection to the replica can still be used.
     let response = proxy.get("/").await;
     assert!(response.whole && backend.connections() == 1);
 }

@@ -1,4 +1,5 @@
-//! Long responses, relayed piece by piece: whole, broken off, stalled, and faster than the client.
+//! Long responses, relayed piece by piece: complete, broken off, stalled, and faster than the
+//! client reads.
 
 use crate::harness::{self, Backend, Client, End, Proxy, Step, eventually, say};
 
@@ -28,7 +29,8 @@ async fn long_responses_of_every_framing_come_whole() {
     }
 }
 
-/// The response to a GET through a proxy in front of this, and how the connection ended.
+/// Returns the response to a GET through a proxy in front of this replica, and how the connection
+/// ended.
 async fn cut(lines: &str, steps: Vec<Step>, version: &str) -> (harness::Response, End) {
     let backend = Backend::new(move |_| steps.clone()).await;
     let proxy = Proxy::serving(lines, &[&backend]).await;
@@ -57,7 +59,7 @@ async fn a_response_that_breaks_off_never_ends_cleanly() {
         let (response, _) = cut("", steps.clone(), "1.1").await;
         assert!(response.status == 200 && !response.whole, "{steps:?}: {response:?}");
     }
-    // HTTP/1.0 knows no other sign than a reset.
+    // In HTTP/1.0, only a reset shows that a response is incomplete.
     let (response, end) =
         cut("", vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Close], "1.0").await;
     assert_eq!((response.whole, end), (false, End::Reset));
@@ -75,10 +77,10 @@ async fn the_time_of_a_request_is_for_its_whole_response() {
         assert!(response.status == 200 && !response.whole, "{steps:?}: {response:?}");
         assert!(version == "1.1" || end == End::Reset);
     }
-    // A pause as long as the cancel timeout breaks it off, too.
+    // A pause as long as the cancel timeout cuts the response off, too.
     let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
     assert!(!cut("cancel_timeout = \"100ms\"", steps, "1.1").await.0.whole);
-    // A client that reads on and on does not get more of it.
+    // A client that keeps reading is cut off as well.
     let backend = Backend::new(|_| vec![say(ENDLESS), Step::Flood(1 << 40)]).await;
     let proxy = Proxy::serving(lines, &[&backend]).await;
     assert!(!proxy.get("/").await.whole);
@@ -93,8 +95,8 @@ async fn a_replica_is_not_read_far_ahead_of_its_client() {
         let proxy = Proxy::serving("timeout = \"60s\"\ncancel = \"reset\"", &[&backend]).await;
         let mut client = Client::narrow(proxy.http).await;
         client.ask("/").await;
-        client.hears("xxx").await;
-        // Until it stands still.
+        client.receives("xxx").await;
+        // Waits until nothing more is sent.
         let mut before = 0;
         eventually("the replica is stopped by the client", async || {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await; // tidy: real time
@@ -102,7 +104,8 @@ async fn a_replica_is_not_read_far_ahead_of_its_client() {
             now > 0 && std::mem::replace(&mut before, now) == now
         })
         .await;
-        // What the system's own buffers take is not ours to bound; ours are a tenth of it.
+        // The buffers of the operating system are outside our control. Ours are a tenth of this
+        // size.
         assert!(before < 40_000_000, "{before} bytes are in flight");
         drop(client);
         proxy.idle().await;

@@ -1,5 +1,5 @@
-//! The stage before a replica that cannot have one: how many requests it gets at once, in which order, and what is
-//! purged.
+//! Tests the stage in front of a replica that does not run one itself: how many requests the
+//! replica gets at once, in which order it gets them, and which ones are purged.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
 
@@ -13,12 +13,13 @@ async fn ask(proxy: &Proxy, target: &str, priority: &str) -> Client {
 }
 
 async fn waiting(proxy: &Proxy, count: f64) {
-    let what = format!("{count} to wait");
-    eventually(&what, async || proxy.metric("curtail_stage_waiting", &[]).await == count).await;
+    let condition = format!("{count} to wait");
+    eventually(&condition, async || proxy.metric("curtail_stage_waiting", &[]).await == count)
+        .await;
 }
 
 #[tokio::test]
-async fn a_replica_gets_one_at_a_time_duplicates_last_and_nothing_that_was_given_up() {
+async fn a_replica_gets_one_request_at_a_time_duplicates_last_and_none_given_up() {
     let backend = Backend::gated(HELLO).await;
     let proxy = Proxy::serving(&format!("{PUSHES}\nthrottle = 1"), &[&backend]).await;
     let mut first = ask(&proxy, "/first", "").await;
@@ -92,8 +93,8 @@ async fn beyond_its_queue_and_its_timeout_requests_are_shed() {
 }
 
 #[tokio::test]
-async fn slots_that_are_found_begin_at_one() {
-    let backend = Backend::says(HELLO).await;
+async fn automatic_slots_begin_at_one() {
+    let backend = Backend::responding(HELLO).await;
     let proxy = Proxy::serving(&format!("{PUSHES}\nthrottle = \"auto\""), &[&backend]).await;
     for _ in 0..20 {
         assert_eq!(proxy.get("/").await.text(), "hello");

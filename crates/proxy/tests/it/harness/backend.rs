@@ -1,4 +1,5 @@
-//! Servers that respond well, badly, half, twice or never, and remember what they were sent.
+//! Servers that respond correctly, wrongly, partly, twice or never, and record the requests that
+//! they receive.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +12,12 @@ use tokio::task::JoinHandle;
 
 use super::eventually;
 
-/// A request, as a server saw its bytes.
+/// A request, as a server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// On which of the server's connections, counted from 0.
+    /// Which of the server's connections this is, numbered from 0.
     pub(crate) connection: usize,
-    /// The whole head.
+    /// The whole head, as text.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
@@ -26,23 +27,23 @@ impl Seen {
         self.head.lines().next().unwrap_or_default()
     }
 
-    /// The values of a header.
+    /// Returns the values of a header.
     pub(crate) fn header(&self, name: &str) -> Vec<&str> {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, v)| v).collect()
     }
 }
 
-/// What a server does after it has read a request.
+/// An action of a server after it has read a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Sends bytes.
     Say(Vec<u8>),
     /// Waits for [`Backend::open`].
     Gate,
-    /// Waits until the peer closes.
+    /// Waits until the peer closes the connection.
     Hang,
-    /// Sends this many bytes, as fast as they are taken.
+    /// Sends this number of bytes, as fast as the peer takes them.
     Flood(usize),
     /// Closes the connection.
     Close,
@@ -56,13 +57,13 @@ pub(crate) fn say(text: impl AsRef<[u8]>) -> Step {
 struct Shared {
     seen: Mutex<Vec<Seen>>,
     gate: Semaphore,
-    /// Connections that the peer closed, reset or sent nonsense on.
+    /// Connections that the peer closed or reset, or on which it sent unexpected bytes.
     closed: AtomicUsize,
     accepted: AtomicUsize,
     flooded: AtomicUsize,
 }
 
-/// A server.
+/// A scripted server.
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
@@ -79,7 +80,7 @@ impl Drop for Backend {
 type Script = dyn Fn(&Seen) -> Vec<Step> + Send + Sync;
 
 impl Backend {
-    /// A server that plays `script` for each request.
+    /// Starts a server that plays `script` for each request.
     pub(crate) async fn new(script: impl Fn(&Seen) -> Vec<Step> + Send + Sync + 'static) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a port"), script)
     }
@@ -107,29 +108,29 @@ impl Backend {
         Self { address, shared, accepting }
     }
 
-    /// A server that always says the same, and keeps its connections open.
-    pub(crate) async fn says(text: impl AsRef<[u8]>) -> Self {
+    /// Starts a server that always sends the same text and keeps its connections open.
+    pub(crate) async fn responding(text: impl AsRef<[u8]>) -> Self {
         let step = say(text);
         Self::new(move |_| vec![step.clone()]).await
     }
 
-    /// A server that says this on demand.
+    /// Starts a server that sends this text on demand.
     pub(crate) async fn gated(text: impl AsRef<[u8]>) -> Self {
         let step = say(text);
         Self::new(move |_| vec![Step::Gate, step.clone()]).await
     }
 
-    /// A server that never responds.
+    /// Starts a server that never responds.
     pub(crate) async fn silent() -> Self {
         Self::new(|_| vec![Step::Hang]).await
     }
 
-    /// Lets this many requests pass their gate.
+    /// Lets this number of requests continue past [`Step::Gate`].
     pub(crate) fn open(&self, requests: usize) {
         self.shared.gate.add_permits(requests);
     }
 
-    /// The requests so far.
+    /// Returns all requests so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().expect("no panic under it").clone()
     }
@@ -146,14 +147,14 @@ impl Backend {
         self.shared.flooded.load(Ordering::SeqCst)
     }
 
-    /// Waits until it has seen so many requests.
+    /// Waits until the server has received N requests.
     pub(crate) async fn has_seen(&self, requests: usize) {
         eventually("requests at a server", async || self.seen().len() >= requests).await;
         assert_eq!(self.seen().len(), requests);
     }
 }
 
-/// An address where nobody listens, for as long as this lives.
+/// An address where nothing listens until this is dropped or revived.
 #[derive(Debug)]
 pub(crate) struct Dead {
     pub(crate) address: SocketAddr,
@@ -167,7 +168,7 @@ pub(crate) fn dead() -> Dead {
 }
 
 impl Dead {
-    /// Somebody listens there from now on.
+    /// Starts a server at the address.
     pub(crate) fn revive(
         self,
         script: impl Fn(&Seen) -> Vec<Step> + Send + Sync + 'static,
@@ -189,7 +190,7 @@ async fn serve(mut stream: TcpStream, connection: usize, script: &Script, shared
     shared.closed.fetch_add(1, Ordering::SeqCst);
 }
 
-/// A request; none when the peer closed.
+/// Reads a request. Returns `None` when the peer has closed.
 async fn read(stream: &mut TcpStream, connection: usize) -> Option<Seen> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -204,7 +205,7 @@ async fn read(stream: &mut TcpStream, connection: usize) -> Option<Seen> {
     Some(seen)
 }
 
-/// Plays a step; false when the connection is over.
+/// Plays a step. Returns false when the connection has ended.
 async fn play(stream: &mut TcpStream, step: Step, shared: &Shared) -> bool {
     let mut extraneous = [0];
     match step {

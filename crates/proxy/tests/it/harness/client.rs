@@ -1,4 +1,4 @@
-//! A client that writes bytes and reads responses.
+//! A client that sends raw bytes and parses responses.
 
 use std::net::SocketAddr;
 
@@ -13,10 +13,11 @@ use super::within;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The whole head.
+    /// The whole head, as text.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-    /// Did the body end as its framing says? False: the connection was cut inside.
+    /// Whether the body ended as its framing requires. False if the connection ended in the middle
+    /// of it.
     pub(crate) whole: bool,
 }
 
@@ -25,7 +26,7 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The value of a header that is there at most once.
+    /// Returns the value of a header that must not be repeated.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         let mut found = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name));
@@ -60,7 +61,7 @@ impl Client {
         Self { stream: stream.expect("a connection"), input: BytesMut::new(), end: None }
     }
 
-    /// A client whose system buffers little for it.
+    /// Connects with a small receive buffer.
     pub(crate) async fn narrow(address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a small buffer");
@@ -68,7 +69,7 @@ impl Client {
         Self { stream, input: BytesMut::new(), end: None }
     }
 
-    /// Sends bytes. The peer may have closed: then what it said is what counts.
+    /// Sends bytes. Ignores errors, because the peer may have closed after it responded.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = within("a write", self.stream.write_all(bytes.as_ref())).await;
     }
@@ -78,7 +79,7 @@ impl Client {
         self.send(format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
     }
 
-    /// Asks and reads the response.
+    /// Sends a GET and reads the response.
     pub(crate) async fn get(&mut self, target: &str) -> Response {
         self.ask(target).await;
         self.response().await
@@ -92,7 +93,7 @@ impl Client {
         self.response().await
     }
 
-    /// Ends the sending half, where there still is one.
+    /// Closes the sending half, if it is still open.
     pub(crate) async fn finish(&mut self) {
         let _ = self.stream.shutdown().await;
     }
@@ -102,17 +103,18 @@ impl Client {
         self.stream.set_zero_linger().expect("still connected");
     }
 
-    /// The next response, interim ones included.
+    /// Reads the next response, which may be an interim one.
     pub(crate) async fn response(&mut self) -> Response {
         within("a response", self.read_response(false)).await.expect("a response, not the end")
     }
 
-    /// The response to a HEAD.
+    /// Reads the response to a HEAD.
     pub(crate) async fn response_to_head(&mut self) -> Response {
         within("a response", self.read_response(true)).await.expect("a response, not the end")
     }
 
-    /// Reads to the end of the connection: what still came, and how it ended.
+    /// Reads to the end of the connection. Returns the remaining text, and how the connection
+    /// ended.
     pub(crate) async fn rest(&mut self) -> (String, End) {
         within("the end of the connection", async {
             while self.end.is_none() && self.fill().await {}
@@ -125,14 +127,14 @@ impl Client {
     /// Checks that the connection ends without another byte.
     pub(crate) async fn is_closed(&mut self) {
         let (rest, _) = self.rest().await;
-        assert_eq!(rest, "", "nothing more was to come");
+        assert_eq!(rest, "", "no more bytes were expected");
     }
 
-    /// Reads until the text has come.
-    pub(crate) async fn hears(&mut self, text: &str) {
+    /// Reads until the text has arrived.
+    pub(crate) async fn receives(&mut self, text: &str) {
         within(text, async {
             while !String::from_utf8_lossy(&self.input).contains(text) {
-                assert!(self.fill().await, "the end came before {text}");
+                assert!(self.fill().await, "the connection ended before {text}");
             }
         })
         .await;

@@ -1,8 +1,9 @@
 //! A proxy in this process between scripted servers and raw clients, all over loopback sockets.
 //!
-//! - [`Proxy`]: started from a configuration text; knows how to read its own status and metrics.
-//! - [`Backend`]: a server that plays a script and remembers what it was sent.
-//! - [`Client`]: writes bytes and reads responses, and tells a whole response from a broken one.
+//! - [`Proxy`]: starts from the text of a configuration, and reads its own status and metrics.
+//! - [`Backend`]: plays a script, and records the requests that it receives.
+//! - [`Client`]: sends bytes and reads responses, and distinguishes complete responses from broken
+//!   ones.
 
 mod backend;
 mod client;
@@ -16,13 +17,13 @@ pub(crate) use client::{Client, End, Response};
 pub(crate) use openmetrics::OpenMetrics;
 pub(crate) use proxy::{Proxy, config, service};
 
-/// Longer than anything here takes on a busy machine; a test that waits for so long has failed.
+/// Timeout of every wait in the tests. It is longer than anything here takes on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A response of five bytes.
 pub(crate) const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
-/// The result of `work`, which must not take long.
+/// Returns the result of `work`, which must complete within the timeout.
 pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(TEST_TIMEOUT, work).await;
     done.unwrap_or_else(|_| panic!("waited too long for {what}"))

@@ -1,14 +1,14 @@
-//! Reads the text exposition of OpenMetrics.
+//! Parses the OpenMetrics text format.
 
-/// What `/metrics` says: each line as its series and its value.
+/// The lines of `/metrics`, each as its series and its value.
 pub(crate) struct OpenMetrics(Vec<(String, f64)>);
 
 impl OpenMetrics {
-    /// Reads the text, and panics where a series has no type or is there twice.
+    /// Parses the text. Panics if a series has no type or appears twice.
     pub(crate) fn parse(text: &str) -> Self {
         let mut read: Vec<(String, f64)> = Vec::new();
         let mut family = "";
-        let body = text.strip_suffix("# EOF\n").expect("the mark of the end");
+        let body = text.strip_suffix("# EOF\n").expect("the end mark");
         for line in body.lines() {
             if let Some(meta) = line.strip_prefix("# ") {
                 family = meta.split(' ').nth(1).expect("a family");
@@ -22,7 +22,8 @@ impl OpenMetrics {
         Self(read)
     }
 
-    /// The sum over the series of this name with these labels, at least one.
+    /// Returns the sum over the series with this name and these labels, of which there must be at
+    /// least one.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let labels: Vec<_> =
             labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
@@ -36,7 +37,7 @@ impl OpenMetrics {
         found.iter().sum()
     }
 
-    /// [`sum`](Self::sum) of something that is counted.
+    /// Returns [`sum`](Self::sum) as an integer.
     pub(crate) fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.sum(name, labels) as u64
     }

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::{Backend, Client, OpenMetrics, Response, eventually, within};
 
-/// A service `s` with one shard `0` of these replicas; `lines` come before the defaults.
+/// Returns a service `s` whose only shard, `0`, has these replicas. `lines` override the defaults.
 pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
     let mut text = format!("[[service]]\n{lines}\n");
     let defaults = [
@@ -17,7 +17,7 @@ pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
         ("policy", "\"psq\""),
         ("slots", "1"),
         ("health", "false"),
-        // Longer than a test may take: nothing passes with the help of a timeout.
+        // Longer than a test may take, so that no test passes because of a timeout.
         ("timeout", "\"99s\""),
         ("attempt_timeout", "\"99s\""),
         ("cancel_timeout", "\"99s\""),
@@ -36,18 +36,18 @@ fn shard(name: &str, replicas: &[SocketAddr]) -> String {
     format!("[[service.shard]]\nname = \"{name}\"\nreplicas = [{}]\n", replicas.join(", "))
 }
 
-/// A whole configuration; `listen` are lines of its `[listen]`.
+/// Returns a complete configuration. `listen` contains additional lines for the `[listen]` table.
 pub(crate) fn config(listen: &str, services: &str) -> String {
     let ports = "http = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"";
     format!("[listen]\n{ports}\n{listen}\n{services}")
 }
 
-/// A proxy that runs.
+/// A running proxy.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
-    /// Of the service `store`, if it has an address of its own.
+    /// The separate address of the service `store`, if it has one.
     pub(crate) own: Option<SocketAddr>,
     drain: Option<oneshot::Sender<()>>,
     running: JoinHandle<usize>,
@@ -69,7 +69,8 @@ impl Proxy {
         let own = server.service_address("store").map(|own| own.expect("an address"));
         let (drain, draining) = oneshot::channel();
         let running = tokio::spawn(server.run(async {
-            // Only a message drains: a test that ends just drops its proxy.
+            // Only a message makes the proxy drain. A test that ends drops the sender without
+            // sending one.
             if draining.await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -77,12 +78,12 @@ impl Proxy {
         Self { http, admin, own, drain: Some(drain), running }
     }
 
-    /// One service, see [`service`].
+    /// Starts a proxy with one service. See [`service`].
     pub(crate) async fn serving(lines: &str, backends: &[&Backend]) -> Self {
         Self::listening("", lines, backends).await
     }
 
-    /// One service, and lines for `[listen]`.
+    /// Starts a proxy with one service and with additional lines for `[listen]`.
     pub(crate) async fn listening(listen: &str, lines: &str, backends: &[&Backend]) -> Self {
         let addresses: Vec<_> = backends.iter().map(|backend| backend.address).collect();
         Self::start(&config(listen, &service(lines, &addresses))).await
@@ -92,12 +93,12 @@ impl Proxy {
         Client::connect(self.http).await
     }
 
-    /// The response to a GET over a connection of its own.
+    /// Returns the response to a GET on a new connection.
     pub(crate) async fn get(&self, target: &str) -> Response {
         self.client().await.get(target).await
     }
 
-    /// The response of the admin port to a GET.
+    /// Returns the response of the admin server to a GET.
     pub(crate) async fn asked(&self, target: &str) -> Response {
         Client::connect(self.admin).await.get(target).await
     }
@@ -111,12 +112,12 @@ impl Proxy {
         OpenMetrics::parse(&self.asked("/metrics").await.text())
     }
 
-    /// A counter or gauge, summed over the series with these labels.
+    /// Returns a counter or gauge, summed over the series with these labels.
     pub(crate) async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.metrics().await.sum(name, labels)
     }
 
-    /// [`metric`](Self::metric) of something that is counted.
+    /// Returns [`metric`](Self::metric) as an integer.
     pub(crate) async fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.metrics().await.count(name, labels)
     }
@@ -129,18 +130,18 @@ impl Proxy {
         .await;
     }
 
-    /// Waits until nothing waits and no server is busy.
+    /// Waits until no query waits and no server is busy.
     pub(crate) async fn idle(&self) {
         eventually("the proxy to be idle", async || sum(&self.status().await) == (0, 0, 0)).await;
     }
 
-    /// Waits for so many (live, queued, busy).
+    /// Waits until the numbers of live queries, queued queries and busy slots have these values.
     pub(crate) async fn load(&self, live: u64, queued: u64, busy: u64) {
-        let what = format!("live {live}, queued {queued}, busy {busy}");
-        eventually(&what, async || sum(&self.status().await) == (live, queued, busy)).await;
+        let condition = format!("live {live}, queued {queued}, busy {busy}");
+        eventually(&condition, async || sum(&self.status().await) == (live, queued, busy)).await;
     }
 
-    /// Waits until so many servers of the first service are up.
+    /// Waits until N servers of the first service are up.
     pub(crate) async fn up(&self, servers: usize) {
         eventually(&format!("{servers} servers up"), async || {
             let status = self.status().await;
@@ -150,19 +151,19 @@ impl Proxy {
         .await;
     }
 
-    /// Begins to drain.
+    /// Starts the drain.
     pub(crate) fn drain(&mut self) {
         let drain = self.drain.take().expect("draining for the first time");
         drain.send(()).expect("it runs");
     }
 
-    /// Waits for the end; how many connections were cut off.
+    /// Waits until the proxy has stopped. Returns the number of connections that were cut off.
     pub(crate) async fn ended(&mut self) -> usize {
         within("the end of the proxy", &mut self.running).await.expect("no panic")
     }
 }
 
-/// Live queries, waiting queries and busy slots of a status.
+/// Returns the numbers of live queries, waiting queries and busy slots in a status.
 fn sum(status: &Value) -> (u64, u64, u64) {
     fn all(tables: &[Value], key: &str) -> Vec<Value> {
         let lists = tables.iter().map(|table| table[key].as_array().cloned().expect("a list"));
