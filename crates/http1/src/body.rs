@@ -1,4 +1,4 @@
-//! Cuts a body out of the bytes of a connection.
+//! Decodes the body of a message from the bytes of a connection.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -6,7 +6,7 @@ use crate::framing::Framing;
 use crate::limits::Limits;
 use crate::token::{is_token, is_value};
 
-/// Why bytes are not a chunked body (RFC 9112 §7.1). The connection is of no further use.
+/// Why bytes are not a valid chunked body (RFC 9112 §7.1). The connection can no longer be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// The chunk size is not a hexadecimal number.
@@ -15,46 +15,49 @@ pub enum BodyError {
     /// The chunk size is 2^64 or more.
     #[error("the chunk size is 2^64 or more")]
     SizeOverflow,
-    /// A chunk extension that does not begin with a semicolon, or has a control byte.
+    /// A chunk extension does not begin with a semicolon, or has a control byte.
     #[error("malformed chunk extension")]
     Extension,
-    /// No CRLF where the chunked coding has one, or half of one elsewhere.
+    /// A CRLF of the chunked coding is missing, or a CR or LF stands alone.
     #[error("CR or LF outside of a CRLF, or no CRLF after a chunk")]
     LineBreak,
-    /// A trailer line that is not a header field.
+    /// A trailer line is not a header field.
     #[error("malformed trailer field")]
     Trailer,
-    /// Longer than [`Limits::chunk_line_bytes`](crate::Limits::chunk_line_bytes).
+    /// The line is longer than [`Limits::chunk_line_bytes`](crate::Limits::chunk_line_bytes).
     #[error("chunk size line longer than {0} bytes")]
     LineTooLong(usize),
-    /// More than [`Limits::chunk_extension_bytes`](crate::Limits::chunk_extension_bytes) in all.
+    /// All extensions together are longer than
+    /// [`Limits::chunk_extension_bytes`](crate::Limits::chunk_extension_bytes).
     #[error("more than {0} bytes of chunk extensions")]
     ExtensionsTooLong(usize),
-    /// More than [`Limits::trailer_bytes`](crate::Limits::trailer_bytes) in all.
+    /// All trailer fields together are longer than
+    /// [`Limits::trailer_bytes`](crate::Limits::trailer_bytes).
     #[error("more than {0} bytes of trailer fields")]
     TrailersTooLong(usize),
 }
 
-/// One step of a [`BodyDecoder`].
+/// The result of one step of a [`BodyDecoder`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
-    /// Bytes of the body; never empty.
+    /// Bytes of the body, never empty.
     Data(Bytes),
-    /// The buffer must be filled further before there is more.
+    /// The buffer needs more bytes before the next step.
     NeedMore,
-    /// The body has ended. What is left in the buffer is not part of it.
+    /// The body has ended. The rest of the buffer is not part of it.
     End,
 }
 
-/// The end of the connection was reached inside of a body.
+/// The connection ended in the middle of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the connection ended inside of a body")]
+#[error("the connection ended in the middle of a body")]
 pub struct IncompleteBody;
 
-/// Decodes one body. Give it the buffer of the connection until it returns [`Decoded::End`]; on the
-/// end of the connection, ask [`BodyDecoder::eof`] whether the body was allowed to end there.
+/// Decodes one body. Call [`BodyDecoder::decode`] with the buffer of the connection until it
+/// returns [`Decoded::End`]. When the connection ends, [`BodyDecoder::eof`] checks whether the body
+/// may end there.
 ///
-/// Holds no bytes itself; chunk extensions and trailer fields are checked and dropped.
+/// The decoder holds no bytes. Chunk extensions and trailer fields are checked and dropped.
 #[derive(Debug, Clone)]
 pub struct BodyDecoder {
     state: State,
@@ -80,7 +83,7 @@ enum State {
 }
 
 impl BodyDecoder {
-    /// A decoder for the body of one message.
+    /// Creates a decoder for the body of one message.
     pub fn new(framing: Framing, limits: &Limits) -> BodyDecoder {
         let state = match framing {
             Framing::Empty | Framing::Length(0) => State::Done,
@@ -98,13 +101,13 @@ impl BodyDecoder {
         }
     }
 
-    /// True once the body has ended.
+    /// Returns whether the body has ended.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Bytes that are announced and have not come: of a `Content-Length`, or of the current chunk.
-    /// The body has at least so many more.
+    /// Returns how many of the bytes announced by `Content-Length` or the current chunk have not
+    /// arrived yet. The rest of the body is at least this long.
     pub fn announced(&self) -> u64 {
         match self.state {
             State::Length(left) | State::ChunkData(left) => left,
@@ -112,7 +115,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Takes what it can from the start of `buf`.
+    /// Decodes bytes from the start of `buf` and removes them.
     pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Decoded, BodyError> {
         loop {
             match self.state {
@@ -152,8 +155,8 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether the body may end where the connection ends: only after its end, or if it lasts until
-    /// the close.
+    /// Checks whether the body is complete when the connection ends. It is complete if it has
+    /// already ended, or if the close of the connection marks its end.
     pub fn eof(&self) -> Result<(), IncompleteBody> {
         match self.state {
             State::Done | State::UntilClose => Ok(()),

@@ -1,4 +1,4 @@
-//! What heads of requests and responses have in common: positions into the bytes that were received.
+//! The header fields of a request or response, stored as positions in the received bytes.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ struct Span {
     value: (u32, u32),
 }
 
-/// A head's bytes and its fields, in the order received. Cloning shares the bytes.
+/// The bytes of a head and its fields, in the order received. Cloning shares the bytes.
 #[derive(Debug, Clone)]
 pub struct Fields {
     head: Bytes,
@@ -67,17 +67,19 @@ impl Fields {
         self.head = buf.split_to(length).freeze();
     }
 
-    /// The version of the message.
+    /// Returns the version of the message.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// True if the connection can carry another request after this exchange (RFC 9112 §9.3).
+    /// Returns whether the connection can carry another request after this exchange (RFC 9112
+    /// §9.3).
     pub fn keep_alive(&self) -> bool {
         self.keep_alive
     }
 
-    /// How the end of the body is found (RFC 9112 §6.3). Never [`Framing::UntilClose`] in a request.
+    /// Returns how the end of the body is found (RFC 9112 §6.3). A request never has
+    /// [`Framing::UntilClose`].
     pub fn framing(&self) -> Framing {
         self.framing
     }
@@ -92,18 +94,21 @@ impl Fields {
         std::str::from_utf8(self.slice(position)).unwrap_or_default()
     }
 
-    /// All fields as received: names in their case, values without white space around them.
+    /// Returns all fields as received: names with their original case, values without surrounding
+    /// white space.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.spans.iter().map(|span| (self.text(span.name), self.slice(span.value)))
     }
 
-    /// All values of the field `name`, whatever its case, in the order received.
+    /// Returns all values of the field `name`, in the order received. The case of `name` does not
+    /// matter.
     pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         let is_named = |span: &&Span| self.slice(span.name).eq_ignore_ascii_case(name.as_bytes());
         self.spans.iter().filter(is_named).map(|span| self.slice(span.value))
     }
 
-    /// The first value of the field `name`, whatever its case, without white space around it.
+    /// Returns the first value of the field `name`, without surrounding white space. The case of
+    /// `name` does not matter.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let span = self
             .spans
@@ -112,9 +117,9 @@ impl Fields {
         span.map(|span| self.slice(span.value))
     }
 
-    /// The fields that a proxy relays: all but the hop-by-hop ones
-    /// ([`is_hop_by_hop`](crate::is_hop_by_hop)) and those that `Connection` names
-    /// (RFC 9110 §7.6.1). `Host` stays even if `Connection` names it.
+    /// Returns the fields that a proxy relays: all except the hop-by-hop ones
+    /// ([`is_hop_by_hop`](crate::is_hop_by_hop)) and those that `Connection` names (RFC 9110
+    /// §7.6.1). `Host` is returned even if `Connection` names it.
     pub fn end_to_end(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let listed = self.listed_by_connection();
         let relayed = move |span: &&Span| {
@@ -146,10 +151,10 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
     a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
 }
 
-/// True for the fields that concern one connection alone and are never passed on by a proxy
-/// (RFC 9110 §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`,
-/// `Transfer-Encoding`, `Upgrade`, and the two `Proxy-Auth…` fields. The names that a `Connection`
-/// field lists come on top: see [`Fields::end_to_end`].
+/// Returns whether a field concerns only one connection. A proxy never relays such fields (RFC 9110
+/// §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`, `Transfer-Encoding`,
+/// `Upgrade`, and the two `Proxy-Auth…` fields. Fields that `Connection` lists are hop-by-hop, too:
+/// see [`Fields::end_to_end`].
 pub fn is_hop_by_hop(name: &[u8]) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     // The length rules out most fields before any comparison.

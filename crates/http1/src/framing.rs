@@ -1,4 +1,5 @@
-//! How long a body is, and whether the connection lasts: one pass over the fields of a head.
+//! Determines the length of a body and whether the connection persists, in one pass over the fields
+//! of a head.
 
 use crate::token::{list, trim};
 
@@ -7,43 +8,43 @@ use crate::token::{list, trim};
 pub enum Framing {
     /// There is no body.
     Empty,
-    /// This many bytes (`Content-Length`).
+    /// The body has this many bytes (`Content-Length`).
     Length(u64),
-    /// `Transfer-Encoding: chunked`.
+    /// The body has `Transfer-Encoding: chunked`.
     Chunked,
-    /// All bytes until the peer closes; responses only.
+    /// The body lasts until the peer closes. Responses only.
     UntilClose,
 }
 
-/// The version in the first line of a message. Others are refused.
+/// The version in the first line of a message. Others are rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0: no chunked coding, closes unless `Connection: keep-alive`.
+    /// HTTP/1.0: no chunked coding, and the connection closes unless `Connection: keep-alive`.
     Http10,
     /// HTTP/1.1.
     Http11,
 }
 
-/// Why the length of a body cannot be trusted (RFC 9112 §6.1–6.3). Each of these is a way to make
-/// two recipients see different messages in the same bytes.
+/// Why the length of a body cannot be trusted (RFC 9112 §6.1–6.3). With each of these, two
+/// recipients could find different messages in the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FramingFault {
-    /// Both fields that give a length.
+    /// Both fields that give a length are present.
     #[error("both Content-Length and Transfer-Encoding")]
     BothLengths,
-    /// More than one `Content-Length`, even if they agree.
+    /// There is more than one `Content-Length`, even if they agree.
     #[error("more than one Content-Length")]
     ManyLengths,
-    /// Not a plain decimal number below 2^64.
+    /// `Content-Length` is not a plain decimal number below 2^64.
     #[error("Content-Length is not a decimal number below 2^64")]
     BadLength,
-    /// `Transfer-Encoding` in a message of HTTP/1.0.
+    /// An HTTP/1.0 message has `Transfer-Encoding`.
     #[error("Transfer-Encoding in HTTP/1.0")]
     CodingInHttp10,
     /// `Transfer-Encoding` does not end in exactly one `chunked`.
     #[error("Transfer-Encoding does not end in exactly one chunked")]
     NotChunkedLast,
-    /// A coding other than `chunked`, with `chunked` in its proper place.
+    /// There is a coding other than `chunked`, and `chunked` is in its proper place.
     #[error("transfer coding other than chunked")]
     UnknownCoding,
 }
@@ -134,7 +135,7 @@ impl Digest {
         Ok(Some(Framing::Chunked))
     }
 
-    /// Whether the sender lets the connection live on after this message (RFC 9112 §9.3).
+    /// Returns whether the sender keeps the connection open after this message (RFC 9112 §9.3).
     pub(crate) fn persists(&self, version: Version) -> bool {
         !self.close && (version == Version::Http11 || self.keep_alive)
     }

@@ -1,4 +1,4 @@
-//! Reading into a bounded buffer.
+//! Reads into a bounded buffer.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -1,43 +1,45 @@
-//! HTTP/1.1 on the data path: what stands between a client, a proxy and a replica.
+//! HTTP/1.1 for the data path between a client, a proxy and a replica.
 //!
 //! # Map
 //!
-//! The codec does no input or output and knows no time; it works on a buffer of bytes:
+//! The codec does no input or output and uses no clock. It works on a buffer of bytes:
 //!
-//! - [`parse_request`] and [`parse_response`] take a head off the buffer,
-//! - [`BodyDecoder`] takes a body off it, as the head's [`Framing`] says,
-//! - [`write_request`], [`write_response_head`] and [`write_chunk`] render.
+//! - [`parse_request`] and [`parse_response`] take a head from the buffer,
+//! - [`BodyDecoder`] takes a body from it, as the head's [`Framing`] requires,
+//! - [`write_request`], [`write_response_head`] and [`write_chunk`] render messages.
 //!
-//! Two thin drivers join it with a stream of tokio's:
+//! Two thin drivers connect the codec to a tokio stream:
 //!
-//! - [`server`]: the proxy's side towards clients, and small servers. Owns the deadlines towards the
-//!   client ([`Timeouts`]).
-//! - [`client`]: the proxy's side towards replicas, and the load generator. Owns no time.
+//! - [`server`] is for small servers, and for the connections between a proxy and its clients. It
+//!   enforces timeouts on the client ([`Timeouts`]).
+//! - [`client`] is for the load generator, and for the connections between a proxy and its
+//!   replicas. It has no timeouts.
 //!
 //! # One invariant
 //!
-//! **The verdict on a message depends on its bytes alone, not on how they were cut into reads; and
-//! no bytes from outside make this crate panic or hold more than its [`Limits`].**
+//! **The verdict on a message depends on its bytes alone, not on how they were split into reads. No
+//! input makes this crate panic or hold more bytes than its [`Limits`] allow.**
 //!
 //! # Why not hyper
 //!
-//! - A request with both `Content-Length` and `Transfer-Encoding` must be refused: where a proxy and
-//!   a replica disagree on which one counts, one client's bytes become another client's request.
-//!   hyper takes `Transfer-Encoding` and says nothing.
-//! - A replica's slot has to be accounted for on every way a response can end: closed before the
-//!   first byte, half a response, noise, extraneous bytes after the end. hyper folds most of these into
-//!   one error or handles them out of sight.
-//! - The time a request spends on the processor is what the proxy costs. Here a request is one
-//!   parse, one allocation for its fields, and one write.
+//! - A request with both `Content-Length` and `Transfer-Encoding` must be rejected. If a proxy and
+//!   a replica disagree about which one counts, bytes that one client sent can become part of
+//!   another client's request. hyper silently uses `Transfer-Encoding`.
+//! - A replica's slot must be accounted for however a response ends: with a close before the first
+//!   byte, with half a response, with noise, or with extraneous bytes after the end. hyper maps
+//!   most of these to one error, or handles them internally.
+//! - The cost of the proxy is the processor time that it spends on a request. Here, a request is
+//!   parsed once and written once, and its fields take one allocation.
 //!
-//! The price is that this crate does less: no HTTP/2, no upgrades, no CONNECT, no trailers (they are
-//! checked and dropped), and request bodies are handed on whole.
+//! In return, this crate does less: no HTTP/2, no upgrades, no CONNECT, and no trailers (they are
+//! checked and dropped). A request body is available only as a whole.
 //!
 //! # Strictness
 //!
-//! Refused, though RFC 9112 lets a recipient be lenient: bare LF as a line end, repeated
-//! `Content-Length` even if identical, `Transfer-Encoding` other than exactly `chunked`, obs-fold.
-//! Where the specification leaves no choice, the documentation names its section.
+//! RFC 9112 lets a recipient be lenient in some cases that this crate rejects: a bare LF as a line
+//! end, a repeated `Content-Length` even if identical, a `Transfer-Encoding` other than exactly
+//! `chunked`, and obs-fold. Where the specification leaves no choice, the documentation names the
+//! section.
 //!
 //! # A server
 //!

@@ -1,34 +1,35 @@
-//! What a connection may cost: bytes held, and time waited.
+//! The limits of a connection: how many bytes it may hold, and how long it may wait.
 
 use std::time::Duration;
 
-/// More header fields than this are never accepted, whatever [`Limits::headers`] says: the parser's
-/// scratch table lives on the stack.
+/// Upper bound on [`Limits::headers`]. It exists because the parser's scratch table is on the
+/// stack.
 pub const HEADERS_MAX: usize = 256;
 
-/// A head longer than this is never accepted, whatever [`Limits::head_bytes`] says: positions inside
-/// a head are kept in 32 bits.
+/// Upper bound on [`Limits::head_bytes`]. It exists because positions in a head are stored in 32
+/// bits.
 pub const HEAD_BYTES_MAX: usize = 16 << 20;
 
-/// Bounds on one connection, in bytes unless said otherwise. Going over one is always an error that
-/// names it, never a silent cut.
+/// Limits of one connection, in bytes unless documented otherwise. Exceeding one is always an error
+/// that names the limit, never a silent truncation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest head: the first line, the header fields and the empty line. At most
-    /// [`HEAD_BYTES_MAX`]. Also bounds what is read ahead of the message being parsed.
+    /// Maximum length of a head: the first line, the header fields and the empty line. At most
+    /// [`HEAD_BYTES_MAX`]. Also limits how many bytes are read beyond the message that is being
+    /// parsed.
     pub head_bytes: usize,
-    /// Most header fields in one head, as a count. At most [`HEADERS_MAX`].
+    /// Maximum number of header fields in a head. At most [`HEADERS_MAX`].
     pub headers: usize,
-    /// Longest request body that a server takes.
+    /// Maximum length of a request body that a server accepts.
     pub body_bytes: usize,
-    /// Longest chunk-size line, extensions and CRLF included.
+    /// Maximum length of a chunk-size line, including extensions and CRLF.
     pub chunk_line_bytes: usize,
-    /// Most chunk extensions in one body, all its lines together.
+    /// Maximum total length of the chunk extensions in a body.
     pub chunk_extension_bytes: usize,
-    /// Most trailer fields in one body, all its lines together.
+    /// Maximum total length of the trailer fields in a body.
     pub trailer_bytes: usize,
-    /// Most that a server reads and drops after its last response, before it lets go of the
-    /// connection.
+    /// Maximum number of bytes that a server reads and drops after its last response, before it
+    /// closes the connection.
     pub linger_bytes: usize,
 }
 
@@ -65,19 +66,21 @@ impl Limits {
     }
 }
 
-/// How long a server waits for its peer.
+/// Timeouts that a server applies to its peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From the end of one response (or the opening) to the first byte of the next request.
+    /// Time from the end of a response (or the start of the connection) to the first byte of the
+    /// next request.
     pub idle: Duration,
-    /// From the first byte of a request to the end of its head, in total: a client that sends one
-    /// byte at a time does not extend it.
+    /// Total time from the first byte of a request to the end of its head. Sending one byte at a
+    /// time does not extend it.
     pub head: Duration,
-    /// From the end of a head to the end of its body, in total.
+    /// Total time from the end of a head to the end of its body.
     pub body: Duration,
-    /// For one call that writes: a client that does not read holds a response no longer than this.
+    /// Maximum time that one call may spend writing. A client that does not read delays the call
+    /// for at most this time.
     pub write: Duration,
-    /// For reading and dropping what a client still sends after the last response.
+    /// Time for reading and dropping the bytes that a client sends after the last response.
     pub linger: Duration,
 }
 

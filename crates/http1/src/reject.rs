@@ -1,21 +1,20 @@
-//! Why a request is refused, and with what status.
+//! Reasons why a request is rejected, with their statuses.
 
 use crate::body::BodyError;
 use crate::framing::FramingFault;
 
-/// A request that is answered with an error, after which the connection is closed: what follows in
-/// its bytes cannot be trusted. The text says what was wrong and names the limit.
+/// A request that gets an error response, after which the connection is closed, because the bytes
+/// that follow cannot be trusted. The text describes the error and names the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Reject {
     /// 400: not a request of HTTP/1 (RFC 9112 §2.2, §3, §5).
     #[error("malformed request: {0}")]
     Malformed(&'static str),
-    /// 400: a byte that no target may have: not visible ASCII, or the start of a fragment, which is
-    /// never sent (RFC 9112 §3.2).
-    #[error("malformed request: the target has the byte 0x{0:02x}, which no target may have")]
+    /// 400: the target has an invalid byte. It is not visible ASCII, or it starts a fragment, which
+    /// is never sent (RFC 9112 §3.2).
+    #[error("malformed request: the target contains the byte 0x{0:02x}, which is not allowed")]
     TargetByte(u8),
-    /// 400, or 501 for a coding that is not known: the length of the body cannot be trusted
-    /// (RFC 9112 §6).
+    /// 400, or 501 for an unknown coding: the length of the body cannot be trusted (RFC 9112 §6).
     #[error("request body without a reliable length: {0}")]
     Framing(FramingFault),
     /// 400: the body breaks the chunked coding (RFC 9112 §7.1).
@@ -27,7 +26,8 @@ pub enum Reject {
     /// 408: the body did not arrive in time.
     #[error("the body of the request took longer than {0} ms")]
     BodyTimeout(u64),
-    /// 413: declared or received more than [`Limits::body_bytes`](crate::Limits::body_bytes).
+    /// 413: the declared or received body is longer than
+    /// [`Limits::body_bytes`](crate::Limits::body_bytes).
     #[error("request body longer than {0} bytes")]
     BodyTooLarge(usize),
     /// 414: the request line alone fills [`Limits::head_bytes`](crate::Limits::head_bytes).
@@ -36,19 +36,19 @@ pub enum Reject {
     /// 431: the head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
     #[error("request head longer than {0} bytes")]
     HeadTooLarge(usize),
-    /// 431: more fields than [`Limits::headers`](crate::Limits::headers).
+    /// 431: there are more fields than [`Limits::headers`](crate::Limits::headers).
     #[error("more than {0} header fields")]
     TooManyHeaders(usize),
-    /// 501: the method CONNECT.
+    /// 501: the method is CONNECT.
     #[error("CONNECT is not supported")]
     Connect,
-    /// 505: neither HTTP/1.0 nor HTTP/1.1.
+    /// 505: the version is neither HTTP/1.0 nor HTTP/1.1.
     #[error("only HTTP/1.0 and HTTP/1.1 are supported")]
     Version,
 }
 
 impl Reject {
-    /// The status code to respond with.
+    /// Returns the status of the response.
     pub fn status(&self) -> u16 {
         match self {
             Reject::Malformed(_) | Reject::TargetByte(..) | Reject::Body(_) => 400,

@@ -1,4 +1,4 @@
-//! The head of a request: cut out, parsed, and refused if two recipients could read it differently.
+//! Parses the head of a request, and rejects it if two recipients could read it differently.
 
 use std::mem::MaybeUninit;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use crate::reject::Reject;
 use crate::scan::{ScanFault, head_end};
 use crate::token::{is_token, is_token_byte};
 
-/// The head of a request (RFC 9112 §3, §5). It owns the bytes that it was parsed from; cloning it
+/// The head of a request (RFC 9112 §3, §5). It owns the bytes that it was parsed from, and cloning
 /// shares them.
 #[derive(Debug, Clone)]
 pub struct RequestHead {
@@ -31,24 +31,24 @@ impl Deref for RequestHead {
 }
 
 impl RequestHead {
-    /// The method as sent; methods are case-sensitive (RFC 9110 §9.1).
+    /// Returns the method as sent. Methods are case-sensitive (RFC 9110 §9.1).
     pub fn method(&self) -> &str {
         self.fields.text(self.method)
     }
 
-    /// True for HEAD, whose response has no body.
+    /// Returns whether the method is HEAD. The response to a HEAD has no body.
     pub fn is_head(&self) -> bool {
         self.fields.slice(self.method) == b"HEAD"
     }
 
-    /// The request target as sent (RFC 9112 §3.2): origin-form (`/a?b`), absolute-form
+    /// Returns the request target as sent (RFC 9112 §3.2): origin-form (`/a?b`), absolute-form
     /// (`http://host/a?b`) or `*`.
     pub fn target(&self) -> &str {
         self.fields.text(self.target)
     }
 
-    /// The path and query of the target: what is sent to an origin server. `/` if an absolute-form
-    /// target has no path, `*` for the target `*`.
+    /// Returns the path and query of the target, as sent to an origin server. The result is `/` if
+    /// an absolute-form target has no path, and `*` for the target `*`.
     pub fn path_and_query(&self) -> &str {
         let target = self.target();
         match absolute(target) {
@@ -60,8 +60,8 @@ impl RequestHead {
         }
     }
 
-    /// Host and port that the request is for: those of an absolute-form target, which win over
-    /// `Host` (RFC 9112 §3.2.2), or else `Host`. `None` only in HTTP/1.0.
+    /// Returns the host and port that the request is for. An absolute-form target takes precedence
+    /// over `Host` (RFC 9112 §3.2.2). Only an HTTP/1.0 request can lack both.
     pub fn authority(&self) -> Option<&[u8]> {
         match absolute(self.target()) {
             Some((authority, _)) => Some(authority.as_bytes()),
@@ -69,20 +69,20 @@ impl RequestHead {
         }
     }
 
-    /// True if the client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
-    /// Never in HTTP/1.0, nor without a body.
+    /// Returns whether the client waits for `100 Continue` before it sends the body (RFC 9110
+    /// §10.1.1). This is never true for HTTP/1.0 or for a request without a body.
     pub fn expects_continue(&self) -> bool {
         self.expects_continue
     }
 }
 
-/// Takes the head of a request from the start of `buf`, with its empty line, and leaves what follows.
-/// `None` if more bytes are needed. Empty lines before the head are dropped (RFC 9112 §2.2).
+/// Takes the head of a request, including its empty line, from the start of `buf`. Returns `None`
+/// if more bytes are needed. Drops empty lines before the head (RFC 9112 §2.2).
 ///
 /// # Errors
 ///
-/// [`Reject`] says why the request is refused. `buf` is then left as it is, and nothing more can be
-/// read from it. The verdict does not depend on how the bytes were cut into reads.
+/// Returns a [`Reject`] if the request is rejected. `buf` is then unchanged, and nothing more can
+/// be parsed from it. The verdict does not depend on how the bytes were split into reads.
 pub fn parse_request(buf: &mut BytesMut, limits: &Limits) -> Result<Option<RequestHead>, Reject> {
     while buf.starts_with(b"\r\n") {
         buf.advance(2);
@@ -126,7 +126,7 @@ impl RequestHead {
         let bound = limits.headers_bound();
         match request.parse_with_uninit_headers(head, &mut table[..bound]) {
             Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Ok(_) => return Err(Reject::Malformed("the head does not end where it should")),
+            Ok(_) => return Err(Reject::Malformed("the head has bytes after its end")),
             Err(error) => return Err(explain(error, head, bound)),
         }
         let method = request.method.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The head of a response.
+//! Parses the head of a response.
 
 use std::mem::MaybeUninit;
 use std::ops::Deref;
@@ -11,29 +11,29 @@ use crate::framing::{Digest, Framing, FramingFault, Version};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::scan::{ScanFault, head_end};
 
-/// Why bytes are not a response. The connection they came on is of no further use, and the server that sent
-/// them is at fault.
+/// Why bytes are not a valid response. The connection can no longer be used, and the server that
+/// sent them is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadResponse {
     /// The bytes do not begin with `HTTP/1.`.
     #[error("the response is not HTTP/1")]
     NotHttp,
-    /// Not a response of HTTP/1 (RFC 9112 §4, §5).
+    /// The bytes are not an HTTP/1 response (RFC 9112 §4, §5).
     #[error("malformed response: {0}")]
     Malformed(&'static str),
-    /// A status code outside of 100 to 599 (RFC 9110 §15).
+    /// The status code is outside of 100 to 599 (RFC 9110 §15).
     #[error("status code {0}")]
     Status(u16),
-    /// `101 Switching Protocols`: an upgrade is never asked for.
-    #[error("101 without an upgrade having been asked for")]
+    /// The status is `101 Switching Protocols`, although upgrades are never requested.
+    #[error("101 although no upgrade was requested")]
     Upgrade,
-    /// More interim responses (1xx) than a client reads.
+    /// There are more interim responses (1xx) than a client reads.
     #[error("more than {0} interim responses")]
     TooManyInterim(usize),
     /// The head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
     #[error("the head of the response is longer than {0} bytes")]
     HeadTooLarge(usize),
-    /// More fields than [`Limits::headers`](crate::Limits::headers).
+    /// There are more fields than [`Limits::headers`](crate::Limits::headers).
     #[error("more than {0} header fields in the response")]
     TooManyHeaders(usize),
     /// The length of the body cannot be trusted (RFC 9112 §6).
@@ -45,7 +45,8 @@ pub enum BadResponse {
 }
 
 impl BadResponse {
-    /// Is the response longer than the limits of this side allow, rather than wrong?
+    /// Returns whether the response was rejected only because it exceeds one of our limits. It may
+    /// otherwise be valid.
     pub fn is_over_a_limit(&self) -> bool {
         use BodyError::{ExtensionsTooLong, LineTooLong, TrailersTooLong};
         match self {
@@ -62,8 +63,8 @@ impl BadResponse {
     }
 }
 
-/// The head of a response (RFC 9112 §4). It owns the bytes that it was parsed from; cloning it shares
-/// them.
+/// The head of a response (RFC 9112 §4). It owns the bytes that it was parsed from, and cloning
+/// shares them.
 #[derive(Debug, Clone)]
 pub struct ResponseHead {
     fields: Fields,
@@ -80,31 +81,32 @@ impl Deref for ResponseHead {
 }
 
 impl ResponseHead {
-    /// The status code, 100 to 599.
+    /// Returns the status code, from 100 to 599.
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// True for an interim response (1xx): the response proper follows.
+    /// Returns whether this is an interim response (1xx), which comes before the final one.
     pub fn is_interim(&self) -> bool {
         self.status < 200
     }
 
-    /// The reason phrase as sent; often empty, and without meaning (RFC 9112 §4).
+    /// Returns the reason phrase as sent. It is often empty, and has no meaning (RFC 9112 §4).
     pub fn reason(&self) -> &[u8] {
         self.fields.slice(self.reason)
     }
 }
 
-/// Takes the head of a response from the start of `buf`, with its empty line, and leaves what follows.
-/// `None` if more bytes are needed. `to_head`: the request was a HEAD, whose response has no body
-/// whatever its fields say.
+/// Takes the head of a response, including its empty line, from the start of `buf`. Returns `None`
+/// if more bytes are needed. `to_head` says whether the request was a HEAD request. The response to
+/// such a request has no body, whatever its fields are.
 ///
 /// # Errors
 ///
-/// [`BadResponse`] says what is wrong. `buf` is then left as it is, and nothing more can be read from
-/// it. A response of one length by two fields is refused, as in a request, and so is a transfer coding
-/// that does not end in `chunked`, which RFC 9112 §6.3 would read until the close.
+/// Returns a [`BadResponse`] if the response is not valid. `buf` is then unchanged, and nothing
+/// more can be parsed from it. Like a request, a response is rejected if two of its fields give a
+/// length. A transfer coding that does not end in `chunked` is rejected, too, although RFC 9112
+/// §6.3 lets a recipient read such a body until the connection closes.
 pub fn parse_response(
     buf: &mut BytesMut,
     limits: &Limits,
@@ -135,7 +137,7 @@ impl ResponseHead {
         let config = httparse::ParserConfig::default();
         match config.parse_response_with_uninit_headers(&mut response, head, &mut table[..bound]) {
             Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Ok(_) => return Err(BadResponse::Malformed("the head does not end where it should")),
+            Ok(_) => return Err(BadResponse::Malformed("the head has bytes after its end")),
             Err(error) => return Err(explain(error, bound)),
         }
         let status = response.code.unwrap_or_default();

@@ -1,8 +1,9 @@
-//! Finds where a head ends, before anything in it is believed.
+//! Finds the end of a head, before anything in it is parsed.
 //!
-//! Lines end in CRLF and in nothing else (RFC 9112 §2.2 lets a recipient take a bare LF; two
-//! recipients that differ in this see different messages, so it is refused). The scan goes strictly
-//! in the order of the bytes, so that the verdict does not depend on how they were cut into reads.
+//! Only CRLF ends a line. RFC 9112 §2.2 lets a recipient accept a bare LF. If one recipient accepts
+//! it and another does not, they find different messages. A bare LF is therefore rejected. The scan
+//! reads the bytes strictly in order, so that the verdict does not depend on how they were split
+//! into reads.
 
 /// Why a head cannot be cut out of its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

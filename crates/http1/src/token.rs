@@ -1,4 +1,4 @@
-//! Which bytes may stand where (RFC 9110 §5.5, §5.6.2).
+//! Checks tokens and field values (RFC 9110 §5.5, §5.6.2).
 
 /// True for the bytes of a token: method and field names.
 pub(crate) const fn is_token_byte(byte: u8) -> bool {

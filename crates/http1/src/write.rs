@@ -1,14 +1,15 @@
 //! Renders heads and chunks into a buffer.
 //!
-//! The writers own all that frames a message: `Content-Length`, `Transfer-Encoding`, `Connection`
-//! and `Keep-Alive` come from their arguments alone, and fields of these names that the caller
-//! passes are skipped. A proxy can therefore hand on the fields that it received.
+//! The writers control the framing of a message. `Content-Length`, `Transfer-Encoding`,
+//! `Connection` and `Keep-Alive` depend only on the arguments of the writers, and the caller's
+//! fields with these names are skipped. A proxy can therefore pass on all the fields that it
+//! received.
 
 use bytes::{BufMut, BytesMut};
 
 use crate::token::{is_token, is_value};
 
-/// An empty set of header fields, for the writers' `headers`.
+/// An empty list of header fields, to be passed to the writers as `headers`.
 pub const NO_HEADERS: [(&str, &str); 0] = [];
 
 /// The end of a chunked body.
@@ -17,28 +18,28 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// How a head announces the length of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
-    /// Not at all: there is no body.
+    /// There is no body, and no field announces one.
     None,
-    /// `Content-Length`, in bytes.
+    /// `Content-Length` announces this many bytes.
     Known(u64),
-    /// `Transfer-Encoding: chunked`.
+    /// `Transfer-Encoding: chunked` announces the body.
     Chunked,
-    /// Not at all: the body lasts until the connection is closed. Responses only.
+    /// No field announces the body, which lasts until the connection is closed. Responses only.
     UntilClose,
 }
 
-/// What a head says about the connection.
+/// How a head announces whether the connection persists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
-    /// Nothing: the version's default.
+    /// No field: the default of the version applies.
     Default,
     /// `Connection: close`.
     Close,
-    /// `Connection: keep-alive`, which HTTP/1.0 clients need to hear.
+    /// `Connection: keep-alive`, which HTTP/1.0 clients require.
     KeepAlive,
 }
 
-/// Why a head is not written. It would otherwise be read as something else.
+/// Why a head is not written: a recipient could read it as something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The method is not a token.
@@ -50,21 +51,21 @@ pub enum WriteError {
     /// A field name is not a token.
     #[error("a field name is not a token")]
     FieldName,
-    /// A field value has a control byte: CR, LF, NUL...
+    /// A field value has a control byte such as CR, LF or NUL.
     #[error("a control byte in a field value")]
     FieldValue,
-    /// Not a status code that may be sent here.
+    /// The status code may not be sent here.
     #[error("status code {0} cannot be sent here")]
     Status(u16),
-    /// A request cannot last until the close.
+    /// A request body cannot last until the close.
     #[error("a request body needs a length")]
     UntilClose,
 }
 
-/// Appends the head of a request of HTTP/1.1 to `buf`. The caller passes `Host` among the headers.
+/// Appends the head of an HTTP/1.1 request to `buf`. The caller passes `Host` among the headers.
 ///
-/// `BodyLength::Known(0)` writes `Content-Length: 0` only for methods that usually have a body
-/// (RFC 9110 §8.6). `Expect` is skipped like the fields that frame: the body follows at once.
+/// `BodyLength::Known(0)` writes `Content-Length: 0` only for methods that usually have a body (RFC
+/// 9110 §8.6). `Expect` is skipped like the framing fields, because the body follows immediately.
 pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     buf: &mut BytesMut,
     method: &str,
@@ -92,8 +93,8 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Appends the head of a response of HTTP/1.1 to `buf`. Interim responses and 204 never announce a
-/// length (RFC 9112 §6.3), whatever `body` says.
+/// Appends the head of an HTTP/1.1 response to `buf`. Interim responses and 204 never announce a
+/// length (RFC 9112 §6.3), whatever `body` is.
 pub fn write_response_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     buf: &mut BytesMut,
     status: u16,
@@ -113,7 +114,8 @@ pub fn write_response_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Appends `data` as one chunk. Nothing at all if it is empty: an empty chunk would end the body.
+/// Appends `data` as one chunk. Appends nothing if `data` is empty, because an empty chunk would
+/// end the body.
 pub fn write_chunk(buf: &mut BytesMut, data: &[u8]) {
     if !data.is_empty() {
         write_chunk_line(buf, data.len());
@@ -225,8 +227,8 @@ impl Decimal {
     }
 }
 
-/// The reason phrase of a status code (RFC 9110 §15, RFC 5842, RFC 6585); "Unknown" if it has none here.
-/// Phrases carry no meaning: those received from a peer are not passed on.
+/// Returns the reason phrase of a status code (RFC 9110 §15, RFC 5842, RFC 6585), or "Unknown".
+/// Phrases have no meaning, so those from a peer are not relayed.
 pub fn reason_phrase(status: u16) -> &'static str {
     let known = http::StatusCode::from_u16(status).ok();
     known.and_then(|status| status.canonical_reason()).unwrap_or("Unknown")

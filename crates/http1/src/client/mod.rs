@@ -1,15 +1,17 @@
 //! The client's side of a connection.
 //!
-//! Methods, in the order they are called:
+//! Methods, in the order in which they are called:
 //!
 //! - [`Connection::send`] sends a request and returns the head of its response;
-//! - [`Connection::body`] piece by piece until `None`, or [`Connection::body_all`];
-//! - [`Connection::reusable`], before the connection is put aside;
-//! - [`Connection::is_stale`], before it is used again; or [`Connection::extraneous_data_or_closed`], to be
-//!   awaited while it lies idle.
+//! - [`Connection::body`] returns the body piece by piece, then `None`. [`Connection::body_all`]
+//!   returns the whole body instead;
+//! - [`Connection::reusable`] tells whether the connection can be kept;
+//! - [`Connection::is_stale`] tells whether a kept connection can no longer be used. Alternatively,
+//!   await [`Connection::extraneous_data_or_closed`] while the connection is idle.
 //!
-//! There are no timeouts: the caller owns the time. After an error, or after a call was cancelled
-//! other than [`Connection::body`] and [`Connection::extraneous_data_or_closed`], drop the connection.
+//! There are no timeouts: the caller adds them. After an error, or after the cancellation of a
+//! call, drop the connection. Only [`Connection::body`] and
+//! [`Connection::extraneous_data_or_closed`] may be cancelled.
 
 mod transport;
 
@@ -29,26 +31,26 @@ use transport::Transport;
 /// Most interim responses (1xx) that are read before one response.
 const INTERIM_MAX: usize = 16;
 
-/// Why there is no whole response. The connection is then of no further use.
+/// Why there is no complete response. The connection can no longer be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server closed or reset the connection before the first byte of a response. On a connection
-    /// that was used before, it may simply have been too old.
-    #[error("the server closed before it answered")]
+    /// The server closed or reset the connection before the first byte of a response. A connection
+    /// that was used before may simply have been idle for too long.
+    #[error("the server closed the connection before it responded")]
     Closed,
     /// The connection was closed before the first byte of the request was sent.
     #[error("the connection was closed before the request was sent")]
     Unsent,
-    /// The server closed or reset the connection inside of its response.
-    #[error("the server closed inside of its response")]
+    /// The server closed or reset the connection in the middle of its response.
+    #[error("the server closed the connection during its response")]
     IncompleteMessage,
-    /// What the server sent is not a response.
+    /// The bytes of the server are not a valid response.
     #[error(transparent)]
     Parse(#[from] BadResponse),
-    /// The body is longer than the caller allows.
+    /// The body is longer than the caller permits.
     #[error("body of the response longer than {0} bytes")]
     TooLarge(usize),
-    /// The transport failed otherwise.
+    /// The transport failed in another way.
     #[error("transport: {0}")]
     Io(#[from] io::Error),
     /// The caller sent a request on a connection that is not [`reusable`](Connection::reusable).
@@ -69,16 +71,16 @@ impl ClientError {
     }
 }
 
-/// What happened on an idle connection.
+/// An event on an idle connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleEvent {
-    /// The server closed or reset it.
+    /// The server closed or reset the connection.
     Closed,
-    /// The server sent bytes without a request: a second response to one request, say.
+    /// The server sent bytes without a request, such as a second response to a request.
     ExtraneousData,
 }
 
-/// A connection to a server, over any stream of bytes.
+/// A connection to a server, over any byte stream.
 #[derive(Debug)]
 pub struct Connection<S> {
     transport: Transport<S>,
@@ -103,7 +105,7 @@ enum State {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// A connection over a stream that was just opened.
+    /// Creates a connection over a stream that was just opened.
     pub fn new(stream: S, limits: Limits) -> Connection<S> {
         Connection {
             transport: Transport::new(stream),
@@ -114,17 +116,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The stream, for its addresses and options.
+    /// Returns the stream, for its addresses and options.
     pub fn stream(&self) -> &S {
         self.transport.stream()
     }
 
-    /// Sends a request, head and body as rendered by
-    /// [`write_request`](crate::write_request), and reads the head of its response. Interim responses
-    /// (1xx) are skipped. `is_head`: the method is HEAD.
+    /// Sends a request and reads the head of its response. [`write_request`](crate::write_request)
+    /// renders the bytes to send. Interim responses (1xx) are skipped. `is_head` says whether the
+    /// method is HEAD.
     ///
-    /// A response that comes before the whole request is sent is returned; the rest of the request
-    /// goes on being sent while the body is read.
+    /// If the server responds before the whole request is sent, returns that response. The rest of
+    /// the request is then sent while the body is read.
     pub async fn send(
         &mut self,
         request: &[u8],
@@ -149,7 +151,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(head)
     }
 
-    /// The next piece of the body, as it arrives; `None` at its end, and ever after. Safe to cancel.
+    /// Returns the next piece of the body, or `None` after its end. Cancel safe.
     pub async fn body(&mut self) -> Result<Option<Bytes>, ClientError> {
         let piece = self.read_body().await;
         if piece.is_err() {
@@ -158,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         piece
     }
 
-    /// The rest of the body in one piece.
+    /// Returns the rest of the body in one piece.
     pub async fn body_all(&mut self, limit: usize) -> Result<Bytes, ClientError> {
         let Some(first) = self.body().await? else { return Ok(Bytes::new()) };
         let mut whole = BytesMut::new();
@@ -182,9 +184,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(single.unwrap_or_else(|| whole.freeze()))
     }
 
-    /// True if the connection can carry a request: it is new, or its last response has ended, was not
-    /// the last by its own word, and no byte has been seen after it, and the whole request had been
-    /// sent by then. Looks at nothing new: see [`is_stale`](Connection::is_stale).
+    /// Returns whether the connection can carry a request. A new connection can. A used connection
+    /// can if its last request was sent completely, the response has ended and permits another
+    /// request, and no bytes followed the response. This method does not read from the connection,
+    /// unlike [`is_stale`](Connection::is_stale).
     pub fn reusable(&self) -> bool {
         matches!(self.state, State::Idle)
             && self.keep_alive
@@ -192,20 +195,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             && self.transport.is_sent()
     }
 
-    /// True if no request is under way: its response has ended, or none was sent.
+    /// Returns whether no request is under way: none was sent, or the last response has ended.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle)
     }
 
-    /// True if bytes followed the end of the last response: the server answered twice, or does not
-    /// know the length of its own responses.
+    /// Returns whether bytes followed the end of the last response. If so, the server responded
+    /// twice, or announced a wrong length.
     pub fn has_extraneous_data(&self) -> bool {
         matches!(self.state, State::Idle) && !self.input.is_empty()
     }
 
-    /// True if the connection must not be used again: it is not [`reusable`](Connection::reusable),
-    /// or the server has closed it or sent bytes unasked. Looks without waiting, so a close that is
-    /// still on its way is not seen; [`ClientError::Closed`] is what it then looks like.
+    /// Returns whether the connection must not be used again, because it is not
+    /// [`reusable`](Connection::reusable), or because the server has closed it or sent bytes that
+    /// were not requested. Does not wait, so it misses a close that has not arrived yet. Such a
+    /// close causes [`ClientError::Closed`] later.
     pub fn is_stale(&mut self) -> bool {
         if !self.reusable() {
             return true;
@@ -220,8 +224,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         true
     }
 
-    /// Waits on an idle connection until the server closes it or sends bytes unasked. It is not
-    /// reusable afterwards. Safe to cancel.
+    /// Waits on an idle connection until the server closes it or sends bytes that were not
+    /// requested. The connection is not reusable afterwards. Cancel safe.
     pub async fn extraneous_data_or_closed(&mut self) -> IdleEvent {
         if !self.input.is_empty() {
             return IdleEvent::ExtraneousData;

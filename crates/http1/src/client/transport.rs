@@ -1,8 +1,8 @@
-//! Sends a request while its response is already being read.
+//! Sends a request while its response is being read.
 //!
-//! A server may respond before it has read the whole request, and may stop reading until its response
-//! is read. Writing first and reading second would then wait forever, so every read also drives the
-//! write on.
+//! A server may respond before it has read the whole request, and may stop reading until its
+//! response is read. If the client wrote everything before it read, both would wait forever. Every
+//! read therefore also continues the write.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,17 +1,20 @@
 //! The server's side of a connection.
 //!
-//! Methods, in the order they are called:
+//! Methods, in the order in which they are called:
 //!
-//! - [`Connection::next_request`] waits for a whole request; or [`Connection::next_head`] for its head
-//!   and [`Connection::read_body`] for the rest, where the head decides how long the body may be;
-//! - [`Connection::peer_closed`], meanwhile a response is worked on;
-//! - [`Connection::respond`], or [`Connection::start_response`], [`Connection::write_body`] as often
-//!   as needed, [`Connection::finish_body`]; [`Connection::reject`] after a
-//!   [`ServerError::Reject`];
-//! - [`Connection::close`] in the end, so that the client sees the last response and not a reset.
+//! - [`Connection::next_request`] waits for a whole request. If the permitted length of the body
+//!   depends on the head, call [`Connection::next_head`] and then [`Connection::read_body`]
+//!   instead;
+//! - [`Connection::peer_closed`] waits for the client to disconnect while you prepare the response;
+//! - [`Connection::respond`] sends a whole response. To send it in parts, call
+//!   [`Connection::start_response`], [`Connection::write_body`] any number of times, and
+//!   [`Connection::finish_body`]. After a [`ServerError::Reject`], call [`Connection::reject`]
+//!   instead;
+//! - [`Connection::close`] closes the connection so that the client gets the last response and not
+//!   a reset.
 //!
-//! Dropping a connection in the middle of a response is the way to tell the client that the response is
-//! broken.
+//! Dropping a connection in the middle of a response shows the client that the response is
+//! incomplete.
 
 mod receive;
 mod respond;
@@ -33,11 +36,11 @@ use crate::write::WriteError;
 /// Why a [`Connection`] serves no further request.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The request is refused. Respond to it with [`Connection::reject`].
+    /// The request is rejected. Call [`Connection::reject`] to respond.
     #[error(transparent)]
     Reject(#[from] Reject),
-    /// The client closed inside of a request. There is no client left.
-    #[error("the client closed inside of a request")]
+    /// The client closed the connection in the middle of a request, so no response is needed.
+    #[error("the client closed the connection during a request")]
     IncompleteMessage,
     /// The client did not read its response within
     /// [`Timeouts::write`](crate::Timeouts::write).
@@ -46,28 +49,29 @@ pub enum ServerError {
     /// The transport failed.
     #[error("transport: {0}")]
     Io(#[from] io::Error),
-    /// The caller gave a head that cannot be sent. Nothing of it was; another response may be tried.
+    /// The caller passed a head that cannot be sent. No part of it was sent, so the caller may try
+    /// another response.
     #[error("response: {0}")]
     Write(#[from] WriteError),
-    /// The caller gave a body of another length than it had announced.
-    #[error("the body of the response is not as long as announced")]
+    /// The body from the caller does not have the announced length.
+    #[error("the length of the response body is not the announced one")]
     BodyLength,
-    /// The caller called out of order: a response without a request, a request before the response to
-    /// the one before it was finished.
+    /// The caller made calls in the wrong order: a response without a request, or a request before
+    /// the previous response was finished.
     #[error("called out of order: {0}")]
     OutOfOrder(&'static str),
 }
 
-/// A whole request.
+/// A complete request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Method, target and fields.
     pub head: RequestHead,
-    /// The body, without its framing; empty if there is none.
+    /// The body, without its framing. Empty if there is none.
     pub body: Bytes,
 }
 
-/// A connection to a client, over any stream of bytes.
+/// A connection to a client, over any byte stream.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
@@ -97,7 +101,7 @@ struct Exchange {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// A connection over a stream that was just accepted.
+    /// Creates a connection over a stream that was just accepted.
     pub fn new(stream: S, limits: Limits, timeouts: Timeouts) -> Connection<S> {
         Connection {
             stream,
@@ -112,23 +116,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The stream, for its addresses and options.
+    /// Returns the stream, for its addresses and options.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// True if not one byte of a next request is here, so that closing now loses nothing. A server
-    /// that shuts down closes its idle connections and lets the others finish.
+    /// Returns whether no byte of the next request has arrived. If so, closing the connection now
+    /// loses nothing. A server that shuts down closes its idle connections and lets the others
+    /// finish.
     pub fn is_idle(&self) -> bool {
         self.exchange.is_none() && self.input.is_empty() && self.receiving.body_is_read()
     }
 
-    /// True if no further request will be served.
+    /// Returns whether the connection will serve no further request.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Makes the response to the current or next request the last one: it says `Connection: close`.
+    /// Makes the response to the current or next request the last one. That response has
+    /// `Connection: close`.
     pub fn close_after_response(&mut self) {
         self.receiving.last = true;
         if let Some(exchange) = &mut self.exchange {
@@ -136,11 +142,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Resolves when the client has closed or reset the connection, or closed its sending half: to
-    /// be awaited beside the work on a response. Never resolves once the client has sent ahead as
-    /// much as the read buffer holds: the end is then behind unread bytes.
+    /// Resolves when the client has closed or reset the connection, or closed its sending half.
+    /// Await it while the response is being prepared. If the client has already sent more bytes
+    /// than the read buffer holds, the future never resolves, because the end of the stream comes
+    /// after bytes that are still unread.
     ///
-    /// Safe to cancel. Bytes that arrive are kept for the next request.
+    /// Cancel safe. Bytes that arrive are kept for the next request.
     pub async fn peer_closed(&mut self) {
         let bound = self.limits.buffer_bound();
         while !self.peer_closed {
@@ -154,11 +161,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Closes in a way that lets the client read what it was sent: writes what is left, closes the
-    /// sending half, then reads and drops what the client still sends, up to
-    /// [`Limits::linger_bytes`] and [`Timeouts::linger`], until it closes too (RFC 9112 §9.6).
+    /// Closes the connection so that the client can read everything that was sent. Writes the
+    /// remaining output and closes the sending half. Then reads and drops the bytes that the client
+    /// still sends, up to [`Limits::linger_bytes`] and [`Timeouts::linger`], until the client
+    /// closes, too (RFC 9112 §9.6).
     ///
-    /// Failures end it early: there is no client left.
+    /// Stops at the first error, which means that the client has left.
     pub async fn close(mut self) {
         let unfinished = self.exchange.as_ref().is_some_and(|exchange| exchange.body.is_some());
         if unfinished || self.flush().await.is_err() {

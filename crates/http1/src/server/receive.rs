@@ -1,4 +1,4 @@
-//! Reads requests: heads, and bodies whole.
+//! Reads the heads and the complete bodies of requests.
 
 use std::io;
 
@@ -89,12 +89,12 @@ impl Collected {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Waits for the next request and reads it to the end of its body, so that a slow client never
-    /// holds a replica. The body may have up to
+    /// Waits for the next request and reads all of it, including the body, so that a slow client
+    /// never holds a replica. The body may have up to
     /// [`Limits::body_bytes`](crate::Limits::body_bytes).
     ///
-    /// `None`, errors and cancellation: as for [`next_head`](Connection::next_head) and
-    /// [`read_body`](Connection::read_body).
+    /// Calls [`next_head`](Connection::next_head) and [`read_body`](Connection::read_body). Their
+    /// documentation explains `None`, the errors, and cancellation.
     pub async fn next_request(&mut self) -> Result<Option<Request>, ServerError> {
         if self.receiving.head.is_none() {
             let Some(head) = self.next_head().await? else { return Ok(None) };
@@ -105,21 +105,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Waits for the head of the next request, and leaves its body to
-    /// [`read_body`](Connection::read_body). A response that begins before the body was read is the
-    /// last one of the connection. A declared length above
-    /// [`Limits::body_bytes`](crate::Limits::body_bytes) is refused here already.
+    /// [`read_body`](Connection::read_body). If a response begins before the body has been read, it
+    /// is the last one on the connection. A declared length above
+    /// [`Limits::body_bytes`](crate::Limits::body_bytes) is rejected here.
     ///
-    /// `None` if no request follows: the client closed between requests, or sent nothing for
-    /// [`Timeouts::idle`](crate::Timeouts::idle), or the last response said that it was the last.
-    /// Pipelined requests come out one by one, in order (RFC 9112 §9.3.2).
+    /// Returns `None` if no request follows: the client closed the connection between requests, or
+    /// sent nothing for [`Timeouts::idle`](crate::Timeouts::idle), or the last response announced
+    /// the close. Pipelined requests are returned one by one, in order (RFC 9112 §9.3.2).
     ///
-    /// Safe to cancel: the next call goes on where this one was, with the deadlines that it had.
+    /// Cancel safe: the next call continues, with the same deadlines.
     pub async fn next_head(&mut self) -> Result<Option<RequestHead>, ServerError> {
         if self.closing {
             return Ok(None);
         }
         if self.exchange.is_some() {
-            return Err(ServerError::OutOfOrder("the last request is not answered"));
+            return Err(ServerError::OutOfOrder("the last request has no response yet"));
         }
         let received = self.receive_head().await;
         match &received {
@@ -129,11 +129,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         received
     }
 
-    /// Reads the body of the current request, of at most `limit` bytes: a longer one is refused
-    /// before any of it is read where its length was declared. Empty if there is none, or if it was
-    /// read before. `100 Continue` is sent if the client waits for it (RFC 9110 §10.1.1).
+    /// Reads the body of the current request, which may have at most `limit` bytes. If the declared
+    /// length is greater, rejects the body before any of it is read. Returns an empty body if the
+    /// request has none, or if it has already been read. Sends `100 Continue` if the client waits
+    /// for it (RFC 9110 §10.1.1).
     ///
-    /// Safe to cancel: the next call goes on where this one was, with the deadline that it had.
+    /// Cancel safe: the next call continues, with the same deadline.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         let read = self.receive_body(limit).await;
         if read.is_err() {

@@ -28,10 +28,10 @@ pub(super) enum Outgoing {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Responds to the current request with a body that is at hand. HEAD gets the same head and no body;
-    /// statuses without a body (204, 304) get none.
+    /// Responds to the current request with a complete body. No body is sent in response to HEAD,
+    /// or with the statuses 204 and 304.
     ///
-    /// `Content-Length` and `Connection` are written here: see [`write_response_head`] for the
+    /// This method writes `Content-Length` and `Connection`: see [`write_response_head`] for the
     /// fields that are skipped.
     pub async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
@@ -49,12 +49,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Begins the response to the current request, its body to follow by
-    /// [`write_body`](Connection::write_body) and [`finish_body`](Connection::finish_body). The head
-    /// leaves with the first bytes of the body; [`flush`](Connection::flush) sends it at once.
+    /// Begins the response to the current request. [`write_body`](Connection::write_body) and
+    /// [`finish_body`](Connection::finish_body) send its body. The head is sent with the first
+    /// bytes of the body, or immediately by [`flush`](Connection::flush).
     ///
-    /// For HTTP/1.0, [`BodyLength::Chunked`] becomes [`BodyLength::UntilClose`] (RFC 9112 §6.1). A
-    /// client cannot see that a response of that form was broken off, so `Known` is to be preferred.
+    /// In HTTP/1.0, [`BodyLength::Chunked`] becomes [`BodyLength::UntilClose`] (RFC 9112 §6.1). A
+    /// client cannot detect that such a response is incomplete, so prefer `Known`.
     pub fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
@@ -64,8 +64,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.begin(status, headers, length).map(|_| ())
     }
 
-    /// Sends a part of the body of the response that was started. Returns when the transport has taken
-    /// it, within [`Timeouts::write`](crate::Timeouts::write).
+    /// Sends a part of the body, after [`start_response`](Connection::start_response). Returns when
+    /// the transport has accepted it. Fails if that takes longer than
+    /// [`Timeouts::write`](crate::Timeouts::write).
     pub async fn write_body(&mut self, data: &[u8]) -> Result<(), ServerError> {
         let outgoing = self.outgoing()?;
         if data.is_empty() {
@@ -88,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Ends the body of the response that was started.
+    /// Ends the body, after [`start_response`](Connection::start_response).
     pub async fn finish_body(&mut self) -> Result<(), ServerError> {
         match self.outgoing()? {
             Outgoing::Known(left) if left > 0 => {
@@ -102,13 +103,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Sends what is rendered and not yet sent: a head whose body is slow to come.
+    /// Sends the rendered output, such as a head whose body will follow much later.
     pub async fn flush(&mut self) -> Result<(), ServerError> {
         if self.output.is_empty() { Ok(()) } else { self.send(b"", b"").await }
     }
 
-    /// Responds to a request that is refused, with its status, `Connection: close` and one line of text
-    /// that says why. [`close`](Connection::close) is to follow.
+    /// Responds to a rejected request with the status that matches the reason, `Connection: close`,
+    /// and a one-line explanation. Call [`close`](Connection::close) afterwards.
     pub async fn reject(&mut self, reject: &Reject) -> Result<(), ServerError> {
         let text = format!("{}: {reject}\n", reason_phrase(reject.status()));
         self.closing = true;

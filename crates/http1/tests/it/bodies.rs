@@ -1,4 +1,4 @@
-//! Bodies: where they end, what breaks them, and that no input makes the decoder panic.
+//! Tests of bodies: where they end, and what makes them invalid. No input makes the decoder panic.
 
 use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;
@@ -7,7 +7,7 @@ use curtail_http1::{
 };
 use proptest::prelude::*;
 
-/// What a decoder made of its input.
+/// The result of decoding an input.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     data: Vec<u8>,
@@ -18,7 +18,7 @@ struct Outcome {
 fn run(framing: Framing, input: &[u8], sizes: &[usize], limits: &Limits) -> Outcome {
     let mut decoder = BodyDecoder::new(framing, limits);
     let mut outcome = Outcome::default();
-    let said = feed(input, sizes, |buf| match decoder.decode(buf) {
+    let steps = feed(input, sizes, |buf| match decoder.decode(buf) {
         Ok(Decoded::Data(data)) => {
             assert!(!data.is_empty());
             Some((Ok(data), false))
@@ -27,8 +27,8 @@ fn run(framing: Framing, input: &[u8], sizes: &[usize], limits: &Limits) -> Outc
         Ok(Decoded::End) => Some((Err(Ok(())), true)),
         Err(error) => Some((Err(Err(error)), true)),
     });
-    for word in said {
-        match word {
+    for step in steps {
+        match step {
             Ok(data) => outcome.data.extend_from_slice(&data),
             Err(end) => outcome.end = Some(end),
         }
@@ -60,7 +60,7 @@ fn a_length_ends_the_body_and_leaves_the_rest() {
 }
 
 #[test]
-fn what_is_announced_and_has_not_come_is_known() {
+fn announced_bytes_that_have_not_arrived_are_counted() {
     let mut decoder = BodyDecoder::new(Framing::Chunked, &Limits::default());
     let mut buf = BytesMut::new();
     for (bytes, decoded, announced) in [
@@ -77,7 +77,7 @@ fn what_is_announced_and_has_not_come_is_known() {
 }
 
 #[test]
-fn no_body_takes_nothing() {
+fn an_empty_body_takes_no_bytes() {
     for framing in [Framing::Empty, Framing::Length(0)] {
         let mut buf = BytesMut::from("next");
         let mut decoder = BodyDecoder::new(framing, &Limits::default());
@@ -106,7 +106,7 @@ fn chunks_extensions_and_trailers() {
 }
 
 #[test]
-fn a_chunked_body_that_stops_early_is_half() {
+fn a_chunked_body_that_stops_early_is_incomplete() {
     let whole = "3\r\nabc\r\n0\r\nA: b\r\n\r\n";
     for end in 0..whole.len() {
         let outcome = chunked(&whole[..end]);
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_in_chunks_is_read_back(
+    fn written_chunks_decode_to_the_same_bytes(
         chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..500), 0..8),
         sizes in cuts(),
     ) {

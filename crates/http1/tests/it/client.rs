@@ -1,4 +1,4 @@
-//! A client's connection, against a scripted server over a pipe in memory.
+//! Tests a client's connection to a scripted server over an in-memory pipe.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ fn connect() -> (Client, DuplexStream) {
     (Connection::new(client, Limits::default()), server)
 }
 
-/// A client whose server has said `text` and, unless `stays`, closed.
+/// Returns a client whose server has sent `text`. The server has also closed the connection, unless
+/// `stays` is true.
 async fn scripted(text: impl AsRef<[u8]>, stays: bool) -> (Client, DuplexStream) {
     let (client, mut server) = connect();
     server.write_all(text.as_ref()).await.unwrap();
@@ -32,7 +33,7 @@ async fn scripted(text: impl AsRef<[u8]>, stays: bool) -> (Client, DuplexStream)
     (client, server)
 }
 
-/// What becomes of a request that is answered with `text` and a close.
+/// Returns the result of a request whose response is `text`, followed by a close.
 async fn outcome(text: impl AsRef<[u8]>) -> Result<Vec<u8>, ClientError> {
     let (mut client, _server) = scripted(text, false).await;
     client.send(GET, false).await?;
@@ -93,7 +94,7 @@ async fn interim_responses_are_skipped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_named_by_where_it_is() {
+async fn the_error_depends_on_where_the_connection_ends() {
     assert!(matches!(outcome("").await, Err(ClientError::Closed)));
     for end in 1..OK.len() {
         let half = outcome(&OK[..end]).await;
@@ -110,7 +111,7 @@ async fn an_end_is_named_by_where_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_response_is_an_error_at_once() {
+async fn an_invalid_response_is_an_error_at_once() {
     for text in ["nonsense", "HTTP/1.1 x00 OK\r\n\r\n", "HTTP/1.1 200 OK\n"] {
         let (mut client, _server) = scripted(text, true).await;
         let noise = client.send(GET, false).await;
@@ -147,7 +148,7 @@ async fn extraneous_data_after_a_response_ends_reuse() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_late_is_seen_before_reuse() {
+async fn late_bytes_and_closes_are_detected_before_reuse() {
     let done = async || {
         let (mut client, server) = scripted(OK, true).await;
         client.send(GET, false).await.unwrap();
@@ -183,7 +184,7 @@ async fn a_response_to_head_has_no_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_close_is_not_used_again() {
+async fn a_connection_with_close_is_not_reused() {
     let (mut client, _server) =
         scripted("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", true).await;
     client.send(GET, false).await.unwrap();
@@ -217,8 +218,8 @@ async fn a_response_may_come_before_the_request_is_sent() {
     let mut client = Connection::new(client, Limits::default());
     let mut request = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9000\r\n\r\n".to_vec();
     request.resize(request.len() + 9000, b'x');
-    // The server sends all of its response first, through a pipe that is smaller than either, and only
-    // then reads: writing and reading must go on side by side.
+    // The server sends its whole response before it reads, through a pipe that is smaller than the
+    // request and the response. The client must therefore write and read at the same time.
     let (body, received) = tokio::join!(
         async {
             client.send(&request, false).await.unwrap();
@@ -262,7 +263,7 @@ async fn a_cancelled_exchange_ends_reuse() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The two ends of this crate understand each other, through a pipe of any size.
+    /// The client and the server of this crate can talk to each other through a pipe of any size.
     #[test]
     fn client_and_server_roundtrip(
         bodies in prop::collection::vec((0..9000usize, any::<bool>(), any::<bool>()), 1..5),
@@ -273,7 +274,8 @@ proptest! {
     }
 }
 
-/// Echoes bodies of the given lengths, sent and answered in chunks or not.
+/// Echoes bodies of the given lengths. For each body, two flags say whether the request and the
+/// response are chunked.
 async fn roundtrip(bodies: &[(usize, bool, bool)], pipe_bytes: usize) {
     let (client, server) = duplex(pipe_bytes);
     let mut client = Connection::new(client, Limits::default());

@@ -1,4 +1,4 @@
-//! One binary for all integration tests: linking costs more than running.
+//! One binary for all integration tests, because linking takes longer than running.
 
 mod bodies;
 mod client;

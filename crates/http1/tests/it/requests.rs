@@ -1,8 +1,8 @@
-//! Heads of requests: what is taken, what it means, and what is refused with which status.
+//! Tests of request heads: what valid ones mean, and which status rejected ones get.
 
 use std::time::Instant;
 
-use crate::common::{cuts, head_limits, nearly, said};
+use crate::common::{all_verdicts, cuts, head_limits, nearly};
 use bytes::BytesMut;
 use curtail_http1::{Framing, Limits, Reject, RequestHead, Version, is_hop_by_hop, parse_request};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn status(text: impl AsRef<[u8]>) -> u16 {
 }
 
 #[test]
-fn gives_the_parts_of_a_head_as_sent() {
+fn the_parts_of_a_head_are_as_sent() {
     let head = accepted(
         "POST /a/b?c=d HTTP/1.1\r\nHost: leaf:80\r\nX-Empty:\r\nAccept:\t one \r\naccept: two\r\n\
          Content-Length: 5\r\n\r\nhello",
@@ -58,7 +58,7 @@ fn an_incomplete_head_is_not_an_error() {
 }
 
 #[test]
-fn knows_the_forms_of_a_target() {
+fn parses_the_forms_of_a_target() {
     let head = accepted("GET http://other:81/p?q HTTP/1.1\r\nHost: leaf\r\n\r\n");
     assert_eq!(head.target(), "http://other:81/p?q");
     assert_eq!(head.path_and_query(), "/p?q");
@@ -122,7 +122,8 @@ fn hop_by_hop_fields_are_not_relayed() {
     assert!(!is_hop_by_hop(b"Host") && !is_hop_by_hop(b"") && !is_hop_by_hop(b"cookie"));
 }
 
-/// A proxy drops the fields that `Connection` names: 200 fields must not mean 200 times its names.
+/// A proxy drops the fields that `Connection` names. With 200 fields, it must not read these names
+/// 200 times.
 #[test]
 fn the_names_that_connection_lists_are_read_once() {
     let limits = Limits { head_bytes: 1 << 20, headers: 256, ..Limits::default() };
@@ -167,8 +168,8 @@ fn refuses_malformed_heads_with_400() {
 }
 
 #[test]
-fn a_byte_that_no_target_may_have_is_named() {
-    for (text, byte, said) in [
+fn the_error_names_an_invalid_byte_of_a_target() {
+    for (text, byte, shown) in [
         (&b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n"[..], 0, "0x00"),
         (b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n", 0xff, "0xff"),
         (b"GET /\t HTTP/1.1\r\nHost: a\r\n\r\n", b'\t', "0x09"),
@@ -176,14 +177,14 @@ fn a_byte_that_no_target_may_have_is_named() {
     ] {
         let reject = parse(text).expect_err("refused");
         assert_eq!((reject, reject.status()), (Reject::TargetByte(byte), 400));
-        assert!(reject.to_string().contains(&format!("the byte {said},")), "{reject}");
+        assert!(reject.to_string().contains(&format!("the byte {shown},")), "{reject}");
     }
     let words = parse(b"GET /\r\nHost: \xff\r\n\r\n").expect_err("refused");
     assert_eq!(words, Reject::Malformed("the request line is not three words"));
 }
 
 #[test]
-fn a_host_has_a_name_and_a_port_that_is_one() {
+fn a_host_has_a_name_and_a_valid_port() {
     let host = |target: &str, host: &str| {
         parse(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())
     };
@@ -214,13 +215,13 @@ fn a_host_has_a_name_and_a_port_that_is_one() {
         assert_eq!(host("/", wrong).expect_err(wrong), refused, "{wrong}");
         assert_eq!(host(&format!("http://{wrong}/"), "a").expect_err(wrong).status(), 400);
     }
-    // No host at all is a host only where the target names none either.
+    // An empty `Host` is valid only if the target names no host.
     assert_eq!(host("/", "").expect("fine").expect("complete").authority(), Some(&b""[..]));
     assert_eq!(host("http://a/", "").expect_err("refused").status(), 400);
 }
 
 #[test]
-fn refuses_what_cannot_become_a_request_at_once() {
+fn refuses_at_once_bytes_that_cannot_become_a_request() {
     assert_eq!(status(b"\x16\x03\x01\x02\x00"), 400, "a TLS hello");
     assert_eq!(status("\rG"), 400);
     assert_eq!(status("\n"), 400);
@@ -254,7 +255,7 @@ fn limits_are_exact_and_named() {
 }
 
 #[test]
-fn a_declared_body_over_the_limit_is_refused_before_it_comes() {
+fn a_declared_body_over_the_limit_is_refused_before_it_arrives() {
     let limits = Limits { body_bytes: 10, ..Limits::default() };
     let with = |length: &str| {
         let text = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
@@ -300,7 +301,7 @@ proptest! {
     fn the_verdict_does_not_depend_on_the_cuts(
         input in nearly(STARTS, PIECES), sizes in cuts(), limits in head_limits(),
     ) {
-        let said = |sizes| said(&input, sizes, |buf| parse_request(buf, &limits));
-        prop_assert_eq!(said(&[]), said(&sizes));
+        let verdicts = |sizes| all_verdicts(&input, sizes, |buf| parse_request(buf, &limits));
+        prop_assert_eq!(verdicts(&[]), verdicts(&sizes));
     }
 }

@@ -1,6 +1,6 @@
-//! Heads of responses, read and written; heads of requests, written.
+//! Parses and writes the heads of responses, and writes the heads of requests.
 
-use crate::common::{cuts, head_limits, nearly, said};
+use crate::common::{all_verdicts, cuts, head_limits, nearly};
 use bytes::BytesMut;
 use curtail_http1::{
     BadResponse, BodyLength, Framing, Limits, NO_HEADERS, Persistence, ResponseHead, Version,
@@ -17,7 +17,7 @@ fn accepted(text: &str) -> ResponseHead {
 }
 
 #[test]
-fn gives_the_parts_of_a_head() {
+fn the_parts_of_a_head_are_as_sent() {
     let head = accepted("HTTP/1.1 404 Not  here\r\nContent-Length: 3\r\nX-A: b\r\n\r\n");
     assert_eq!((head.status(), head.reason()), (404, &b"Not  here"[..]));
     assert_eq!((head.version(), head.framing()), (Version::Http11, Framing::Length(3)));
@@ -62,7 +62,7 @@ fn a_connection_that_ends_a_body_does_not_persist() {
 }
 
 #[test]
-fn noise_is_seen_from_its_first_byte() {
+fn noise_is_rejected_from_its_first_byte() {
     for text in ["S", "SSH-2.0-x\r\n", "HTTP/2", "\r\nHTTP/1.1 200 OK\r\n\r\n", "\0"] {
         assert_eq!(parse(text, false).unwrap_err(), BadResponse::NotHttp, "{text:?}");
     }
@@ -111,7 +111,7 @@ fn writers_own_the_framing() {
 }
 
 #[test]
-fn an_empty_body_is_announced_where_one_is_usual() {
+fn an_empty_body_is_announced_for_methods_that_usually_have_one() {
     let render = |method: &str| {
         let mut buf = BytesMut::new();
         let body = BodyLength::Known(0);
@@ -133,7 +133,7 @@ fn statuses_without_a_body_announce_no_length() {
 }
 
 #[test]
-fn nothing_that_would_be_read_as_something_else_is_written() {
+fn an_ambiguous_head_is_not_written() {
     let mut buf = BytesMut::from("kept");
     let none = BodyLength::None;
     let keep = Persistence::Default;
@@ -197,12 +197,12 @@ proptest! {
     fn the_verdict_does_not_depend_on_the_cuts(
         input in nearly(STARTS, PIECES), sizes in cuts(), limits in head_limits(),
     ) {
-        let said = |sizes| said(&input, sizes, |buf| parse_response(buf, &limits, false));
-        prop_assert_eq!(said(&[]), said(&sizes));
+        let verdicts = |sizes| all_verdicts(&input, sizes, |buf| parse_response(buf, &limits, false));
+        prop_assert_eq!(verdicts(&[]), verdicts(&sizes));
     }
 
     #[test]
-    fn what_is_written_is_read_back(
+    fn a_written_head_parses_back(
         target in text("abc/?=&%.~", 0..30),
         fields in prop::collection::vec((text("abcXYZ-_", 1..9), text("ab \t\u{fc}:;,\"", 0..20)), 0..9),
         length in prop_oneof![Just(BodyLength::None), Just(BodyLength::Chunked),

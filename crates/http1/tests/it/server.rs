@@ -1,4 +1,4 @@
-//! A server's connection, over a pipe in memory and on paused time.
+//! Tests a server's connection over an in-memory pipe, with the clock paused.
 
 use std::io;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ fn connect() -> (DuplexStream, Server) {
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A server whose client has sent `text`.
+/// Returns a server whose client has sent `text`.
 async fn asked(text: impl AsRef<[u8]>) -> (DuplexStream, Server) {
     let (mut client, server) = connect();
     client.write_all(text.as_ref()).await.unwrap();
@@ -41,7 +41,7 @@ async fn refused(server: &mut Server) -> Reject {
     }
 }
 
-/// Closes the server and returns all that the client was sent.
+/// Closes the server and returns everything that it sent to the client.
 async fn sent(server: Server, mut client: DuplexStream) -> String {
     client.shutdown().await.unwrap();
     let mut text = String::new();
@@ -88,7 +88,7 @@ async fn a_close_between_requests_is_clean_and_one_inside_is_not() {
 async fn a_slow_head_or_body_is_cut_off_in_total_however_it_drips() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n";
     for (begun, waits, expected, seconds) in [
-        // Ten seconds from the first byte.
+        // The limit is ten seconds from the first byte.
         ("", 30, Reject::HeadTimeout(10_000), 40..=43),
         (head, 0, Reject::BodyTimeout(30_000), 30..=30),
     ] {
@@ -142,7 +142,7 @@ async fn waiting_can_be_cancelled_anywhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn continue_is_sent_only_to_who_waits_for_it() {
+async fn continue_is_sent_only_to_a_client_that_waits_for_it() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n";
     let (client, mut server) = asked(format!("{head}x")).await;
     next(&mut server).await;
@@ -153,7 +153,7 @@ async fn continue_is_sent_only_to_who_waits_for_it() {
     let (client, mut server) = asked(large).await;
     let reject = refused(&mut server).await;
     server.reject(&reject).await.unwrap();
-    assert!(sent(server, client).await.starts_with("HTTP/1.1 413"), "refused without asking");
+    assert!(sent(server, client).await.starts_with("HTTP/1.1 413"), "refused without 100 Continue");
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +204,7 @@ async fn a_chunk_that_is_too_long_is_refused_by_its_size() {
             assert_eq!(verdict, Reject::BodyTimeout(30_000), "{chunks:?}");
         } else {
             assert_eq!(verdict, Reject::BodyTooLarge(10), "{chunks:?}");
-            assert!(start.elapsed().is_zero(), "it waits for nothing");
+            assert!(start.elapsed().is_zero(), "it does not wait");
         }
     }
 }
@@ -224,14 +224,17 @@ async fn the_caller_bounds_a_body_once_its_head_is_known() {
         assert_eq!(reject, Reject::BodyTooLarge(limit));
         server.reject(&reject).await.unwrap();
         assert!(server.next_head().await.unwrap().is_none());
-        assert!(sent(server, client).await.starts_with("HTTP/1.1 413 "), "refused without asking");
+        assert!(
+            sent(server, client).await.starts_with("HTTP/1.1 413 "),
+            "refused without 100 Continue"
+        );
     }
     let (mut client, mut server) = asked(format!("{CHUNKED}{PATIENT}")).await;
     assert!(server.next_head().await.unwrap().is_some());
     assert_eq!(server.read_body(6).await.unwrap(), "hello!");
     assert_eq!(server.read_body(6).await.unwrap(), "", "it was read");
     server.respond(204, NO_HEADERS, b"").await.unwrap();
-    // It may be cancelled, and asks the client to go on once.
+    // Reading the body can be cancelled and resumed. Only one `100 Continue` is sent.
     assert!(server.next_head().await.unwrap().is_some());
     for part in ["he", "llo!"] {
         assert!(timeout(Duration::from_millis(1), server.read_body(6)).await.is_err());
@@ -254,7 +257,7 @@ async fn a_response_before_the_body_was_read_is_the_last() {
         assert!(!server.is_idle());
         server.respond(404, NO_HEADERS, b"").await.unwrap();
         assert_eq!(server.is_closing(), last, "{text:?}");
-        assert_eq!(server.next_head().await.unwrap().is_none(), last, "a body is no request");
+        assert_eq!(server.next_head().await.unwrap().is_none(), last, "a body is not a request");
         assert_eq!(sent(server, client).await.contains("connection: close"), last, "{text:?}");
     }
 }
@@ -283,7 +286,7 @@ async fn lingering_is_bounded_in_bytes_and_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn departure_is_noticed_while_a_response_is_worked_on() {
+async fn a_close_is_detected_while_a_response_is_prepared() {
     let (mut client, mut server) = asked(GET).await;
     next(&mut server).await;
     assert!(timeout(Duration::from_secs(5), server.peer_closed()).await.is_err(), "still there");
@@ -295,7 +298,7 @@ async fn departure_is_noticed_while_a_response_is_worked_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_arrives_while_working_is_kept_and_bounded() {
+async fn bytes_that_arrive_early_are_kept_and_bounded() {
     let limits =
         Limits { head_bytes: 64, chunk_line_bytes: 64, trailer_bytes: 0, ..Limits::default() };
     let (mut client, mut server) = connect_with(limits, Timeouts::default(), 1 << 10);
@@ -307,12 +310,13 @@ async fn what_arrives_while_working_is_kept_and_bounded() {
     drop(client);
     let gone = timeout(Duration::from_secs(5), server.peer_closed()).await;
     assert!(gone.is_err(), "the end is behind more bytes than the buffer holds");
-    // The pipe has no reader any more, so the response cannot be sent; the request was kept.
+    // The request is still current, but the pipe no longer has a reader, so the response cannot be
+    // sent.
     assert!(matches!(server.respond(200, NO_HEADERS, b"").await, Err(ServerError::Io(_))));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_closed_client_is_still_answered() {
+async fn a_half_closed_client_still_gets_its_response() {
     let (mut client, mut server) = asked(b"GET /1 HTTP/1.0\r\n\r\n").await;
     client.shutdown().await.unwrap();
     next(&mut server).await;
@@ -379,7 +383,7 @@ async fn streams_in_each_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn http10_gets_what_it_understands() {
+async fn http10_gets_no_chunks_and_an_explicit_keep_alive() {
     let (mut client, mut server) = connect();
     let kept = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
     client.write_all(format!("{kept}{kept}").as_bytes()).await.unwrap();
@@ -408,7 +412,7 @@ async fn a_client_that_does_not_read_is_given_up() {
     assert_eq!(start.elapsed().as_secs(), 30);
     assert!(server.is_closing());
     server.close().await;
-    assert_eq!(start.elapsed().as_secs(), 30, "not waited for again");
+    assert_eq!(start.elapsed().as_secs(), 30, "it does not wait again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -451,11 +455,11 @@ async fn mistakes_of_the_caller_are_errors() {
     server.write_body(b"tw").await.unwrap();
     assert!(matches!(server.finish_body().await, Err(ServerError::BodyLength)));
     let text = sent(server, client).await;
-    assert_eq!(text, "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\ntw", "visibly cut short");
+    assert_eq!(text, "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\ntw", "detectably cut short");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_shuts_down_says_so() {
+async fn a_server_that_shuts_down_announces_the_close() {
     let (mut client, mut server) = connect();
     server.close_after_response();
     client.write_all(GET.as_bytes()).await.unwrap();
@@ -465,7 +469,7 @@ async fn a_server_that_shuts_down_says_so() {
     assert!(sent(server, client).await.contains("connection: close"));
 }
 
-/// Counts its writes, and keeps nothing of them.
+/// A sink that counts the writes and drops the bytes.
 #[derive(Default)]
 struct Counting(usize);
 

@@ -1,11 +1,11 @@
-//! Bytes that two recipients could read as different messages are refused, in requests and responses.
+//! Requests and responses that two recipients could read as different messages are rejected.
 
 use bytes::BytesMut;
 use curtail_http1::{
     BadResponse, Framing, FramingFault, Limits, Reject, parse_request, parse_response,
 };
 
-/// The verdict on a POST with these further lines.
+/// Returns the verdict on a POST with these additional lines.
 fn request(version: &str, lines: &[u8]) -> Result<Framing, Reject> {
     let mut buf = BytesMut::from(format!("POST / {version}\r\nHost: a\r\n").as_str());
     buf.extend_from_slice(lines);
@@ -118,7 +118,7 @@ fn lines_end_in_crlf_and_do_not_fold() {
 }
 
 #[test]
-fn responses_are_held_to_the_same() {
+fn responses_follow_the_same_rules() {
     let verdict = |lines: &str| {
         let mut buf = BytesMut::from(format!("HTTP/1.1 200 OK\r\n{lines}\r\n").as_str());
         parse_response(&mut buf, &Limits::default(), false)

@@ -1,4 +1,4 @@
-//! What the tests share: feeding a parser in pieces, and input that is nearly HTTP.
+//! Helpers for the tests: input in pieces for a parser, and input that resembles HTTP.
 
 use std::fmt::Debug;
 
@@ -6,14 +6,15 @@ use bytes::BytesMut;
 use curtail_http1::Limits;
 use proptest::prelude::*;
 
-/// Gives `input` to `step` in pieces of the given sizes (repeated), and collects what it says. `step`
-/// is called until it has nothing to say (`None`), and never again after it said `stop`.
+/// Passes `input` to `step` in pieces of the given sizes (repeated), and collects the results of
+/// `step`. After each piece, `step` is called until it returns `None`. If it returns `true`, it is
+/// never called again.
 pub(crate) fn feed<T>(
     input: &[u8],
     sizes: &[usize],
     mut step: impl FnMut(&mut BytesMut) -> Option<(T, bool)>,
 ) -> Vec<T> {
-    let mut said = Vec::new();
+    let mut results = Vec::new();
     let mut buf = BytesMut::new();
     let mut rest = input;
     let mut sizes = sizes.iter().cycle();
@@ -22,18 +23,18 @@ pub(crate) fn feed<T>(
         let (piece, after) = rest.split_at(size);
         rest = after;
         buf.extend_from_slice(piece);
-        while let Some((word, stop)) = step(&mut buf) {
-            said.push(word);
+        while let Some((result, stop)) = step(&mut buf) {
+            results.push(result);
             if stop {
-                return said;
+                return results;
             }
         }
     }
-    said
+    results
 }
 
-/// Everything that a parser of heads says of an input that comes in pieces.
-pub(crate) fn said<H: Debug, E: Debug>(
+/// Returns all results of a head parser whose input arrives in pieces.
+pub(crate) fn all_verdicts<H: Debug, E: Debug>(
     input: &[u8],
     sizes: &[usize],
     parse: impl Fn(&mut BytesMut) -> Result<Option<H>, E>,
@@ -45,14 +46,14 @@ pub(crate) fn said<H: Debug, E: Debug>(
     })
 }
 
-/// Limits that a head may or may not keep.
+/// Generates limits. Some limits are so low that a head may exceed them.
 pub(crate) fn head_limits() -> impl Strategy<Value = Limits> {
     let head_bytes = prop_oneof![Just(16384usize), 0..80usize];
     head_bytes.prop_map(|head_bytes| Limits { head_bytes, headers: 4, ..Limits::default() })
 }
 
-/// Bytes that begin with one of `starts`, then made of `pieces` and of noise, in any order; or noise
-/// alone.
+/// Generates bytes that begin with one of `starts`. The rest is either only noise, or `pieces` and
+/// noise in any order.
 pub(crate) fn nearly(
     starts: &'static [&'static str],
     pieces: &'static [&'static str],
@@ -67,7 +68,7 @@ pub(crate) fn nearly(
         .prop_map(|(start, pieces)| [start.as_bytes(), &pieces.concat()].concat())
 }
 
-/// Sizes of reads.
+/// Generates read sizes.
 pub(crate) fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![Just(vec![1]), prop::collection::vec(1..40usize, 1..6)]
 }
