@@ -1,5 +1,8 @@
-//! How late a loop that does nothing but wait for evenly spaced times is: what no load generator can better.
-//! `cargo run --release -p curtail-load --example lateness -- RATE SECONDS` prints percentiles as JSON.
+//! Measures the lateness of a loop that does nothing but wait for evenly spaced times. Any load
+//! generator on this machine is at least this late.
+//!
+//! `cargo run --release -p curtail-load --example lateness -- RATE SECONDS` prints percentiles as
+//! JSON.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -1,39 +1,44 @@
-//! An honest load generator.
+//! An open-loop load generator that measures its own lag.
 //!
 //! # One invariant
 //!
-//! **When a request is sent depends only on the plan, never on the responses to earlier ones; and a request's
-//! latency runs from the time it was meant to be sent.**
+//! **The time at which a request is sent depends only on the plan, never on the responses to
+//! earlier requests; and a request's latency runs from its intended time.**
 //!
-//! A client that waits for a response before it sends the next request stops sending just when the server is
-//! slow, and measures one bad request where its users would have had a hundred (coordinated omission). Here
-//! the times are fixed beforehand ([`Schedule`]), and whatever delays a request after its time (a stall of
-//! the server, a wait for a free connection, this machine) is in its latency.
+//! A client that waits for a response before it sends the next request stops sending exactly when
+//! the server is slow. It measures one slow request where independent users would have sent a
+//! hundred (coordinated omission). Here the times are fixed beforehand ([`Schedule`]). Every delay
+//! of a request after its intended time is part of its latency: a stall of the server, a wait for a
+//! free connection, or a delay in this machine.
 //!
 //! # What is measured
 //!
-//! For request *i*, with its intended time from the schedule:
+//! For each request, with its intended time from the schedule:
 //!
-//! - *schedule lag*: from the intended time to the moment a connection takes the request up: the
-//!   generator's own delay, and the wait for a connection when all are busy.
-//! - *uncorrected latency*: from there to the end of the response's body. It includes opening a
-//!   connection, if one has to be opened.
+//! - *schedule lag*: from the intended time until a connection takes the request. It consists of
+//!   the generator's own delay and, if all connections are busy, the wait for one.
+//! - *uncorrected latency*: from then until the end of the response's body. It includes opening a
+//!   connection, if the request needs a new one.
 //! - *latency*: the sum of both.
 //!
-//! Only whole responses with a status of 2xx have a latency. Everything else is counted by kind in
-//! [`Errors`], and in the percentiles as at least the time-out: a server that refuses its slowest requests is
-//! not fast. What is unfinished when a run ends early counts as at least its age, because the generator would
-//! otherwise leave out just the requests that a stall delays. A request has timed out once [`Plan::timeout_ns`] have passed since its *intended* time, even
-//! if it never got a connection. No request that a server may have processed is sent twice. If an HTTP/2
-//! server goes away and hands a request back unprocessed, it is sent again over another connection, up to 4
-//! times in all; it counts once, and its latency runs from its intended time ([`Report::sent_again`]).
+//! Only a complete response with a status of 2xx, or its equivalent, has a latency. All other
+//! requests are counted by kind in [`Errors`]. In the percentiles they count as at least the
+//! timeout, because a server that refuses its slowest requests is not fast. A request that is
+//! unfinished when a run ends early counts as at least its age; otherwise the generator would leave
+//! out exactly the requests that a stall delays. A request times out [`Plan::timeout_ns`] after its
+//! *intended* time, even if it never got a connection.
+//!
+//! No request that a server may have processed is sent twice. If an HTTP/2 server goes away and
+//! hands a request back unprocessed, the request is sent again over another connection, at most 4
+//! times in all. It counts once, and its latency runs from its intended time
+//! ([`Report::sent_again`]).
 //!
 //! # Map
 //!
-//! `plan` is what the user asks for. Each thread of the `engine` keeps the time, sends and receives by
-//! itself, on connections of its own; the protocol of a connection is a state machine without I/O
-//! (`session`). `run` joins the threads and adds up their records; `results` draws the conclusions. `agents`
-//! spreads one load over several machines.
+//! `plan` describes the load. Each thread of the `engine` waits for intended times, and sends and
+//! receives on its own connections. The protocol of a connection is a state machine without I/O
+//! (`session`). `run` joins the threads and adds up their records; `results` draws the conclusions.
+//! `agents` spreads one load over several machines.
 #![forbid(unsafe_code)]
 
 pub mod agents;

@@ -1,4 +1,4 @@
-//! A run, from the plan to the report.
+//! Runs a plan and returns its report.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -29,34 +29,36 @@ use crate::results::watch::{Snapshot, Watch};
 use crate::session::{Sessions, Status};
 
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
-/// Most batches that wait for the observer. Further outcomes wait in the threads.
+/// Maximum number of batches that wait for the observer. Further outcomes wait in the threads.
 const BATCHES_MAX: usize = 4;
 
-/// A whole response to a measured request, whatever its status.
+/// A complete response to a measured request, whatever its status.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The request's index in the schedule, warm-up included. It names the same request in all runs of a
-    /// plan.
+    /// The request's index in the schedule, counting the warm-up. An index identifies the same
+    /// request in all runs of a plan.
     pub index: u64,
-    /// Which of the plan's queries, counted from 0. With keys as in [`Slot`](crate::Slot).
+    /// The index of the query in the plan, starting at 0. With keys, it is computed as in
+    /// [`Slot`](crate::Slot).
     pub query: usize,
-    /// The response reports success: a status of 2xx, or what the protocol has instead.
+    /// Whether the response reports success: a status of 2xx, or its equivalent in the protocol.
     pub good: bool,
-    /// The status code of HTTP, 200 to 599. 0 for other protocols.
+    /// The HTTP status code, 200 to 599. 0 for other protocols.
     pub status: u16,
-    /// The head, with its headers. HTTP/1.1 only.
+    /// The head of the response, with its headers. HTTP/1.1 only.
     pub head: Option<ResponseHead>,
-    /// The length of the body, in bytes; for protocols without one, of the data that was requested.
+    /// The length of the body, in bytes. For protocols without a body, the length of the data that
+    /// was requested.
     pub body_bytes: u64,
-    /// From the request's intended time to the end of the response, in nanoseconds.
+    /// The time from the request's intended time to the end of the response, in nanoseconds.
     pub latency_ns: u64,
-    /// From when a connection took the request up, in nanoseconds.
+    /// The time from when a connection took the request to the end of the response, in nanoseconds.
     pub uncorrected_ns: u64,
     /// The intended time, in nanoseconds since the start.
     pub intended_ns: u64,
     /// When the response was complete.
     pub ended: Instant,
-    /// The request waited for a connection to be opened: that is part of both latencies.
+    /// Whether the request waited for a connection to open. Both latencies include that wait.
     pub opened: bool,
 }
 
@@ -81,16 +83,17 @@ impl Answer {
     }
 }
 
-/// Sends requests as the plan says, and measures. Ends once each has its response or its timeout, or when
-/// `cancel` resolves: the report is then partial. Dropping the future ends everything at once.
+/// Sends the requests of a plan and measures the responses. Ends once every request has a response
+/// or has timed out. If `cancel` resolves first, the run ends early, and the report is partial.
+/// Dropping the future ends the run immediately.
 ///
-/// `progress` is called twice per second, and once more at the end. [`run_observed`] also reports every
+/// Calls `progress` twice per second, and once more at the end. [`run_observed`] also reports every
 /// response, and [`run_sampled`] every request.
 ///
 /// # Errors
 ///
-/// [`LoadError`] if the plan cannot be run, the host has no address, or no thread can be started. An
-/// unreachable server is not an error: the attempts are counted.
+/// [`LoadError`] if the plan cannot run, the host has no address, or no thread can be started. An
+/// unreachable server is not an error: the failed attempts are counted.
 pub async fn run(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -99,10 +102,11 @@ pub async fn run(
     drive(plan, cancel, progress, Observe::Nothing, |_, _| ControlFlow::Continue(())).await
 }
 
-/// Like [`run`], and calls `on_answer` for each whole response to a measured request, in batches and in no
-/// order. If it is so slow that 65,536 responses of a thread wait for it, further ones are dropped, and
-/// [`Report::unobserved`] counts them. Once it returns [`ControlFlow::Break`], no new request is sent, and
-/// the run ends when all have ended; it still gets the responses until then.
+/// Like [`run`], but also calls `on_answer` for each complete response to a measured request, in
+/// batches and in no particular order. Each thread keeps at most 65,536 responses for a slow
+/// callback; it drops further ones, and [`Report::unobserved`] counts them. Once `on_answer`
+/// returns [`ControlFlow::Break`], requests that become due later are not sent, and the run ends
+/// when all others have ended. `on_answer` still gets their responses.
 pub async fn run_observed(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -116,8 +120,9 @@ pub async fn run_observed(
     drive(plan, cancel, progress, Observe::Responses, on_outcome).await
 }
 
-/// Like [`run`], and calls `on_sample` with the outcome of each measured request that was not dropped, in
-/// batches and in no order. As with [`run_observed`], a slow callback misses some, and the run goes on.
+/// Like [`run`], but also calls `on_sample` with the outcome of each measured request that was not
+/// dropped, in batches and in no particular order. As with [`run_observed`], a slow callback misses
+/// some outcomes, and the run continues.
 pub async fn run_sampled(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -150,7 +155,7 @@ async fn drive(
     let addresses = tokio::select! {
         biased;
         addresses = resolve(&plan.target) => addresses?,
-        // Resolving may take half a minute, and nothing has been measured.
+        // Resolving may take half a minute, and nothing has been measured yet.
         () = &mut cancel => return Err(LoadError::Interrupted),
     };
     let heads = observe == Observe::Responses;
@@ -159,19 +164,20 @@ async fn drive(
     let listener = Some(listener).filter(|_| observe != Observe::Nothing);
     let mut observing = listener.is_some();
     let sessions = Arc::new(Sessions::prepare(plan, heads)?);
-    // Lives as long as the run.
+    // Must live until the run ends.
     let source = Source::prepare(plan, &addresses)?;
-    // The time for setup must not be part of the schedule.
+    // Set the epoch after all setup, so that setup time is not part of the schedule.
     let (part, epoch) = (Part::WHOLE, Instant::now() + LEAD);
     let of = Machine { addresses: &addresses, sessions: &sessions, source: &source };
     let mut threads = Threads::start(plan, part, epoch, &of, listener.as_ref())?;
     let machine = Reading::take(&[]);
-    // The channel closes when the threads end.
+    // The channel closes when the last thread ends.
     drop(listener);
-    // Dropped before the threads are joined: one may wait for room in the channel.
+    // Rebound after `threads`, so that it is dropped first: dropping the threads joins them, and
+    // one may be waiting for room in the channel.
     let mut outcomes = outcomes;
     let (mut watch, mut ticks) = (Watch::new(), ticks());
-    // When the run was cut short, and when it had measured enough.
+    // When the run was interrupted, and when it had measured enough.
     let (mut cut_ns, mut enough_ns) = (None, None);
     loop {
         tokio::select! {
@@ -191,7 +197,8 @@ async fn drive(
             batch = outcomes.recv(), if observing => match batch {
                 Some(batch) => {
                     let decisions = batch.into_iter().map(|outcome| on_outcome(outcome, threads.clock));
-                    // `on_outcome` gets all of them, whatever it returns.
+                    // No short circuit: `on_outcome` gets every outcome of the batch, whatever it
+                    // returns.
                     let enough = decisions.filter(ControlFlow::is_break).count() > 0;
                     if enough && enough_ns.is_none() {
                         enough_ns = Some(threads.clock.elapsed_ns());
@@ -230,8 +237,9 @@ mod tests {
     use crate::plan::Extent;
 
     #[tokio::test]
-    async fn the_set_up_is_no_part_of_the_schedule() {
-        // No server listens, so every request fails at once. Rendering them takes much longer than the lead.
+    async fn setup_time_is_not_part_of_the_schedule() {
+        // No server listens, so every request fails immediately. Rendering the requests takes much
+        // longer than the lead.
         let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = unused.local_addr().unwrap();
         drop(unused);

@@ -37,7 +37,7 @@ async fn answer(
     if grpc {
         let head = Response::builder().header("content-type", "application/grpc").body(())?;
         let mut send = respond.send_response(head, false)?;
-        // One message of no bytes.
+        // One empty message.
         send.send_data(Bytes::from_static(&[0; 5]), false)?;
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
@@ -46,7 +46,7 @@ async fn answer(
         let mut send = respond.send_response(Response::new(()), false)?;
         send.send_data(Bytes::from_static(b"ok"), true)?;
     }
-    // The connection writes it when it is polled next, which is at once.
+    // The connection writes the response at its next poll, which follows immediately.
     truth.answered(read);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Protocols whose requests end at a line: one after the other on a connection.
+//! Line-based protocols. Each connection handles one request at a time.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 use crate::Failure;
 use crate::truth::Truth;
 
-/// Of memcached only `get`; of Redis any command that is strings without a line end.
+/// Serves one connection. Supports only memcached's `get`, and only Redis commands whose strings
+/// contain no line ending.
 pub(crate) async fn serve(
     protocol: &str,
     stream: TcpStream,
@@ -21,7 +22,7 @@ pub(crate) async fn serve(
             "http1" if line.is_empty() => "HTTP/1.1 200 \r\ncontent-length: 2\r\n\r\nok".to_owned(),
             "http1" => continue,
             "memcached" => {
-                let key = line.strip_prefix("get ").ok_or("only get is served")?;
+                let key = line.strip_prefix("get ").ok_or("only get is supported")?;
                 format!("VALUE {key} 0 2\r\nok\r\nEND\r\n")
             }
             "redis" => {
@@ -32,7 +33,7 @@ pub(crate) async fn serve(
                 "$2\r\nok\r\n".to_owned()
             }
             "tcp" => line + "\n",
-            other => return Err(format!("`{other}` is not served").into()),
+            other => return Err(format!("unsupported command `{other}`").into()),
         };
         let read = Instant::now();
         truth.delay(read).await;

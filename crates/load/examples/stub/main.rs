@@ -1,11 +1,12 @@
-//! A server that delays its answers by known times and logs the truth: what `curtail load` says can be
-//! held against it.
+//! A server that delays each response by a known time. It logs how long each response took, so that
+//! the figures that `curtail load` reports can be checked.
 //!
-//! `cargo run --release -p curtail-load --example stub -- PROTOCOL [DELAY [EVERY/LASTS]]` listens, prints
-//! `listening on ADDRESS`, serves until its standard input ends, and then prints one JSON document: the
-//! percentiles of the times from a whole request read to its answer written. PROTOCOL is http1, http2,
-//! grpc, memcached, redis, tcp or udp; DELAY a distribution such as `uniform:1ms:20ms`; and EVERY/LASTS, as
-//! in `10s/1s`, stops everything for that long that often.
+//! `cargo run --release -p curtail-load --example stub -- PROTOCOL [DELAY [EVERY/LASTS]]` listens,
+//! prints `listening on ADDRESS`, serves until its standard input is closed, and then prints one
+//! JSON document: the percentiles of the time between reading the whole request and writing its
+//! response. PROTOCOL is http1, http2, grpc, memcached, redis, tcp or udp. DELAY is a distribution
+//! such as `uniform:1ms:20ms`. EVERY/LASTS, such as `10s/1s`, stops all responses for LASTS at the
+//! end of each period of length EVERY.
 
 mod http2;
 mod lines;
@@ -30,7 +31,7 @@ fn main() -> Result<(), Failure> {
     let truth = Arc::new(Truth::new(&delay, stall.as_deref())?);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let told = Arc::clone(&truth);
+    let log = Arc::clone(&truth);
     runtime.block_on(async move {
         let serving = tokio::spawn(serve(protocol, truth));
         let ended = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
@@ -40,7 +41,7 @@ fn main() -> Result<(), Failure> {
         }
     })?;
     runtime.shutdown_background();
-    println!("{}", told.document());
+    println!("{}", log.document());
     Ok(())
 }
 
@@ -56,7 +57,7 @@ async fn serve(protocol: String, truth: Arc<Truth>) -> Result<(), Failure> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let (protocol, truth) = (protocol.clone(), Arc::clone(&truth));
-        // A client that goes away ends its connection only.
+        // A client that disconnects ends only its own connection.
         tokio::spawn(async move { connection(&protocol, stream, truth).await });
     }
 }
@@ -79,7 +80,7 @@ async fn datagrams(socket: UdpSocket, truth: Arc<Truth>) -> Result<(), Failure> 
             (Arc::clone(&socket), Arc::clone(&truth), datagram[..length].to_vec());
         tokio::spawn(async move {
             truth.delay(read).await;
-            // The client may be gone.
+            // Fails if the client is gone.
             if socket.send_to(&bytes, from).await.is_ok() {
                 truth.answered(read);
             }

@@ -1,4 +1,4 @@
-//! What was done to each request.
+//! Draws the delay of each request, and logs how long each response took.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub(crate) struct Truth {
     delay: Distribution,
     rng: Mutex<Pcg64Mcg>,
     start: Instant,
-    /// Every so often, for so long.
+    /// The period of the stalls, and their length.
     stall: Option<(Duration, Duration)>,
     took: Mutex<Histogram<u64>>,
 }
@@ -36,7 +36,7 @@ impl Truth {
         Ok(Truth { delay, rng, start: Instant::now(), stall, took: Mutex::new(took) })
     }
 
-    /// Delays an answer whose request was read at `read`.
+    /// Delays the response to a request that was read at `read`.
     pub(crate) async fn delay(&self, read: Instant) {
         let drawn = {
             let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,24 +48,24 @@ impl Truth {
         }
     }
 
-    /// The end of the stall that the moment is in, if it is in one.
+    /// Returns the end of the stall that contains `moment`, if there is one.
     fn stalled_until(&self, moment: Instant) -> Option<Instant> {
         let (every, lasts) = self.stall?;
         let since = moment.duration_since(self.start).as_nanos();
         let within = since % every.as_nanos();
-        // The last part of each period.
+        // A stall is the last part of each period.
         let begins = every.saturating_sub(lasts).as_nanos();
         let left = every.as_nanos() - within;
         (within >= begins).then(|| moment + Duration::from_nanos(left as u64))
     }
 
-    /// An answer was written.
+    /// Logs how long a response took, after it has been written.
     pub(crate) fn answered(&self, read: Instant) {
         let took = read.elapsed().as_nanos() as u64;
         self.took.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(took);
     }
 
-    /// All of it, as JSON.
+    /// Returns the log as JSON.
     pub(crate) fn document(&self) -> String {
         let took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
         let at = |quantile| took.value_at_quantile(quantile);

@@ -1,4 +1,4 @@
-//! An agent: admits coordinators, one run at a time.
+//! An agent: admits coordinators and carries out one run at a time.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,19 +17,19 @@ use super::message::{CURTAIL, Hello, PROTOCOL, Refusal, Update};
 use super::session::{self, Permit, RunError};
 use super::{GREETING, Token};
 
-/// Most connections at once. Further ones wait in the listen backlog.
+/// Maximum number of connections. Further ones wait in the listen backlog.
 const CONNECTIONS_MAX: usize = 16;
 /// The pause after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// An event of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the texts say what the fields are")]
+#[expect(missing_docs, reason = "the messages document the fields")]
 #[non_exhaustive]
 pub enum Event {
     /// A run began.
     Began { by: SocketAddr, target: String },
-    /// A run ended or never began; `why`, unless it went as planned.
+    /// A run ended or never began. `why` is `None` if it went as planned.
     Ended { by: SocketAddr, why: Option<String> },
     /// A connection was refused.
     TurnedAway { by: SocketAddr, why: &'static str },
@@ -38,10 +38,10 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Began { by, target } => write!(f, "{by}: a load to {target} begins"),
-            Event::Ended { by, why: None } => write!(f, "{by}: the load has ended"),
-            Event::Ended { by, why: Some(why) } => write!(f, "{by}: the load is over: {why}"),
-            Event::TurnedAway { by, why } => write!(f, "{by} was turned away: {why}"),
+            Event::Began { by, target } => write!(f, "{by}: a run against {target} has begun"),
+            Event::Ended { by, why: None } => write!(f, "{by}: the run has ended"),
+            Event::Ended { by, why: Some(why) } => write!(f, "{by}: the run ended early: {why}"),
+            Event::TurnedAway { by, why } => write!(f, "{by} was refused: {why}"),
         }
     }
 }
@@ -55,12 +55,13 @@ struct Shared {
     shutdown: CancellationToken,
 }
 
-/// Runs the plans of coordinators, one at a time, until `stop` resolves; that also ends the current run. A
-/// run also ends when its coordinator closes the connection. If there is a token, coordinators must send it.
+/// Runs coordinators' plans, one at a time, until `stop` resolves. The current run also ends then,
+/// or earlier if its coordinator closes the connection. If there is a token, a coordinator must
+/// send it.
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime with time and I/O enabled.
+/// Panics outside of a tokio runtime with time and I/O enabled.
 pub async fn serve(
     listener: TcpListener,
     token: Option<Token>,
@@ -81,7 +82,7 @@ pub async fn serve(
                     let shared = Arc::clone(&shared);
                     connections.spawn(async move { converse(&shared, stream, by).await });
                 }
-                // No descriptor is free, or the peer has closed already.
+                // No descriptor is free, or the peer has already closed.
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
         }
@@ -92,7 +93,7 @@ pub async fn serve(
     }
 }
 
-/// Propagates a panic of a connection's task.
+/// Propagates a panic in a connection's task.
 fn rethrow(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && let Ok(cause) = error.try_into_panic()
@@ -102,7 +103,8 @@ fn rethrow(ended: Result<(), tokio::task::JoinError>) {
 }
 
 async fn converse(shared: &Shared, stream: TcpStream, by: SocketAddr) {
-    // Otherwise pongs may wait for acknowledgments; if the option cannot be set, they do.
+    // Otherwise the system could hold a pong back until the previous one is acknowledged. A failure
+    // only makes the clock comparison less exact.
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
     let mut frames = Frames::new(read);
@@ -119,20 +121,24 @@ async fn converse(shared: &Shared, stream: TcpStream, by: SocketAddr) {
     let ended = session::run(frames, write, permit, &shared.shutdown, began).await;
     let why = match ended {
         Ok(()) => None,
-        Err(RunError::Frame(FrameError::Closed)) => Some("the coordinator is gone".to_owned()),
+        Err(RunError::Frame(FrameError::Closed)) => {
+            Some("the coordinator closed the connection".to_owned())
+        }
         Err(why) => Some(why.to_string()),
     };
     (shared.notify)(Event::Ended { by, why });
 }
 
-/// Admits a coordinator, or returns the reason against it.
+/// Admits a coordinator, or returns the reason for refusing it.
 async fn greet(
     shared: &Shared,
     frames: &mut Frames,
     write: &mut OwnedWriteHalf,
 ) -> Result<Permit, &'static str> {
-    let hello: Hello =
-        frames.next_within(GREETING).await.map_err(|_| "it is no coordinator of curtail load")?;
+    let hello: Hello = frames
+        .next_within(GREETING)
+        .await
+        .map_err(|_| "it is not a coordinator of curtail load")?;
     let admitted = admit(shared, &hello);
     let reply = match &admitted {
         Ok(_) => Update::Welcome,
@@ -140,18 +146,18 @@ async fn greet(
     };
     let sent = send(write, &reply, GREETING_BYTES_MAX, GREETING).await;
     let permit = admitted.map_err(|(why, _)| why)?;
-    sent.map_err(|_| "it has gone away").map(|()| permit)
+    sent.map_err(|_| "it closed the connection").map(|()| permit)
 }
 
 fn admit(shared: &Shared, hello: &Hello) -> Result<Permit, (&'static str, Refusal)> {
     if hello.protocol != PROTOCOL {
         let version = Refusal::Version { protocol: PROTOCOL, curtail: CURTAIL.to_owned() };
-        return Err(("it speaks another version", version));
+        return Err(("it uses another version of the protocol", version));
     }
     let given = hello.token.as_deref().unwrap_or_default();
     if shared.token.as_ref().is_some_and(|token| !token.admits(given)) {
-        return Err(("it has not the token", Refusal::Token));
+        return Err(("its token is missing or wrong", Refusal::Token));
     }
     let permit = Arc::clone(&shared.busy).try_lock_owned();
-    permit.map_err(|_| ("there is a run", Refusal::Busy))
+    permit.map_err(|_| ("another run is in progress", Refusal::Busy))
 }

@@ -1,8 +1,8 @@
-//! A coordinator: drives a run of several agents.
+//! The coordinator: drives a run on several agents.
 //!
-//! All agents prepare before any request is sent; if one cannot, the run fails. Then all start at one time.
-//! If an agent is lost during the run, the load is no longer the planned one: the coordinator stops the
-//! others and reports what all had recorded by then.
+//! All agents prepare before any request is sent; if one cannot, the run fails. Then all start at
+//! the same time. If an agent is lost during the run, the load no longer matches the plan: the
+//! coordinator stops the others and reports what was measured up to then.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -25,21 +25,23 @@ use crate::results::report::Report;
 use crate::results::watch::{Snapshot, Watch};
 use crate::run::ticks;
 
-/// From the start order to the start, on top of the network delay.
+/// Time from the start order to the start, in addition to the network delay.
 const LEAD: Duration = Duration::from_millis(250);
-/// Most agent events that wait to be merged. Further ones wait in the connections.
+/// Maximum number of agent events that wait to be merged. Further ones wait in the connections.
 const EVENTS_MAX: usize = 2 * AGENTS_MAX;
 
-/// Runs a plan on several agents and reports on the sum; otherwise like [`run`](crate::run). The agents share
-/// the plan's connections and backlog; each runs as many threads as the plan says.
+/// Runs a plan on several agents and reports the sum of their measurements. Otherwise it works like
+/// [`run`](crate::run). The agents share the plan's connections and backlog. Each runs the plan's
+/// number of threads.
 ///
 /// # Errors
 ///
-/// [`AgentsError`] names the agent that failed, and why; nothing was sent then, or nothing measured.
+/// [`AgentsError`] names the agent that failed, and the reason. In that case nothing was sent, or
+/// nothing was measured.
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime with time and I/O enabled.
+/// Panics outside of a tokio runtime with time and I/O enabled.
 pub async fn run(
     plan: &Plan,
     agents: &Agents,
@@ -52,7 +54,7 @@ pub async fn run(
     let clock = Instant::now();
     let begun = async {
         let mut ready = prepare(plan, agents).await?;
-        // Compares the clocks of all agents concurrently.
+        // Compare the clocks of all agents concurrently.
         let comparing = ready.iter_mut().map(|(link, _)| link.compare(clock));
         let compared = try_join_all(comparing).await?;
         start(ready, compared, clock, plan, agents).await
@@ -87,7 +89,7 @@ fn part(number: usize, of: usize) -> Part {
     Part { number: number as u64, of: of as u64 }
 }
 
-/// Prepared links with the timestamping that each agent offers, in the order of the agents.
+/// Prepared links, each with the timestamping that its agent offers, in the order of the agents.
 type Ready = Vec<(Link, Option<Stamping>)>;
 
 async fn prepare(plan: &Plan, agents: &Agents) -> Result<Ready, AgentsError> {
@@ -128,16 +130,16 @@ async fn start(
             stamps,
             round_trip_ns: by.round_trip_ns,
             record: Record::new(),
-            heard_ns: 0,
+            last_record_ns: 0,
             ended: None,
         });
     }
     Ok(crew)
 }
 
-/// Running agents. Dropping it closes the connections, which ends the agents' runs.
+/// The running agents. Dropping it closes the connections, which ends the agents' runs.
 struct Crew {
-    /// When the schedule starts.
+    /// When the schedule begins.
     epoch: Instant,
     phase: watch::Sender<Phase>,
     events: mpsc::Receiver<(usize, LinkEvent)>,
@@ -154,7 +156,7 @@ impl Crew {
     ) -> Result<Report, AgentsError> {
         let (mut watch, mut ticks, mut since) = (Watch::new(), ticks(), Record::new());
         let mut end = End { last_ns: 0, cut_ns: None, enough_ns: None };
-        // If an agent is lost before the user cancels, the lost agent has cut the run.
+        // If an agent is lost before the user cancels, the loss, not the user, cuts the run short.
         let (mut interrupted, mut cancelled) = (false, false);
         while self.members.iter().any(|member| member.ended.is_none()) {
             tokio::select! {
@@ -188,14 +190,14 @@ impl Crew {
         Ok(report(plan, watch.total, std::mem::take(&mut self.members), end, interrupted))
     }
 
-    /// Handles an event of an agent. True if the agent is lost.
+    /// Handles an event of an agent. Returns true if the agent is lost.
     fn take(&mut self, number: usize, event: LinkEvent, since: &mut Record, end: &mut End) -> bool {
-        let heard_ns = self.elapsed_ns();
+        let now_ns = self.elapsed_ns();
         let member = &mut self.members[number];
         match event {
             LinkEvent::Record(record) => {
                 member.record.merge(&record);
-                member.heard_ns = heard_ns;
+                member.last_record_ns = now_ns;
                 since.merge(&record);
                 false
             }
@@ -206,7 +208,7 @@ impl Crew {
         }
     }
 
-    /// Records the requests of lost agents that no record contains.
+    /// Adds the requests that were due on lost agents but are missing from their records.
     fn add_unreported(&mut self, plan: &Plan, since: &mut Record, end: &End) {
         let until_ns = end.cut_ns.unwrap_or(end.last_ns);
         let of = self.members.len();
@@ -229,19 +231,21 @@ impl Crew {
         let _ = self.phase.send(Phase::Stop);
     }
 
-    /// Fails the agents that have not stopped [`SILENCE`] after the cut.
+    /// Agents that have not stopped within [`SILENCE`] after the run was cut short are declared
+    /// lost.
     fn give_up(&mut self, end: &End) {
         let Some(cut_ns) = end.cut_ns else { return };
         if self.elapsed_ns().saturating_sub(cut_ns) < SILENCE.as_nanos() as u64 {
             return;
         }
         for member in &mut self.members {
-            let why = || Err("it did not stop when it was told to".to_owned());
+            let why = || Err("it did not stop when it was ordered to".to_owned());
             member.ended.get_or_insert_with(why);
         }
     }
 
-    /// The error if there is nothing to report, because an agent was lost before anything was measured.
+    /// Returns an error if an agent was lost before anything was measured: there is nothing to
+    /// report.
     fn nothing(&self, total: &Record, interrupted: bool) -> Option<AgentsError> {
         if total.requests > 0 || interrupted {
             return None;
@@ -274,7 +278,7 @@ mod tests {
             stamps: None,
             round_trip_ns: 0,
             record: Record::new(),
-            heard_ns: 0,
+            last_record_ns: 0,
             ended: None,
         };
         let (phase, mut orders) = watch::channel(Phase::Go);
@@ -283,7 +287,7 @@ mod tests {
         let crew = Crew { epoch: Instant::now(), phase, events, members, links: JoinSet::new() };
         to.send((0, LinkEvent::Ended(Err("it is gone".to_owned())))).await.unwrap();
         let cancel = pin!(async {
-            // The lost agent cut the run; the other one ends only after this.
+            // The lost agent cut the run short. The other agent ends only after this.
             orders.wait_for(|phase| *phase == Phase::Stop).await.unwrap();
             to.send((1, LinkEvent::Ended(Ok(Done::default())))).await.unwrap();
         });

@@ -1,6 +1,7 @@
 //! Length-prefixed JSON messages between a coordinator and an agent.
 //!
-//! The reader limits the length of a message. Of a longer one it reads only the length.
+//! The reader limits the length of a message. If a message is too long, the reader stops once it
+//! has read the length.
 
 use std::io;
 use std::time::Duration;
@@ -15,29 +16,28 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 use tokio_util::codec::{Encoder as _, FramedRead, LengthDelimitedCodec};
 
-/// For the first messages: an unknown peer must not make us buffer more.
+/// Length limit for the first messages: an unknown peer must not make us buffer more.
 pub(crate) const GREETING_BYTES_MAX: usize = 4 << 10;
-/// For orders: room for the longest file of queries, with escapes.
+/// Length limit for orders: enough for the longest query file, with escapes.
 pub(crate) const ORDER_BYTES_MAX: usize = 160 << 20;
-/// For updates of agents: room for the times of the first requests of many threads.
+/// Length limit for an agent's updates: enough for many threads to report the times of their first
+/// requests.
 pub(crate) const UPDATE_BYTES_MAX: usize = 32 << 20;
 
-/// Why there is no next message. A clause about the peer.
+/// Why there is no next message. Each text is a clause about the peer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
     #[error("it closed the connection")]
     Closed,
-    #[error("it said nothing for {}", format(.0.as_nanos() as u64))]
+    #[error("it sent nothing for {}", format(.0.as_nanos() as u64))]
     Silent(Duration),
-    #[error("it took nothing for {}", format(.0.as_nanos() as u64))]
+    #[error("it read nothing for {}", format(.0.as_nanos() as u64))]
     Stuck(Duration),
-    #[error(
-        "it sent what is no message of an agent or its coordinator: {0}; is it a curtail agent?"
-    )]
+    #[error("it sent an invalid message: {0}; is it a curtail agent?")]
     Malformed(String),
-    #[error("a message to it would have {bytes} bytes, and at most {most} are sent")]
+    #[error("a message to it would have {bytes} bytes; at most {most} are allowed")]
     TooLong { bytes: usize, most: usize },
 }
 
@@ -50,12 +50,12 @@ impl Frames {
         Frames(FramedRead::new(stream, codec(GREETING_BYTES_MAX)))
     }
 
-    /// Sets the longest message from now on.
+    /// Sets the length limit of the following messages.
     pub(crate) fn allow(&mut self, most: usize) {
         self.0.decoder_mut().set_max_frame_length(most);
     }
 
-    /// The next message. Cancel safe.
+    /// Returns the next message. Cancel safe.
     pub(crate) async fn next<M: DeserializeOwned>(&mut self) -> Result<M, FrameError> {
         match self.0.next().await {
             Some(frame) => parse(frame),
@@ -63,7 +63,7 @@ impl Frames {
         }
     }
 
-    /// The same with a timeout.
+    /// Returns the next message, or an error after `time`.
     pub(crate) async fn next_within<M: DeserializeOwned>(
         &mut self,
         time: Duration,
@@ -83,7 +83,7 @@ fn parse<M: DeserializeOwned>(frame: io::Result<BytesMut>) -> Result<M, FrameErr
         }
         // The length exceeds the limit.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(FrameError::Malformed("its length is not that of a message".to_owned()))
+            Err(FrameError::Malformed("its length is out of range".to_owned()))
         }
         Err(error) => Err(FrameError::Io(error)),
     }
@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
     use tokio_util::codec::Decoder as _;
 
-    /// Takes the first message off the buffer; none while it is incomplete.
+    /// Takes the first message from the buffer. `None` while it is incomplete.
     fn take<M: DeserializeOwned>(
         bytes: &mut BytesMut,
         most: usize,
@@ -136,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_neither_kept_nor_sent() {
+    fn messages_that_are_too_long_are_neither_read_nor_sent() {
         let mut http = BytesMut::from(&b"HTTP/1.1 400 Bad Request\r\n"[..]);
-        let said = take::<Update>(&mut http, GREETING_BYTES_MAX).unwrap_err().to_string();
-        assert!(said.contains("curtail agent?"), "{said}");
-        let said = encode(&Order::Stop, 3).unwrap_err().to_string();
-        assert!(said.contains("6 bytes, and at most 3"), "{said}");
+        let error = take::<Update>(&mut http, GREETING_BYTES_MAX).unwrap_err().to_string();
+        assert!(error.contains("curtail agent?"), "{error}");
+        let error = encode(&Order::Stop, 3).unwrap_err().to_string();
+        assert!(error.contains("6 bytes; at most 3"), "{error}");
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken_or_refused(mut bytes: Vec<u8>, json: String) {
+        fn any_bytes_are_parsed_or_rejected(mut bytes: Vec<u8>, json: String) {
             let _ = take::<Update>(&mut BytesMut::from(&bytes[..]), 1_000);
             let _ = take::<Order>(&mut framed(&json), 1_000);
             bytes.splice(0..0, (bytes.len() as u32).to_be_bytes());

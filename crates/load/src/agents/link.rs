@@ -16,12 +16,13 @@ use crate::engine::stamp::Stamping;
 use crate::results::record::Record;
 use crate::results::sent::shown;
 
-/// Pings before the start; the one with the shortest round trip gives the clock offset.
+/// Number of pings before the start. The one with the shortest round trip determines the clock
+/// offset.
 const PINGS: usize = 16;
-/// Between two heartbeats.
+/// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// What the coordinator wants the run to do.
+/// The phase of the run that the coordinator orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Go,
@@ -29,7 +30,7 @@ pub(super) enum Phase {
     Stop,
 }
 
-/// How an agent's run ended: as planned or ordered, or early, and why.
+/// How an agent's run ended: as planned, as ordered, or early for the given reason.
 pub(super) type Ended = Result<Done, String>;
 
 /// An event of an agent's run.
@@ -39,10 +40,10 @@ pub(super) enum LinkEvent {
     Ended(Ended),
 }
 
-/// An agent's clock compared with ours.
+/// The agent's clock compared with ours.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compared {
-    /// Theirs minus ours, in nanoseconds; off by half of the round trip at most.
+    /// The agent's time minus ours, in nanoseconds. Off by at most half of the round-trip time.
     offset_ns: i128,
     pub(super) round_trip_ns: u64,
 }
@@ -56,15 +57,15 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects, and waits until the agent admits us.
+    /// Connects, and waits for the agent to admit us.
     pub(super) async fn open(agent: &str, token: Option<&Token>) -> Result<Link, AgentsError> {
         let lacking = |why| AgentsError::Lacking { agent: agent.to_owned(), why };
         let fix = "start one there with `curtail agent`";
         let connected = timeout(GREETING, TcpStream::connect(agent)).await;
         let stream = connected
-            .map_err(|_| lacking(format!("cannot be reached: no answer; {fix}")))?
+            .map_err(|_| lacking(format!("cannot be reached: no response; {fix}")))?
             .map_err(|error| lacking(format!("cannot be reached: {error}; {fix}")))?;
-        // As the agent does.
+        // Otherwise the system could hold a ping back until the previous one is acknowledged.
         let _ = stream.set_nodelay(true);
         let (read, out) = stream.into_split();
         let mut link = Link { agent: agent.to_owned(), frames: Frames::new(read), out };
@@ -78,7 +79,7 @@ impl Link {
         }
     }
 
-    /// Sends the agent its part of the plan, and waits until the agent is ready.
+    /// Sends the agent its part of the plan, and waits for the agent to be ready.
     pub(super) async fn prepare(
         &mut self,
         sent: PartOfPlan,
@@ -92,7 +93,7 @@ impl Link {
         }
     }
 
-    /// Compares the clocks; ours counts from `clock`.
+    /// Compares the agent's clock with ours, which counts from `clock`.
     pub(super) async fn compare(&mut self, clock: Instant) -> Result<Compared, AgentsError> {
         let ns = |since: Instant| since.elapsed().as_nanos() as i128;
         let mut best: Option<Compared> = None;
@@ -115,7 +116,7 @@ impl Link {
         Ok(best.expect("there are some pings"))
     }
 
-    /// Orders the agent to start at a time of our clock.
+    /// Orders the agent to start at a time on our clock.
     pub(super) async fn start(&mut self, at_ns: u64, by: Compared) -> Result<(), AgentsError> {
         let theirs_ns = (i128::from(at_ns) + by.offset_ns).clamp(0, i128::from(u64::MAX));
         self.order(&Order::Start { at_ns: theirs_ns as u64 }).await?;
@@ -197,29 +198,32 @@ impl Link {
         }
     }
 
-    /// The error for an update other than the expected one.
+    /// Returns the error for an unexpected update.
     fn unexpected(&self, update: Update) -> AgentsError {
         let agent = self.agent.clone();
         let lacking = |why: String| AgentsError::Lacking { agent: agent.clone(), why };
         let refused = |why: String| AgentsError::Refused { agent: agent.clone(), why };
         match update {
             Update::Refused(Refusal::Version { protocol, curtail }) => lacking(format!(
-                "it speaks version {protocol} of the protocol (curtail {}), and this curtail {CURTAIL} speaks \
-                 {PROTOCOL}; run the same curtail on all machines",
+                "it uses version {protocol} of the protocol (curtail {}), and this curtail \
+                 {CURTAIL} uses {PROTOCOL}; run the same version of curtail on all machines",
                 shown(&curtail)
             )),
             Update::Refused(Refusal::Token) => refused(
-                "it wants another token; give the one that it was started with, by --token-file or \
-                 CURTAIL_AGENT_TOKEN"
+                "it requires another token; pass the one that it was started with, with \
+                 --token-file or CURTAIL_AGENT_TOKEN"
                     .to_owned(),
             ),
             Update::Refused(Refusal::Busy) => lacking(
-                "it is busy with a run of another coordinator; wait for its end, or use another agent"
+                "it is busy with a run of another coordinator; wait until that run ends, or use \
+                 another agent"
                     .to_owned(),
             ),
             Update::Refused(Refusal::Plan { why }) => refused(shown(&why)),
-            Update::Refused(Refusal::Lacking { why }) | Update::Failed { why } => lacking(shown(&why)),
-            _ => lacking("it says something that does not belong there".to_owned()),
+            Update::Refused(Refusal::Lacking { why }) | Update::Failed { why } => {
+                lacking(shown(&why))
+            }
+            _ => lacking("it sent an unexpected message".to_owned()),
         }
     }
 }

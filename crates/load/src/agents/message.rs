@@ -3,15 +3,15 @@
 //! | coordinator | agent |
 //! |---|---|
 //! | [`Hello`]: version and token | `welcome`, or `refused` with the reason |
-//! | `plan`: what to send, and which part of it | `ready`, or `refused` |
+//! | `plan`: the plan, and the agent's part of it | `ready`, or `refused` |
 //! | `ping`, several times | `pong`: the agent's clock |
-//! | `start` at a time of the agent's clock | |
-//! | `ping` every second, as a heartbeat | `record`, twice per second: what was measured since the last |
+//! | `start` at a time on the agent's clock | |
+//! | `ping` every second, as a heartbeat | `record`, twice per second: new measurements |
 //! | `drain` or `stop`, to end the run early | `end`, or `failed` with the reason |
 //!
-//! The formats of [`Hello`] and of [`Refusal::Version`] never change, so any two versions can recognize each
-//! other. Any other change of a format raises [`PROTOCOL`]. So does a change of schedules, because the agents
-//! of one run must draw the same one.
+//! The formats of [`Hello`] and of [`Refusal::Version`] never change, so any two versions recognize
+//! each other. Any other change to a format increments [`PROTOCOL`]. So does a change to how
+//! schedules are drawn, because all agents of a run must draw the same schedule.
 
 use curtail_jitter::machine::Taken;
 use serde::{Deserialize, Serialize};
@@ -24,12 +24,12 @@ use crate::plan::share::Part;
 use crate::results::record::Record;
 use crate::results::sender::Sender;
 
-/// The version of the messages after the greeting.
+/// The version of the messages that follow the greeting.
 pub(crate) const PROTOCOL: u32 = 5;
 /// The release, for error messages.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 
-/// A coordinator's first message. No `Debug`, because the token is a secret.
+/// A coordinator's first message. Not `Debug`, because the token is a secret.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) protocol: u32,
@@ -37,19 +37,19 @@ pub(crate) struct Hello {
     pub(crate) token: Option<String>,
 }
 
-/// A coordinator's later messages. No `Debug`, because headers of a plan may be secrets.
+/// A coordinator's later messages. Not `Debug`, because headers in a plan may be secrets.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     Plan(Box<PartOfPlan>),
     Ping,
-    /// The schedule begins at this time, in nanoseconds of the agent's clock.
+    /// Start the schedule at this time, in nanoseconds on the agent's clock.
     Start {
         at_ns: u64,
     },
-    /// Send no new request, and end when all requests have ended.
+    /// Send no request that becomes due after this order, and end when all requests have ended.
     Drain,
-    /// End at once.
+    /// End immediately.
     Stop,
 }
 
@@ -57,30 +57,32 @@ pub(crate) enum Order {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PartOfPlan {
     pub(crate) part: Part,
-    /// The plan for this agent alone, but with the whole schedule, of which the agent sends a part.
+    /// The agent's plan. Its pace describes the whole schedule, but the agent sends only its part.
     pub(crate) plan: Plan,
 }
 
 impl PartOfPlan {
-    /// Rejects what agents do not support: an agent never opens a file that a coordinator names.
+    /// Rejects features that agents do not support. In particular, an agent never opens a file that
+    /// a coordinator names.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         let PartOfPlan { part, plan } = self;
         if part.number >= part.of || part.of > AGENTS_MAX as u64 {
-            return Err("a part that no load of 1 to 64 agents has");
+            return Err("a part number that is out of range");
         }
         if plan.protocol.schema.is_some() {
-            return Err("a schema of gRPC (--proto); write the messages as {\"base64\": \"...\"}");
+            return Err("a gRPC schema (--proto); write the messages as {\"base64\": \"...\"}");
         }
         if matches!(plan.protocol.trust, Trust::File(_)) {
             return Err(
-                "authorities of a file (--cacert); have the systems of the agents trust them, or anyone",
+                "a file of certificate authorities (--cacert); install the authorities on the \
+                 agents' machines, or use --insecure",
             );
         }
         if !plan.processors.numbers().is_empty() {
-            return Err("processors, which every machine numbers for itself");
+            return Err("--processors, because every machine numbers its own processors");
         }
         if plan.stamps == StampsBy::Xdp {
-            return Err("a way past the network stack (--stamps xdp), which has one connection");
+            return Err("--stamps xdp, which allows only one connection");
         }
         Ok(())
     }
@@ -92,33 +94,33 @@ impl PartOfPlan {
 pub(crate) enum Update {
     Welcome,
     Refused(Refusal),
-    /// The agent is prepared.
+    /// The agent is ready to start.
     Ready {
-        /// If the plan asks for kernel timestamps.
+        /// `None` if the plan asks only for the program's own timestamps.
         stamps: Option<Stamping>,
     },
-    /// The agent's clock, in nanoseconds since an epoch of its own.
+    /// The time on the agent's clock, in nanoseconds since the clock's own epoch.
     Pong {
         at_ns: u64,
     },
-    /// What was measured since the last record.
+    /// The measurements since the last record.
     Record(Box<Record>),
     /// The run has ended, and the agent has sent every record.
     End(Done),
-    /// The run cannot go on.
+    /// The run cannot continue.
     Failed {
         why: String,
     },
 }
 
-/// The end of an agent's run.
+/// Summary at the end of an agent's run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Done {
     /// The intended time of the last request.
     pub(crate) last_ns: u64,
-    /// The time that its threads had left.
+    /// The idle time of the agent's threads.
     pub(crate) sender: Option<Sender>,
-    /// What others took of its machine.
+    /// The share of the agent's machine that other processes and the hypervisor took.
     pub(crate) machine: Option<Taken>,
 }
 
@@ -126,15 +128,15 @@ pub(crate) struct Done {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Refusal {
-    /// The agent speaks this version.
+    /// The agent uses this version.
     Version { protocol: u32, curtail: String },
     /// The agent requires another token.
     Token,
-    /// The agent runs a plan of another coordinator.
+    /// The agent is busy with another coordinator's run.
     Busy,
-    /// The plan cannot be run.
+    /// The plan cannot run.
     Plan { why: String },
-    /// The agent's machine lacks something.
+    /// The agent's machine lacks something that the plan needs.
     Lacking { why: String },
 }
 
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_arrives_as_it_was() {
+    fn a_plan_survives_serialization() {
         let arrived = |plan: &Plan| serde_json::from_value::<Plan>(sent(plan)).unwrap();
         let mut plan = Plan::new("http://127.0.0.1:1/a?b=c".parse().unwrap(), 1.0);
         let gaps = vec![0.5, 1.5].into();
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_there_is_not_is_refused() {
+    fn a_part_out_of_range_is_refused() {
         let plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);
         let most = AGENTS_MAX as u64;
         for (number, of, fine) in [
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_agents_machine_are_not_opened() {
+    fn a_plan_cannot_make_an_agent_open_files() {
         let mut plan = Plan::new("https://127.0.0.1:1/".parse().unwrap(), 1.0);
         plan.protocol.trust = Trust::File("ca.pem".into());
         assert!(PartOfPlan { part: Part::WHOLE, plan: plan.clone() }.validate().is_err());

@@ -1,18 +1,20 @@
 //! Runs one load from several machines under one coordinator.
 //!
-//! Each machine runs an agent ([`serve`]). The coordinator ([`run`]) sends one plan to all agents, and each
-//! agent sends its part of one schedule, starting at a common time. Agents return their measurements as
-//! records. The coordinator merges these like the records of threads: counts add up, so the sum is what one
-//! generator would have counted. The report concludes from the sum what it concludes from a single run
-//! (percentiles with intervals, parts, the arrival test, verdicts), and lists the reasons against each agent.
+//! Each machine runs an agent ([`serve`]). The coordinator ([`run`]) sends one plan to all agents.
+//! Each agent sends its part of one schedule, starting at a common time, and returns its
+//! measurements as records. The coordinator merges these in the same way as the records of threads:
+//! counts add up, so the sum is what one generator would have counted. The report draws the same
+//! conclusions from the sum as from a single run (percentiles with intervals, parts, the arrival
+//! test, verdicts). It also lists what went wrong at each agent.
 //!
-//! Only the plan goes to an agent, and only counts come back. The connection is not encrypted and carries the
-//! token: run agents on loopback, behind a tunnel, or in a trusted network.
+//! Only the plan goes to an agent, and only counts come back. The connection carries the token and
+//! is not encrypted: run agents on loopback, behind a tunnel, or in a trusted network.
 //!
 //! # Map
 //!
-//! Both sides exchange `message`s in `frame`s. An agent has `agent`, which admits coordinators, and
-//! `session`, one run. A coordinator has `link` to one agent, `crew` to drive all, and `verdict`.
+//! Both sides exchange `message`s in `frame`s. An agent consists of `agent`, which admits
+//! coordinators, and `session`, which carries out one run. A coordinator consists of `link`, its
+//! connection to one agent, `crew`, which drives all agents, and `verdict`.
 
 mod agent;
 mod crew;
@@ -33,46 +35,50 @@ pub use verdict::AgentReport;
 #[cfg(test)]
 pub(crate) use verdict::own_plan;
 
-/// Most agents of a run.
+/// Maximum number of agents in a run.
 pub const AGENTS_MAX: usize = 64;
-/// The longest token, in bytes.
+/// Maximum length of a token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 1 << 10;
 
-/// A peer that does not identify itself by then is neither a coordinator nor an agent.
+/// Timeout for the greeting. A peer that does not identify itself by then is neither a coordinator
+/// nor an agent.
 const GREETING: Duration = Duration::from_secs(5);
-/// From the plan until an agent is ready: the agent resolves names and renders requests.
+/// How long an agent may take to get ready after it receives the plan. During this time it resolves
+/// names and renders requests.
 const PREPARATION: Duration = Duration::from_secs(60);
-/// During a run, a peer that sends nothing for this long is gone.
+/// How long a peer may stay silent during a run.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Why a run with agents failed. An agent that fails during a run is part of the report instead.
+/// Why a run with agents failed. The failure of an agent during a run is not an error; the report
+/// contains it.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts say what the fields are")]
+#[expect(missing_docs, reason = "the messages document the fields")]
 pub enum AgentsError {
-    /// The plan cannot be run.
+    /// The plan cannot run.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plan needs something that agents do not support.
-    #[error("agents cannot have {0}")]
+    /// The plan needs a feature that agents do not support.
+    #[error("agents do not support {0}")]
     Unsupported(&'static str),
-    /// Not the address of an agent.
+    /// The text is not the address of an agent.
     #[error("agent `{0}` is not HOST:PORT, such as 10.0.0.2:7400")]
     Address(String),
-    /// Too many agents, or none.
+    /// There are too many agents, or none.
     #[error("{0} agents; use 1 to {AGENTS_MAX}")]
     Count(usize),
-    /// One address is given twice.
-    #[error("agent {0} is named twice; an agent has one run at a time")]
+    /// An address is given twice.
+    #[error("agent {0} is used twice; an agent does one run at a time")]
     Twice(String),
-    /// Some thread would have no connection.
+    /// There are fewer connections than there are threads on all agents together.
     #[error(
-        "{agents} agents of {threads} threads each need a connection per thread; use {need} or more"
+        "{agents} agents of {threads} threads each need a connection per thread; use {need} \
+         connections or more"
     )]
     Connections { agents: usize, threads: usize, need: usize },
-    /// An agent refuses this plan or this coordinator, and what the coordinator sends has to change.
+    /// An agent refused the plan or the coordinator. The coordinator must send something else.
     #[error("agent {agent}: {why}")]
     Refused { agent: String, why: String },
-    /// An agent is unreachable, busy or no agent, or lacks something.
+    /// An agent cannot be reached, is busy or lacks something, or the peer is not an agent.
     #[error("agent {agent}: {why}")]
     Lacking { agent: String, why: String },
     /// The run was cancelled before it began.
@@ -83,12 +89,13 @@ pub enum AgentsError {
 /// Why a text is not a [`Token`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Nothing but white space.
-    #[error("it is empty; write a long random text, such as openssl rand -hex 32 prints")]
+    /// The text is empty, or only white space.
+    #[error("it is empty; write a long random text, such as the output of openssl rand -hex 32")]
     Empty,
-    /// Longer than any secret.
+    /// The text is longer than [`TOKEN_BYTES_MAX`].
     #[error(
-        "it is longer than {TOKEN_BYTES_MAX} bytes; write a random text, such as openssl rand -hex 32 prints"
+        "it is longer than {TOKEN_BYTES_MAX} bytes; write a random text, such as the output of \
+         openssl rand -hex 32"
     )]
     TooLong,
 }
@@ -98,11 +105,11 @@ pub enum TokenError {
 pub struct Token(String);
 
 impl Token {
-    /// Creates a token from a text, without the white space around it.
+    /// Creates a token from a text after trimming the white space around it.
     ///
     /// # Errors
     ///
-    /// [`TokenError`] if nothing is left, or too much.
+    /// [`TokenError`] if the rest is empty or too long.
     pub fn new(text: &str) -> Result<Token, TokenError> {
         let text = text.trim();
         match text.len() {
@@ -112,7 +119,7 @@ impl Token {
         }
     }
 
-    /// True if `other` is the token. Takes constant time for texts of one length.
+    /// Whether `other` is the token. Takes constant time for texts of equal length.
     fn admits(&self, other: &str) -> bool {
         let (own, other) = (self.0.as_bytes(), other.as_bytes());
         let differ = own.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
@@ -129,17 +136,17 @@ impl fmt::Debug for Token {
 /// The agents of a run.
 #[derive(Debug, Clone)]
 pub struct Agents {
-    /// Each as `HOST:PORT`, 1 to [`AGENTS_MAX`].
+    /// The addresses of 1 to [`AGENTS_MAX`] agents, each as `HOST:PORT`.
     pub addresses: Vec<String>,
     /// The token that the agents require.
     pub token: Option<Token>,
 }
 
-/// Reads the address of an agent: `HOST:PORT`.
+/// Parses the address of an agent: `HOST:PORT`.
 ///
 /// # Errors
 ///
-/// [`AgentsError::Address`] if it has no host or no port.
+/// [`AgentsError::Address`] if the host or the port is missing or invalid.
 pub fn parse_agent(text: &str) -> Result<String, AgentsError> {
     let text = text.trim();
     let (host, port) = text.rsplit_once(':').unwrap_or_default();
@@ -156,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_admits_itself_and_is_not_shown() {
+    fn a_token_admits_only_itself_and_is_not_printed() {
         let token = Token::new(" s3cret\n").unwrap();
         assert!(token.admits("s3cret"));
         assert!(!token.admits("s3cre") && !token.admits("s3creT") && !token.admits(""));
@@ -172,8 +179,8 @@ mod tests {
             assert_eq!(parse_agent(good).unwrap(), good.trim());
         }
         for bad in ["", "127.0.0.1", ":7400", "a:0", "a:70000", "::1:7400", "a:b", "[::1:7400"] {
-            let said = parse_agent(bad).unwrap_err().to_string();
-            assert!(said.contains("HOST:PORT"), "{said}");
+            let error = parse_agent(bad).unwrap_err().to_string();
+            assert!(error.contains("HOST:PORT"), "{error}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! A run that an agent does for a coordinator.
+//! A run that an agent carries out for a coordinator.
 //!
-//! The run begins at a time of the agent's clock, which the coordinator has compared with its own by pings.
-//! During the run the agent sends records and receives orders. Any failure of the connection ends the run,
-//! because no coordinator would read the records.
+//! The run begins at a time on the agent's clock. The coordinator has used pings to compare this
+//! clock with its own. During the run the agent sends records and receives orders. Any failure of
+//! the connection ends the run, because the records would be lost.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::plan::share::Part;
 use crate::run::{resolve, ticks};
 use crate::session::Sessions;
 
-/// How far ahead a start may be.
+/// Maximum time from the start order to the start.
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// The permit to run. Dropping it admits the next coordinator.
@@ -37,7 +37,7 @@ pub(super) type Permit = OwnedMutexGuard<()>;
 pub(super) enum RunError {
     #[error("{0}")]
     Frame(#[from] FrameError),
-    #[error("its plan cannot be run here, and it knows why")]
+    #[error("its plan cannot run here; it received the reason")]
     Refused(Refusal),
     #[error("{0}")]
     Failed(String),
@@ -70,21 +70,21 @@ struct Prepared {
     source: Source,
 }
 
-/// A run whose threads send.
+/// A run whose threads are sending requests.
 struct Running {
     threads: Threads,
-    /// Lives as long as the run.
+    /// Must live until the run ends.
     source: Source,
 }
 
-/// A coordinator, and the clock that its pings read.
+/// A coordinator's connection, and the clock that its pings read.
 struct Session {
     frames: Frames,
     out: OwnedWriteHalf,
     clock: Instant,
 }
 
-/// Runs the coordinator's plan; calls `began` with the target.
+/// Runs the coordinator's plan. Calls `began` with the target.
 pub(super) async fn run(
     frames: Frames,
     out: OwnedWriteHalf,
@@ -106,13 +106,13 @@ pub(super) async fn run(
         Err(RunError::Failed(why)) => Update::Failed { why: why.clone() },
         _ => return done,
     };
-    // The coordinator may be gone.
+    // Fails if the coordinator is gone.
     let _ = send(&mut session.out, &why, UPDATE_BYTES_MAX, GREETING).await;
     done
 }
 
 impl Session {
-    /// Starts the threads; none if the order is to stop.
+    /// Starts the threads. `None` if the coordinator ordered a stop.
     async fn begin(&mut self, began: impl Fn(String)) -> Result<Option<Running>, RunError> {
         let Prepared { plan, part, addresses, sessions, source } = self.prepare().await?;
         // Only short orders follow.
@@ -128,10 +128,11 @@ impl Session {
 
     async fn prepare(&mut self) -> Result<Prepared, RunError> {
         let order = self.frames.next_within(PREPARATION).await?;
-        let Order::Plan(sent) = order else { return Err(refused("it is no plan")) };
-        sent.validate().map_err(|what| refused(format!("agents cannot have {what}")))?;
+        let Order::Plan(sent) = order else { return Err(refused("it is not a plan")) };
+        sent.validate().map_err(|feature| refused(format!("agents do not support {feature}")))?;
         let PartOfPlan { part, plan } = *sent;
-        // Rendering many requests takes a while, and the agent has other coordinators to respond to.
+        // Rendering many requests takes a while, and the agent must respond to other coordinators
+        // meanwhile.
         let making = tokio::task::spawn_blocking(move || {
             plan.check()?;
             let sessions = Arc::new(Sessions::prepare(&plan, false)?);
@@ -143,7 +144,7 @@ impl Session {
         };
         let found = timeout(PREPARATION / 2, resolve(&plan.target)).await;
         let addresses = found.map_err(|_| {
-            refused(format!("cannot resolve {}: no name server answers", plan.target.host()))
+            refused(format!("cannot resolve {}: no name server responds", plan.target.host()))
         })??;
         let preparing = tokio::task::spawn_blocking(move || {
             let source = Source::prepare(&plan, &addresses)?;
@@ -155,10 +156,10 @@ impl Session {
         }
     }
 
-    /// Waits for the order to start, and responds to pings. None if the order is to stop.
+    /// Waits for the start order, and responds to pings. `None` if the coordinator orders a stop.
     async fn start(&mut self) -> Result<Option<Instant>, RunError> {
         loop {
-            // Other agents may still prepare.
+            // Other agents may still be preparing.
             match self.frames.next_within(2 * PREPARATION).await? {
                 Order::Ping => self.pong().await?,
                 Order::Start { at_ns } => {
@@ -166,10 +167,10 @@ impl Session {
                     return match at.checked_sub(now) {
                         None => {
                             let late = format((now - at).as_nanos() as u64);
-                            Err(failed(format!("the order to start came {late} too late")))
+                            Err(failed(format!("the order to start arrived {late} too late")))
                         }
                         Some(ahead) if ahead > START_MAX => {
-                            Err(failed("it was told to start in more than a minute"))
+                            Err(failed("the ordered start is more than a minute away"))
                         }
                         Some(_) => Ok(Some(self.clock + at)),
                     };
@@ -180,7 +181,7 @@ impl Session {
         }
     }
 
-    /// Sends what is measured until the run is over, or the agent shuts down.
+    /// Sends the measurements until the run ends or the agent shuts down.
     async fn measure(
         &mut self,
         running: Running,
@@ -209,7 +210,7 @@ impl Session {
                     self.report(&Update::Record(Box::new(threads.collect()))).await?;
                 }
                 () = shutdown.cancelled() => {
-                    // The last record has what is unfinished now.
+                    // The last record then contains the unfinished requests.
                     threads.stop();
                     threads.finished().await;
                     break;
@@ -219,7 +220,8 @@ impl Session {
         }
         let (rest, last_ns, sender) = threads.join().map_err(|error| failed(error.to_string()))?;
         self.report(&Update::Record(Box::new(rest))).await?;
-        // Dropped before the end is sent, because the coordinator may then start its next run at once.
+        // Release both before reporting the end of the run, because the coordinator may then start
+        // its next run immediately.
         drop((source, permit));
         if shutdown.is_cancelled() {
             return Err(shut_down());
@@ -238,9 +240,9 @@ impl Session {
 }
 
 fn shut_down() -> RunError {
-    failed("the agent was asked to end")
+    failed("the agent was shut down")
 }
 
 fn unexpected() -> RunError {
-    failed("the coordinator says something that does not belong there")
+    failed("the coordinator sent an unexpected message")
 }

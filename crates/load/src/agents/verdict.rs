@@ -1,9 +1,10 @@
-//! Conclusions from a load that several machines sent.
+//! Draws conclusions from a load that several machines sent.
 //!
-//! The sum is one record, so it allows every conclusion that a single run does: counts add up, and blocks of
-//! time coincide (all count from the start of one schedule, and the agents start within less than a block),
-//! so intervals are those of one longer list of latencies. Each agent is also judged by what it sent: if one
-//! falls behind, the load is not the planned one, even if the sum looks fine.
+//! The sum is one record, so it supports every conclusion of a single run. Counts add up. Intervals
+//! can be computed as if one machine had recorded all latencies, because the agents' blocks of time
+//! coincide: every agent counts its blocks from the start of the same schedule, and the agents
+//! start less than a block apart. Each agent is also judged by the requests that it sent: if one
+//! agent falls behind, the load is not the planned one, even if the sum looks fine.
 
 use std::mem::discriminant;
 
@@ -27,13 +28,13 @@ use crate::results::verdict::Invalid;
 
 /// One agent's part of a load.
 #[derive(Debug, Clone, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of a Report")]
+#[expect(missing_docs, reason = "`Report` documents the fields")]
 pub struct AgentReport {
     pub agent: String,
     pub valid: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid_because: Vec<Invalid>,
-    /// Its share of the plan's mean rate, per second; none for a closed loop.
+    /// The agent's share of the plan's mean rate, per second. `None` for a closed loop.
     pub offered_rate: Option<f64>,
     pub achieved_rate: f64,
     pub requests: u64,
@@ -46,27 +47,28 @@ pub struct AgentReport {
     pub machine: Option<Taken>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-    /// The shortest round trip before the start. The agent's clock is known to within half of it.
+    /// The shortest round trip before the start. The error of the clock offset is at most half of
+    /// it.
     pub round_trip_ns: u64,
 }
 
-/// What is known of an agent at the end.
+/// The state of an agent at the end.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) agent: String,
-    /// The plan for this agent alone.
+    /// The agent's own plan, with its share of the rate.
     pub(super) plan: Plan,
     pub(super) stamps: Option<Stamping>,
     pub(super) round_trip_ns: u64,
     pub(super) record: Record,
-    /// When its last record arrived, in nanoseconds since the start of the schedule.
-    pub(super) heard_ns: u64,
-    /// None while it runs.
+    /// When the last record arrived, in nanoseconds since the start of the schedule.
+    pub(super) last_record_ns: u64,
+    /// `None` while the agent runs.
     pub(super) ended: Option<Ended>,
 }
 
-/// The plan for an agent alone, but with the whole rate, because the agent sends a part of the whole
-/// schedule: see [`alone`].
+/// Returns the plan to send to an agent: its share of the connections and the backlog, but the
+/// whole rate, because the agent draws the whole schedule and sends only its part. See [`alone`].
 pub(crate) fn own_plan(plan: &Plan, part: Part) -> Plan {
     let share = |all: usize| part.share_of(all as u64) as usize;
     let mut own = plan.clone();
@@ -80,7 +82,7 @@ pub(crate) fn own_plan(plan: &Plan, part: Part) -> Plan {
     own
 }
 
-/// The same with the agent's share of the rate, to judge it by. The whole rate decides what it sends.
+/// Returns the same plan with the agent's share of the rate. The agent is judged by this plan.
 pub(super) fn alone(own: &Plan, part: Part) -> Plan {
     // The verdict does not read the queries.
     let mut alone = Plan { queries: Vec::new(), ..own.clone() };
@@ -90,7 +92,8 @@ pub(super) fn alone(own: &Plan, part: Part) -> Plan {
     alone
 }
 
-/// The report of all agents. `interrupted`: the user stopped the run, not a lost agent.
+/// Returns the combined report on all agents. `interrupted` is true if the user stopped the run,
+/// and false if a lost agent did.
 pub(super) fn report(
     plan: &Plan,
     total: Record,
@@ -104,7 +107,7 @@ pub(super) fn report(
         all
     });
     let start_skew_ns = skew_ns(&members);
-    // The worst thread of all limits the load.
+    // The worst thread limits the load.
     let senders = members.iter().filter_map(|member| member.ended.as_ref()?.as_ref().ok()?.sender);
     let sender = senders.reduce(|mut worst, next| {
         worst.merge(&next);
@@ -115,7 +118,8 @@ pub(super) fn report(
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::Interrupted { .. }));
     }
     if members.iter().any(|member| member.lost().is_some()) {
-        // Its requests are missing, so the gaps are not those of the arrival process.
+        // The requests of the lost agent are missing, so the gaps are not those of the arrival
+        // process.
         report.arrival_test = None;
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::NotPoisson { .. }));
         report.notes.retain(|note| !matches!(note, Note::NotPoisson { .. }));
@@ -140,8 +144,9 @@ pub(super) fn report(
 }
 
 impl Member {
-    /// The requests of this part that were due until `until_ns` and that no record contains, if the agent was
-    /// lost. Which they are is unknown: the youngest are taken, so that no age is too great.
+    /// If the agent was lost, returns the requests of its part that were due by `until_ns` but are
+    /// missing from its records. Records contain only counts, so they do not show which requests
+    /// are missing. The latest ones are assumed to be missing, so that no age is overestimated.
     pub(super) fn unreported(&self, plan: &Plan, part: Part, until_ns: u64) -> Vec<Slot> {
         if self.lost().is_none() {
             return Vec::new();
@@ -150,8 +155,9 @@ impl Member {
         // One thread draws the whole part.
         let own = Plan { queries: Vec::new(), threads: 1, ..own_plan(plan, part) };
         let (Pace::Open { .. }, Ok(schedule)) = (&plan.pace, own.schedule()) else {
-            // A closed loop has no schedule. These were in flight when the agent was heard last.
-            let last = Slot { index: 0, at_ns: self.heard_ns, query: 0, warmup: false };
+            // A closed loop has no schedule. These requests were in flight when the last record
+            // arrived.
+            let last = Slot { index: 0, at_ns: self.last_record_ns, query: 0, warmup: false };
             let count = sent.saturating_sub(answered + failed).min(plan.connections as u64);
             return (0..count).filter(|_| last.at_ns >= plan.warmup_ns).map(|_| last).collect();
         };
@@ -159,7 +165,7 @@ impl Member {
         due.filter(|slot| !slot.warmup).skip(requests as usize).collect()
     }
 
-    /// Why the agent's part ended early, if the agent itself failed.
+    /// The reason why the agent's part ended early, if the agent was lost.
     fn lost(&self) -> Option<Invalid> {
         match &self.ended {
             Some(Err(why)) => {
@@ -204,12 +210,12 @@ impl Member {
     }
 }
 
-/// The agent had no request, which can happen if the run has few.
+/// Whether the agent had no request to send. This can happen in a short run.
 fn is_nothing(reason: &Invalid) -> bool {
     matches!(reason, Invalid::NothingMeasured { requests: 0 })
 }
 
-/// A fault of the generator. The others are the server's, and true of the sum as well.
+/// Whether the generator is at fault. Other faults are the server's, and apply to the sum as well.
 fn is_own(reason: &Invalid) -> bool {
     matches!(
         reason,
@@ -220,12 +226,13 @@ fn is_own(reason: &Invalid) -> bool {
     )
 }
 
-/// The report of the sum does not say it already.
+/// Whether the overall report still lacks this reason.
 fn is_new(reason: &Invalid) -> bool {
     !matches!(reason, Invalid::Interrupted { .. } | Invalid::AgentLost { .. })
 }
 
-/// How far apart two agents may have started: each knows the time to within half of its round trip.
+/// Returns the largest possible difference between the starts of two agents. The error of each
+/// clock offset is at most half of the round-trip time.
 fn skew_ns(members: &[Member]) -> u64 {
     let mut halves: Vec<u64> = members.iter().map(|member| member.round_trip_ns / 2).collect();
     halves.sort_unstable_by(|a, b| b.cmp(a));

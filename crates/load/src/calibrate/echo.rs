@@ -1,4 +1,4 @@
-//! A thread that echoes what it receives, over blocking sockets.
+//! A thread that echoes all data it receives. Its sockets are blocking.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 const BYTES: usize = 2 << 10;
 
-/// The thread ends when this is dropped.
+/// A running echo thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct Echo {
     pub(super) address: SocketAddr,
@@ -18,7 +18,8 @@ pub(super) struct Echo {
 }
 
 impl Echo {
-    /// Over TCP, one connection after the other, or over UDP; in the network namespace of this thread.
+    /// Starts an echo over UDP, or over TCP with one connection at a time. It runs in the network
+    /// namespace of the calling thread.
     pub(super) fn start(stream: bool, at: Ipv4Addr) -> io::Result<Echo> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -37,7 +38,8 @@ impl Echo {
 impl Drop for Echo {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // The thread reads `stop` when something arrives. If nothing can be sent to it, it stays blocked.
+        // The thread checks `stop` only when something arrives. If nothing can be sent to it, it
+        // stays blocked.
         let unblocked = if self.stream {
             TcpStream::connect(self.address).map(drop)
         } else {
@@ -73,7 +75,7 @@ fn datagrams(socket: &UdpSocket, stop: &AtomicBool) {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        // The sender may be gone.
+        // Fails if the sender is gone.
         let _ = socket.send_to(&bytes[..count], from);
     }
 }

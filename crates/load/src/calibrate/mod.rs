@@ -1,16 +1,18 @@
-//! What measuring costs on this machine, by each way of timestamping requests and responses.
+//! Measures the cost of measuring on this machine, for each method of timestamping requests and
+//! responses.
 //!
-//! The generator itself sends requests over loopback to a thread that echoes them. The path and the echo are
-//! the same for all methods, so the difference between two methods is their own:
+//! The generator itself sends requests over loopback to a thread that echoes them. The path and the
+//! echo are the same for all methods, so two methods differ only by their own cost:
 //!
-//! | method | what is in its figure |
+//! | method | contents of the figure |
 //! |---|---|
 //! | user space, sleeping | the path, the echo, and the wake-up of this program |
-//! | user space, spinning | the same without most of the wake-up |
+//! | user space, spinning | the same, but without most of the wake-up |
 //! | kernel | the path and the echo: from the timestamp of the request to that of the response |
 //! | past the stack | the path, and the echo with its own stack; over veth, because loopback has no bypass |
 //!
 //! Source: document 000, §3.1, which compares such methods with the most precise one.
+//!
 //! Cost: half a second per method and transport, under eight seconds in all.
 
 mod echo;
@@ -34,40 +36,41 @@ use crate::results::summary::Summary;
 use crate::run::run;
 use echo::Echo;
 
-/// Requests per second: far enough apart that no request waits for the one before.
+/// Requests per second: few enough that no request waits for the previous one.
 const RATE: f64 = 2_500.0;
 const MEASURED_NS: u64 = 480_000_000;
 const WARMUP_NS: u64 = 40_000_000;
 const TIMEOUT_NS: u64 = 1_000_000_000;
-/// Reads of a clock per figure, and figures per median.
+/// Number of clock reads per figure, and number of figures per median.
 const READS: u32 = 1_000;
 const ROUNDS: usize = 101;
 
-/// What measuring costs on a machine.
+/// The cost of measuring on a machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Calibration {
-    /// One read of the run's clock, in nanoseconds.
+    /// The duration of one read of the run's clock, in nanoseconds.
     pub clock_read_ns: f64,
-    /// One read of the system clock, which the kernel's timestamps use, in nanoseconds.
+    /// The duration of one read of the system clock, which the kernel's timestamps use, in
+    /// nanoseconds.
     pub system_clock_read_ns: f64,
-    /// Each method over each transport.
+    /// The result of each method over each transport.
     pub methods: Vec<Method>,
-    /// Timestamps by network devices.
+    /// Whether network devices support timestamps.
     pub hardware: Hardware,
 }
 
-/// A way of measuring, and what it measured on an echo.
+/// A measurement method and its result.
 #[derive(Debug, Clone, Serialize)]
 pub struct Method {
     /// `udp` or `tcp`.
     pub transport: &'static str,
     /// `loopback`, or `veth` between two network namespaces.
     pub over: &'static str,
-    /// What takes the timestamps.
+    /// The source of the timestamps.
     pub stamps: StampsBy,
     /// Whether the sending thread never sleeps.
     pub spinning: bool,
-    /// The measurements, or why there are none.
+    /// The measurements, or the reason why there are none.
     #[serde(flatten)]
     pub found: Found,
 }
@@ -78,41 +81,44 @@ pub struct Method {
 pub enum Found {
     /// The method works here.
     Measured(Box<Measured>),
-    /// The method does not work here, and why.
+    /// The method does not work here, for this reason.
     Lacking(String),
 }
 
 /// The figures of a method. Times are in nanoseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
-    /// Echoes that arrived.
+    /// The number of echoes that arrived.
     pub echoes: u64,
-    /// From when a request was taken up to when its echo was read: what a program sees.
+    /// The time from when a connection took a request until its echo was read. This is the latency
+    /// that a program sees.
     pub latency_ns: Summary,
-    /// How late requests were taken up.
+    /// The time from the intended time until a connection took the request.
     pub schedule_lag_ns: Summary,
-    /// The parts of the median, without lag. With kernel timestamps, `wire_to_wire` is the figure; a program
-    /// sees `client_send` and `client_wake_up` on top of it.
+    /// The parts of the median, without the schedule lag. With kernel timestamps, `wire_to_wire` is
+    /// the result; a program also waits for `client_send` and `client_wake_up`.
     pub median_parts_ns: Option<Parts>,
-    /// How reliable the kernel's timestamps are, or how much bypassed the stack.
+    /// The coverage of the kernel's timestamps or of the bypass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamped: Option<Stamps>,
 }
 
-/// Whether network devices could timestamp packets.
+/// The network devices, and those that could timestamp packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hardware {
-    /// The devices of this machine.
+    /// All devices of this machine.
     pub devices: Vec<String>,
-    /// Devices with a clock of their own (PTP), which can.
+    /// The devices with their own clock (PTP), which could timestamp packets.
     pub clocks: Vec<String>,
 }
 
-/// Measures what measuring costs, in a tokio runtime with time and I/O enabled. Dropping the future ends it
-/// at once, except for the methods over veth: those run for up to two seconds on a blocking thread of the
-/// runtime. Dropping the runtime waits for that thread; shutting it down in the background does not.
+/// Measures the cost of measuring, in a tokio runtime with time and I/O enabled. Dropping the
+/// future ends the measurement immediately, except for the methods over veth, which run for up to
+/// two seconds on a blocking thread of the runtime. Dropping the runtime waits for that thread;
+/// shutting it down in the background does not.
 ///
-/// [`LoadError`] if no socket or thread is available. A method that does not work here is not an error.
+/// Returns a [`LoadError`] if no socket or thread is available. A method that does not work here is
+/// not an error.
 pub async fn calibrate() -> Result<Calibration, LoadError> {
     let mut methods = Vec::new();
     for transport in ["udp", "tcp"] {
@@ -136,7 +142,7 @@ pub async fn calibrate() -> Result<Calibration, LoadError> {
 
 async fn measure(echo: &Echo, stamps: StampsBy, spin: bool) -> Result<Found, LoadError> {
     if spin && available_parallelism().is_ok_and(|processors| processors.get() < 2) {
-        let why = "there is one processor only, which the echo needs as well";
+        let why = "there is only one processor, and the echo needs one of its own";
         return Ok(Found::Lacking(why.to_owned()));
     }
     let transport = if echo.stream { "tcp" } else { "udp" };
@@ -147,7 +153,7 @@ async fn measure(echo: &Echo, stamps: StampsBy, spin: bool) -> Result<Found, Loa
     (plan.warmup_ns, plan.timeout_ns, plan.connections) = (WARMUP_NS, TIMEOUT_NS, 1);
     (plan.stamps, plan.spin) = (stamps, spin);
     if echo.stream {
-        // As long as the datagrams, with the default end of a response.
+        // The request is as long as a datagram. It ends with the default delimiter for responses.
         plan.protocol.data = Some("x".repeat(63) + "\\n");
     }
     match run(&plan, pending(), |_| {}).await {
@@ -159,7 +165,7 @@ async fn measure(echo: &Echo, stamps: StampsBy, spin: bool) -> Result<Found, Loa
 
 fn found(report: Report) -> Found {
     if report.histogram.is_empty() {
-        let why = report.failures.map_or("no echo came".to_owned(), |failures| failures.first);
+        let why = report.failures.map_or("no echo arrived".to_owned(), |failures| failures.first);
         return Found::Lacking(why);
     }
     let latency_ns = report.uncorrected_ns;
@@ -193,8 +199,9 @@ const METHODS: [(StampsBy, bool); 4] = [
     (StampsBy::Xdp, true),
 ];
 
-/// The methods over a veth pair between two network namespaces of this process, because no bypass reaches its
-/// own machine. Needs root, and reports if it is missing. Runs to the end even if its caller is gone.
+/// Measures the methods over a veth pair between two network namespaces of this process, because a
+/// bypass cannot reach its own machine. Without root privileges, each method reports that it lacks
+/// them. Runs to completion even if its caller is gone.
 async fn over_wire() -> Result<Vec<Method>, LoadError> {
     let measuring = tokio::task::spawn_blocking(|| match pair() {
         Ok((near, far)) => on(&near, &far),

@@ -1,10 +1,11 @@
-//! Backoff of a closed-loop connection that failed.
+//! Backoff for a closed-loop connection that failed.
 //!
-//! In a closed loop each response triggers the next request. If the server is down, attempts fail at once:
-//! without backoff, thousands of them per second would be counted as requests, and take the machine from
-//! whatever restarts the server. So a connection that ended without a response backs off for 1 ms, twice as
-//! long after each further failure in a row, and 100 ms at most; a response, whatever its status, resets
-//! that. An open loop needs no backoff, because its schedule says when to try.
+//! In a closed loop each response triggers the next request. If the server is down, attempts fail
+//! immediately. Without backoff, thousands of attempts per second would count as requests and take
+//! processor time from the process that restarts the server. So a connection that ended without a
+//! response backs off for 1 ms. The time doubles after each further failure in a row, up to 100 ms;
+//! any response resets it, whatever its status. An open loop needs no backoff, because its schedule
+//! determines when to try.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -18,7 +19,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// A connection ended without a response, `failures` times in a row. A running backoff goes on.
+    /// Starts a backoff for a connection that has closed `failures` times in a row without a
+    /// response. Has no effect on a connection that is backing off.
     pub(super) fn begin(&mut self, id: usize, failures: u32, now_ns: u64) {
         if self.connections.insert(id) {
             self.until.insert((now_ns.saturating_add(span_ns(failures)), id));
@@ -50,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_takes_twice_as_long_up_to_the_longest() {
+    fn each_backoff_doubles_up_to_the_longest() {
         let spans: Vec<u64> = (1..=9).map(|failures| span_ns(failures) / 1_000_000).collect();
         assert_eq!(spans, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
         assert_eq!(span_ns(u32::MAX), LONGEST_NS);
     }
 
     #[test]
-    fn connections_come_back_in_the_order_of_their_expiry() {
+    fn backoffs_end_in_the_order_of_their_expiry() {
         let mut backoff = Backoff::default();
         backoff.begin(7, 3, 0);
         backoff.begin(5, 1, 1_000_000);

@@ -1,5 +1,5 @@
-//! The time of a run, in nanoseconds since the start of its schedule; and how a thread waits for the next
-//! request.
+//! The clock of a run, and how a thread waits for the next request. Times are nanoseconds since the
+//! start of the schedule.
 
 use std::hint;
 use std::io;
@@ -17,7 +17,7 @@ impl Clock {
         Clock { epoch }
     }
 
-    /// Nanoseconds since the start; negative before.
+    /// Returns the time since the start, in nanoseconds; negative before it.
     pub(crate) fn now_ns(&self) -> i64 {
         self.at(Instant::now())
     }
@@ -28,13 +28,13 @@ impl Clock {
         nanoseconds(since) - nanoseconds(until)
     }
 
-    /// The same, but zero before.
+    /// Returns the time since the start, in nanoseconds; zero before it.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         u64::try_from(self.now_ns()).unwrap_or(0)
     }
 
-    /// Spins until `until_ns`, and returns the time then, in nanoseconds since the start. It compares
-    /// instants as they are, because arithmetic in the loop would make each turn longer.
+    /// Spins until `until_ns` and returns the time, in nanoseconds since the start. The loop
+    /// compares instants directly, because arithmetic would make each iteration longer.
     pub(crate) fn spin_until(&self, until_ns: i64) -> i64 {
         let until = self.moment(until_ns.max(0).unsigned_abs());
         let mut now = Instant::now();
@@ -54,18 +54,18 @@ fn nanoseconds(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// How much earlier the sleep ends: the usual delay of a wake-up. If the wake-up is on time, the thread polls
-/// the sockets meanwhile. It does not yield, because on a busy machine it takes milliseconds to get the
-/// processor back.
+/// How much a sleep is shortened, to allow for the usual wake-up delay. If the wake-up is on time,
+/// the thread polls the sockets until the request is due. It does not yield: on a busy machine it
+/// would take milliseconds to get the processor back.
 const SLEEP_MARGIN_NS: i64 = 60_000;
-/// The duration of one poll of the sockets, with a response to read.
+/// Duration of one poll of the sockets, including the time to read one response.
 const POLL_NS: i64 = 5_000;
 
 #[derive(Debug)]
 pub(super) struct Waiting {
     spin: bool,
     polled: bool,
-    /// How long there was nothing to do.
+    /// Total time without work.
     pub(super) idle_ns: u64,
 }
 
@@ -77,15 +77,15 @@ pub(super) enum Waited {
 
 impl Waiting {
     pub(super) fn new(spin: bool) -> Waiting {
-        // Otherwise the kernel may delay a timer by 50 µs, to serve several at once. If this thread may not
-        // change that, requests are that much later, which the lag shows.
+        // By default the kernel may delay a timer by 50 µs, to serve several timers at once. If
+        // setting the slack fails, requests are late by up to that much, and the lag shows it.
         #[cfg(target_os = "linux")]
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         Waiting { spin, polled: false, idle_ns: 0 }
     }
 
-    /// Counts the time between two moments before the next request is due. A thread that is late has not rested
-    /// for longer.
+    /// Adds the part of an interval that lies before the next request is due. The rest of the
+    /// interval is lateness, not idle time.
     fn rested(&mut self, before_ns: i64, after_ns: i64) {
         self.idle_ns += (before_ns.max(0) - after_ns.max(0)).max(0).unsigned_abs();
     }

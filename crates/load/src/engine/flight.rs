@@ -1,12 +1,13 @@
 //! A request in flight, including one that must be sent again.
 //!
-//! A server that goes away says which requests it has not processed (RFC 9113 §6.8). A user's client sends
-//! those again over another connection, and the user waits for the second response. So does this one: the
-//! request counts once, its latency runs from the intended time as always, and its lag is that of the first
-//! attempt, because the server caused the later delay.
+//! A server that goes away reports which requests it has not processed (RFC 9113 §6.8). A user's
+//! client sends those again over another connection, and the user waits for the second response.
+//! The generator does the same: the request counts once, and its latency runs from the intended
+//! time as always. Its lag is the lag of the first attempt, because the server caused the later
+//! delay.
 //!
-//! The engine never sends a request twice that the server may have processed: if the server closes a
-//! keep-alive connection at that moment, the request counts as cut off.
+//! The engine never repeats a request that the server may have processed. If the server closes a
+//! keep-alive connection while a request is being sent, the request counts as cut off.
 
 use std::iter::Peekable;
 
@@ -17,7 +18,7 @@ use crate::results::outcome::{Crowd, Outcome};
 use crate::session::Whole;
 use crate::session::fault::{Fault, Left};
 
-/// Most attempts per request. A server that has not processed it by then will not.
+/// Maximum number of attempts per request. A server that refused it this often will not process it.
 pub(super) const ATTEMPTS_MAX: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl Due {
                 Flight { slot, opened, crowd, taken_ns, sent_ns, left, attempts }
             }
             Due::Resend(flight) => {
-                // It waited for a connection, though for another reason.
+                // The request waited for a connection, although for another reason.
                 Flight { opened: true, attempts: flight.attempts + 1, ..flight }
             }
         }
@@ -66,7 +67,7 @@ impl Due {
         }
     }
 
-    /// Its outcome if the run ends now.
+    /// Returns the outcome of the request if the run ends now.
     pub(super) fn unfinished(self, now_ns: u64) -> Outcome {
         match self {
             Due::New(slot) => Outcome::overdue(slot, now_ns),
@@ -99,11 +100,11 @@ impl Flight {
 pub(crate) enum Source {
     Open {
         share: Peekable<Share>,
-        /// Nothing after this time is sent.
+        /// Requests due after this time are not sent.
         until_ns: i64,
     },
-    /// A closed loop: due as soon as a connection is free. This is thread `thread` of `threads` on all
-    /// machines.
+    /// A closed loop: a request is due as soon as a connection is free. This is thread `thread` of
+    /// `threads`, counted over all machines.
     Closed { schedule: Schedule, threads: u64, thread: u64, over: bool },
 }
 
@@ -116,8 +117,8 @@ impl Source {
         Source::Closed { schedule, threads, thread, over: false }
     }
 
-    /// Sends nothing that is due after `now_ns`. What is due before is sent: otherwise a thread that is late
-    /// would leave out just the requests that it delayed.
+    /// Drops all requests that are due after `now_ns`. Requests due earlier are still sent;
+    /// otherwise a late thread would leave out exactly the requests that it delayed.
     pub(super) fn end_at(&mut self, now_ns: i64) {
         match self {
             Source::Open { until_ns, .. } => *until_ns = (*until_ns).min(now_ns),
@@ -125,7 +126,7 @@ impl Source {
         }
     }
 
-    /// True if nothing is left to send.
+    /// Whether nothing is left to send.
     pub(super) fn is_over(&mut self) -> bool {
         match self {
             Source::Open { .. } => self.due_ns(false).is_none(),
@@ -156,7 +157,7 @@ impl Source {
             Source::Closed { schedule, threads, thread, over } => {
                 let slot = schedule.slot(now_ns as u64);
                 *over = slot.is_none();
-                // Indexes are unique across threads.
+                // Makes indexes unique across threads.
                 slot.map(|slot| Slot { index: slot.index * *threads + *thread, ..slot })
             }
         }

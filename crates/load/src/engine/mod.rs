@@ -1,13 +1,13 @@
-//! One thread that keeps the time, sends and receives.
+//! A generator thread: waits for the intended times, sends requests and receives responses.
 //!
-//! The thread that waits for a request's time also sends it, on connections of its own, because a hand-over
-//! to another thread costs a wake-up, which takes longer than many services. To stay on time, the thread does
-//! only some microseconds of work per turn.
+//! The thread that waits for a request's time also sends the request, on its own connections. A
+//! hand-over to another thread would cost a wake-up, which takes longer than many services take to
+//! respond. To stay on time, the thread does at most a few microseconds of work per turn.
 //!
 //! # How it waits
 //!
-//! Long before the next request is due, the thread sleeps until a socket is ready. Then it polls the sockets
-//! repeatedly, and for the last microseconds it reads only the clock (`clock`).
+//! Long before the next request is due, the thread sleeps until a socket is ready. Then it polls
+//! the sockets repeatedly, and for the last microseconds it reads only the clock (`clock`).
 
 mod backoff;
 mod clock;
@@ -57,14 +57,15 @@ pub(crate) struct Task {
     pub(crate) backlog_max: usize,
     pub(crate) timeout_ns: u64,
     pub(crate) spin: bool,
-    /// The clock of the timestamps that sockets deliver, if the plan asks for them.
+    /// The clock that the sockets' timestamps use. `None` if the plan does not ask for them.
     pub(crate) stamps: Option<StampClock>,
     pub(crate) bypass: Option<Arc<Bypass>>,
-    /// `Threads` changes these orders, then writes a byte to the other end of `notify`.
+    /// `Threads` sets these flags, then writes a byte to the other end of `notify`.
     pub(crate) orders: Arc<Orders>,
     pub(crate) notify: UnixStream,
-    /// Empty records arrive here, and full ones go back in exchange. A record is a megabyte of histograms:
-    /// copying it would delay the next requests, and a lock around it would cost every request.
+    /// Channels that exchange empty records for full ones. A record contains a megabyte of
+    /// histograms: copying it would delay the next requests, and a lock around it would cost time
+    /// on every request.
     pub(crate) empty: Receiver<Box<Record>>,
     pub(crate) full: SyncSender<Box<Record>>,
     pub(crate) warmup_ns: u64,
@@ -74,22 +75,22 @@ pub(crate) struct Task {
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     pub(crate) stop: AtomicBool,
-    /// Send no new request, and end when all requests have ended.
+    /// Send no request that becomes due after this order, and end when all requests have ended.
     pub(crate) drain: AtomicBool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// What it has not handed over before.
+    /// The measurements that were not handed over before.
     pub(crate) record: Box<Record>,
     pub(crate) last_ns: u64,
     pub(crate) sender: Sender,
 }
 
-/// A thread's time while it sends.
+/// Measures how much idle time a thread has while it sends.
 #[derive(Debug, Default)]
 struct Account {
-    /// When the schedule began, and the counters then.
+    /// The time at which the schedule began, and the `schedstat` counters at that time.
     begun: Option<(u64, Option<[u64; 2]>)>,
     done: Option<Sender>,
 }
@@ -102,7 +103,7 @@ impl Account {
         }
     }
 
-    /// Closes the account, if it is open.
+    /// Closes the account unless it is already closed. Returns its result.
     fn end(&mut self, now_ns: u64, waiting: &Waiting) -> Sender {
         let (begun_ns, before) = self.begun.unwrap_or((now_ns, None));
         *self.done.get_or_insert_with(|| {
@@ -119,23 +120,25 @@ struct Context {
     task: Task,
     poller: Poller,
     scratch: Scratch,
-    /// Converts the timestamps, if the plan asks for them.
+    /// Converts timestamps. `None` if the plan does not ask for them.
     stamps: Option<Conversion>,
     outcomes: Vec<Outcome>,
     resends: Vec<Flight>,
-    /// The connections in use, with the one that takes the next request.
+    /// How many connections are in use, including the one that takes the next request.
     crowd: Crowd,
-    /// When batches must be written, in this order, and the connections. Some have been.
+    /// Deadlines of unwritten batches, in order, with their connections. Some batches may have been
+    /// written already.
     batches: VecDeque<(u64, usize)>,
     record: Box<Record>,
 }
 
 const NOTIFY: u64 = u64::MAX;
-/// Most requests sent in one turn, before responses are read.
+/// Maximum number of requests sent in one turn, before responses are read.
 const SENDS_MAX: usize = 32;
-/// Most sockets handled before requests that have become due are sent.
+/// Maximum number of sockets handled before newly due requests are sent.
 const LOOKS_MAX: usize = 8;
-/// Work that can wait runs only if no request is due for this long. It takes some microseconds.
+/// Deferrable work, which takes a few microseconds, runs only if no request is due within this
+/// time.
 const QUIET_NS: i64 = 100_000;
 
 #[derive(Debug)]
@@ -143,12 +146,12 @@ struct Engine {
     source: Source,
     context: Context,
     pool: Pool,
-    /// The pool's connections, then those whose server is going away.
+    /// The pool's connections, followed by retired ones, whose server is going away.
     connections: Vec<Connection>,
     /// Unused indexes of `connections` beyond the pool's.
     vacant: Vec<usize>,
-    /// Requests in flight by their index, which is the order in which they expire: the intended time, the
-    /// connection and the token there.
+    /// The intended time, the connection and the token of each request in flight, by request index.
+    /// Requests expire in the order of their indexes.
     in_flight: BTreeMap<u64, (u64, usize, Token)>,
     backoff: Backoff,
     keep: Keep,
@@ -175,12 +178,12 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
         engine.context.hand_over();
         account.begin(now_ns, &mut waiting);
         if engine.source.is_over() && engine.pool.oldest_ns().is_none() {
-            // The wait for the last responses is no time to send.
+            // Waiting for the last responses does not count as sending time.
             account.end(at_least_zero(now_ns), &waiting);
         }
         match waiting.wait(engine.context.task.clock, until_ns, &mut engine.context.poller)? {
             Waited::Events(events) => engine.take_events(events),
-            // Before anything else, because that would be lag.
+            // Send first: any other work would add lag.
             Waited::Due(now_ns) => engine.send_due(now_ns),
         }
     }
@@ -302,8 +305,8 @@ impl Engine {
         }
     }
 
-    /// Records what is unfinished when the run ends: left out, the requests that a stalled server or a late
-    /// thread delays would be missing, as in a closed loop. Nothing is left of a run that has ended by itself.
+    /// Records the requests that are unfinished when a run ends early. Without them, the requests
+    /// that a stalled server or a late thread delays would be missing, as in a closed loop.
     fn cut(&mut self) {
         let now_ns = self.context.task.clock.now_ns();
         let elapsed_ns = at_least_zero(now_ns);
@@ -316,7 +319,7 @@ impl Engine {
         while let Some(due) = self.pool.expire(u64::MAX) {
             self.context.take(due.unfinished(elapsed_ns));
         }
-        // A closed loop has none: its requests are due when a connection takes them.
+        // A closed loop has no overdue requests: each is due when a connection takes it.
         while let Some(slot) = self.source.next(now_ns, false) {
             self.context.take(Outcome::overdue(slot, elapsed_ns));
         }
@@ -339,7 +342,7 @@ impl Engine {
 
     fn notified(&mut self) {
         let mut byte = [0; 8];
-        // If no byte has come, there is nothing to do.
+        // If the read fails, no byte has arrived, and there is nothing to do.
         let _ = (&self.context.task.notify).read(&mut byte);
     }
 
@@ -371,7 +374,7 @@ impl Engine {
             self.in_flight.remove(&outcome.slot.index);
             self.context.take(outcome);
         }
-        // Reuses the allocation.
+        // Keeps the allocation.
         self.context.outcomes = outcomes;
         let handed_back = !self.context.resends.is_empty();
         for flight in self.context.resends.drain(..) {
@@ -392,7 +395,8 @@ impl Engine {
         }
         let opens_anew = room && connection.is_closed();
         self.pool.put(id, outstanding, room);
-        // The server may have closed other open connections as well, which this thread has not seen yet.
+        // Use the new connection, because this thread cannot know yet whether the server has closed
+        // the other open ones as well.
         if handed_back
             && opens_anew
             && let Some(due) = self.pool.next_resend()
@@ -410,7 +414,7 @@ impl Engine {
             let connection = &self.connections[id];
             self.pool.put(id, connection.outstanding(), connection.has_room());
         }
-        // Requests that were handed back go before new ones.
+        // Requests that were handed back are sent before new ones.
         self.send_waiting();
     }
 }
@@ -423,21 +427,22 @@ fn at(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// Connections whose server is going away: they take no further request, but some are still in flight on them
-/// (RFC 9113 §6.8).
+/// Connections whose server is going away: they take no further requests, but some requests are
+/// still in flight on them (RFC 9113 §6.8).
 ///
-/// A user's client opens another connection at once. So does this one: the old connection retires, which
-/// gives its index to a new one, and closes after its last request. At most as many retire as the plan has
-/// connections; beyond that they keep their index, and requests wait. Cost: O(requests on it).
+/// A user's client opens another connection immediately, and so does this generator. The old
+/// connection retires: a new one takes its index, and the old one closes after its last request.
+/// The number of retired connections never exceeds the thread's number of connections. At that
+/// limit, connections keep their index, and requests wait. Cost: O(requests on the connection).
 impl Engine {
-    /// Gives the index of this connection to a new one, if the server is going away.
+    /// Gives the index of this connection to a new one if the server is going away.
     pub(super) fn retire(&mut self, id: usize) {
         if !self.is_going_away(id) {
             return;
         }
         let Some(spare) = self.spare_index() else { return };
         self.connections.swap(id, spare);
-        // This one is closed, so the poller does not watch it.
+        // The spare connection is closed, so the poller does not watch it.
         self.connections[id].moved(id, &self.context.poller);
         self.connections[spare].moved(spare, &self.context.poller);
         for index in self.connections[spare].requests() {
@@ -484,7 +489,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use std::time::{Duration, Instant};
 
-    /// A task without orders, and the other end of its `notify`.
+    /// Returns a new task that has no orders, and the other end of its `notify`.
     pub(super) fn task(
         plan: &Plan,
         server: SocketAddr,
@@ -541,8 +546,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_or_overdue_when_the_run_ends_is_recorded() {
-        // All are due for most of a second. One turn sends 32 of them.
+    fn requests_in_flight_or_overdue_when_the_run_ends_are_recorded() {
+        // All have been due for most of a second. One turn sends 32 of them.
         let (mut engine, _notify) = engine(50);
         engine.send_due(engine.context.task.clock.now_ns());
         engine.cut();
@@ -555,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_measured_enough_sends_what_was_due_by_then_and_nothing_else() {
+    fn a_run_that_has_measured_enough_sends_only_requests_that_were_already_due() {
         let (mut engine, _notify) = engine(50);
         let now_ns = engine.context.task.clock.now_ns();
         engine.source.end_at(now_ns);
@@ -577,10 +582,10 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_due_is_sent_though_many_sockets_are_ready() {
+    fn due_requests_are_sent_even_if_many_sockets_are_ready() {
         for (ready, sent) in [(8, 0), (9, 20), (30, 20)] {
             let (mut engine, _notify) = engine(20);
-            // These sockets need no work.
+            // Events on these sockets require no work.
             let sockets: Vec<_> = (0..ready).map(|_| UnixStream::pair().unwrap()).collect();
             for (near, far) in &sockets {
                 engine.context.poller.add(near, NOTIFY, false).unwrap();

@@ -1,21 +1,22 @@
-//! Hands the outcomes of measured requests to an observer that wants each of them.
+//! Hands the outcomes of measured requests to an observer.
 //!
-//! Each hand-over wakes another thread, which takes as long as sending some requests. So outcomes are handed
-//! over in batches, when no request is due.
+//! Each hand-over wakes another thread, which takes as long as sending several requests. So
+//! outcomes are handed over in batches, when no request is due.
 
 use tokio::sync::mpsc;
 
 use crate::results::outcome::Outcome;
 
-/// Outcomes between two attempts to hand over while requests are due all the time.
+/// Number of outcomes between two hand-over attempts if requests are due all the time.
 const BATCH: usize = 256;
-/// Outcomes that a thread keeps for a slow observer. Further ones are counted and dropped.
+/// Maximum number of outcomes that a thread keeps for a slow observer. Further ones are counted and
+/// dropped.
 const WAITING_MAX: usize = 1 << 16;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) to: mpsc::Sender<Vec<Outcome>>,
-    /// Also report requests without a whole response.
+    /// Whether to report requests without a complete response as well.
     pub(crate) failures: bool,
 }
 
@@ -55,7 +56,8 @@ impl Observer {
         }
     }
 
-    /// Hands over the rest, however long it takes. Returns how many were dropped.
+    /// Hands over the remaining outcomes, and waits as long as that takes. Returns the number of
+    /// dropped outcomes.
     pub(crate) fn finish(&mut self) -> u64 {
         if let Some(Listener { to, .. }) = self.to.take().filter(|_| !self.batch.is_empty()) {
             // Fails only if the observer is gone.
@@ -77,26 +79,26 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_that_is_too_slow_misses_the_latest_and_they_are_counted() {
+    fn a_slow_observer_misses_the_latest_outcomes_and_they_are_counted() {
         // The channel has room for one batch, and no task receives it.
-        let (to, mut passed_on) = mpsc::channel(1);
+        let (to, mut received) = mpsc::channel(1);
         let mut observer = Observer::new(Some(Listener { to, failures: true }));
         let all = (BATCH + WAITING_MAX) as u64 + 7;
         (0..all).for_each(|index| observer.see(failed(index)));
         let finished = std::thread::spawn(move || observer.finish());
-        let batches = std::iter::from_fn(|| passed_on.blocking_recv()).flatten();
+        let batches = std::iter::from_fn(|| received.blocking_recv()).flatten();
         assert!(batches.map(|outcome| outcome.slot.index).eq(0..all - 7), "in their order");
         assert_eq!(finished.join().unwrap(), 7);
     }
 
     #[test]
-    fn failures_are_passed_on_only_where_they_are_wanted() {
+    fn failures_are_reported_only_on_request() {
         for failures in [false, true] {
-            let (to, mut passed_on) = mpsc::channel(1);
+            let (to, mut received) = mpsc::channel(1);
             let mut observer = Observer::new(Some(Listener { to, failures }));
             observer.see(failed(0));
             observer.flush();
-            assert_eq!(passed_on.try_recv().is_ok(), failures);
+            assert_eq!(received.try_recv().is_ok(), failures);
         }
     }
 }

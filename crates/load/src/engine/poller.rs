@@ -1,8 +1,8 @@
-//! Waits for sockets, to the nanosecond.
+//! Waits for sockets with timeouts in nanoseconds.
 //!
-//! epoll counts its timeouts in milliseconds, which is too coarse for a load generator (and older kernels
-//! have nothing finer). So the thread sleeps in ppoll, whose timeouts are in nanoseconds, on the epoll
-//! descriptor.
+//! Timeouts in epoll are in milliseconds, which is too coarse for a load generator, and older
+//! kernels have no finer variant. So the thread waits for the epoll descriptor with ppoll, whose
+//! timeouts are in nanoseconds.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-/// Most events per call. Further ones stay for the next call.
+/// Maximum number of events per call. Further events wait for the next call.
 const EVENTS_MAX: usize = 256;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -44,7 +44,7 @@ impl Poller {
         Ok(Poller { epoll, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
-    /// Watches a socket for reads, and for writes if `writable`. Closing the socket ends that.
+    /// Watches a socket for reads, and for writes if `writable`, until the socket is closed.
     pub(super) fn add(&self, socket: impl AsFd, id: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(id), flags(writable))?)
     }
@@ -57,7 +57,8 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(id), flags(writable))?)
     }
 
-    /// Waits up to `at_most`; not at all if it is zero. [`ready`](Poller::ready) returns the events.
+    /// Waits for events for up to `at_most`; returns immediately if that is zero.
+    /// [`ready`](Poller::ready) returns the events.
     pub(super) fn wait(&mut self, at_most: Duration) -> io::Result<usize> {
         self.events.clear();
         if !at_most.is_zero() {

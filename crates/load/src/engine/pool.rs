@@ -1,4 +1,4 @@
-//! Which connections can take a request, and the backlog of requests that wait for one.
+//! Chooses the connection for each request, and keeps the backlog of requests that wait for one.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,11 +13,12 @@ pub(super) enum Assigned {
     Dropped,
 }
 
-/// Connections with room, and the backlog; both are non-empty only for a moment.
+/// The connections with room, and the backlog. At most one of the two is non-empty, except
+/// momentarily.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// By outstanding requests, then by number: with one request per connection, the first free one is used,
-    /// and the last ones only when many are needed.
+    /// Ordered by outstanding requests, then by index. With one request per connection, the first
+    /// free connection is used, and later ones are used only when many are needed.
     free: BTreeSet<(usize, usize)>,
     load: Vec<Option<usize>>,
     backlog: VecDeque<Due>,
@@ -34,7 +35,8 @@ impl Pool {
         }
     }
 
-    /// Assigns a due request. A connection counts it only after [`put`](Pool::put).
+    /// Assigns a due request. The request counts toward its connection only after
+    /// [`put`](Pool::put).
     pub(super) fn assign(&mut self, slot: Slot) -> Assigned {
         match self.free.first() {
             Some(&(_, id)) => Assigned::On(id),
@@ -46,15 +48,16 @@ impl Pool {
         }
     }
 
-    /// Puts a request that a server handed back into the backlog, before all that are due later. There are no
-    /// more of these than were in flight, so they need no bound.
+    /// Puts a request that a server has handed back into the backlog, in order of intended times.
+    /// The number of such requests needs no limit, because there are never more of them than there
+    /// were requests in flight.
     pub(super) fn put_back(&mut self, flight: Flight) {
         let earlier = |due: &Due| due.slot().at_ns <= flight.slot.at_ns;
         let at = self.backlog.partition_point(earlier);
         self.backlog.insert(at, Due::Resend(flight));
     }
 
-    /// How many connections are in use once the next request has one.
+    /// Returns how many connections are in use, including the one that takes the next request.
     pub(super) fn crowd(&self) -> Crowd {
         match self.free.len() {
             0 | 1 => Crowd::All,
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connections_in_use_are_few_or_all() {
+    fn the_number_of_connections_in_use_is_classified() {
         let mut pool = Pool::new(4, 0);
         for (id, crowd) in [Crowd::Few, Crowd::Few, Crowd::Some, Crowd::All].into_iter().enumerate()
         {
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_share_are_filled_evenly() {
+    fn connections_with_several_requests_are_filled_evenly() {
         let mut pool = Pool::new(2, 0);
         pool.put(0, 1, true);
         assert_eq!(pool.assign(slot(0)), Assigned::On(1));
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_connection_waits_in_order_and_is_dropped_beyond_the_bound() {
+    fn requests_without_a_connection_wait_in_order_or_are_dropped() {
         let mut pool = Pool::new(1, 2);
         pool.put(0, 1, false);
         let assigned: Vec<Assigned> = (1..=3).map(|index| pool.assign(slot(index))).collect();
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_back_is_queued_by_time_even_if_the_backlog_is_full() {
+    fn requests_handed_back_are_queued_by_time_even_if_the_backlog_is_full() {
         let mut pool = Pool::new(1, 2);
         pool.put(0, 1, false);
         for index in [3, 7] {

@@ -1,4 +1,4 @@
-//! The threads of a run.
+//! Starts, stops and joins the threads of a run.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,8 @@ use crate::results::sender::Sender;
 use crate::session::Sessions;
 use curtail_jitter::machine::keep_to;
 
-/// From the start of the threads to that of the schedule: the threads come up meanwhile.
+/// Time between the start of the threads and the start of the schedule. It gives the threads time
+/// to initialize.
 pub(crate) const LEAD: Duration = Duration::from_millis(5);
 
 /// Running threads. Dropping them stops and joins them, which takes microseconds.
@@ -41,10 +42,10 @@ struct Thread {
     notify: UnixStream,
     empty: SyncSender<Box<Record>>,
     full: Receiver<Box<Record>>,
-    /// Closed when the thread ends, even by a panic.
+    /// Resolves when the thread ends, even if it panics.
     end: oneshot::Receiver<()>,
     ended: bool,
-    /// None once joined.
+    /// `None` once joined.
     handle: Option<JoinHandle<io::Result<Measured>>>,
 }
 
@@ -56,7 +57,8 @@ pub(crate) struct Machine<'a> {
 }
 
 impl Threads {
-    /// Starts a machine's part of the plan. The schedule begins at `epoch`, which should be [`LEAD`] away.
+    /// Starts the threads for a machine's part of the plan. The schedule begins at `epoch`, which
+    /// should be [`LEAD`] from now.
     pub(crate) fn start(
         plan: &Plan,
         part: Part,
@@ -71,7 +73,7 @@ impl Threads {
         for number in 0..plan.threads {
             let (notify, notified) = UnixStream::pair().map_err(LoadError::Thread)?;
             notified.set_nonblocking(true).map_err(LoadError::Thread)?;
-            // The record on offer, and the one before.
+            // Room for the record on offer, and for the previous one.
             let ((empty, offers), (handed, full)) = (sync_channel(1), sync_channel(2));
             let (alive, end) = oneshot::channel();
             let source = source(plan, &schedule, part, number);
@@ -125,7 +127,7 @@ impl Threads {
         }
     }
 
-    /// Waits until all have ended. Cancel safe.
+    /// Waits until all threads have ended. Cancel safe.
     pub(crate) async fn finished(&mut self) {
         for thread in &mut self.threads {
             if !thread.ended {
@@ -135,12 +137,12 @@ impl Threads {
         }
     }
 
-    /// The merged records not handed over before, the intended time of the last request, and what time the
-    /// threads had left; call it after [`finished`](Threads::finished).
+    /// Returns the merged records that were not handed over before, the intended time of the last
+    /// request, and the idle time of the threads. Call it after [`finished`](Threads::finished).
     pub(crate) fn join(mut self) -> Result<(Record, u64, Option<Sender>), LoadError> {
         let (mut all, mut last_ns, mut sender) = (Record::new(), 0, None::<Sender>);
         for thread in &mut self.threads {
-            let handle = thread.handle.take().expect("it is waited for only here");
+            let handle = thread.handle.take().expect("it is joined only here");
             let joined = handle.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
             let measured = joined.map_err(LoadError::Thread)?;
             all.merge(&measured.record);
@@ -151,13 +153,14 @@ impl Threads {
         Ok((all, last_ns, sender))
     }
 
-    /// The merged records handed over since the last call. Offers each thread an empty record.
+    /// Returns the merged records that were handed over since the last call. Offers each thread an
+    /// empty record.
     pub(crate) fn collect(&self) -> Record {
         let mut together = Record::new();
         let now_ns = self.clock.elapsed_ns();
         for thread in &self.threads {
             thread.full.try_iter().for_each(|record| together.merge(&record));
-            // Fails if a record is on offer already.
+            // Fails if a record is already on offer.
             let _ = thread.empty.try_send(Box::new(Record::with_room(now_ns, self.warmup_ns)));
         }
         together
@@ -171,7 +174,8 @@ fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source
     }
     let own = plan.threads as u64;
     let all = Part { number: part.number * own + thread, of: part.of * own };
-    // Otherwise all threads of a machine would draw the same; machines have seeds of their own.
+    // Otherwise all threads of a machine would draw the same requests. Machines have their own
+    // seeds.
     let seed = match thread {
         0 => plan.seed,
         _ => seed::stream(plan.seed, &[b"load", b"thread", &thread.to_le_bytes()]),
@@ -217,7 +221,7 @@ mod tests {
         plan
     }
 
-    fn asked(plan: &Plan, machines: u64) -> Vec<Vec<usize>> {
+    fn sequences(plan: &Plan, machines: u64) -> Vec<Vec<usize>> {
         let mut all = Vec::new();
         for number in 0..machines {
             let part = Part { number, of: machines };
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_threads_of_a_closed_loop_ask_the_same_in_the_same_order() {
+    fn threads_of_a_closed_loop_send_different_sequences() {
         let keys = Keys { count: 1_000, distribution: KeyDistribution::Uniform };
         let orders = [QueryOrder::InOrder, QueryOrder::Random, QueryOrder::Rounds];
         for (order, keys) in
@@ -241,7 +245,7 @@ mod tests {
         {
             let plan = plan(order, keys);
             for machines in [1, 2] {
-                let all = asked(&plan, machines);
+                let all = sequences(&plan, machines);
                 let mut different = all.clone();
                 different.sort_unstable();
                 different.dedup();
@@ -249,18 +253,21 @@ mod tests {
             }
             let one: Vec<usize> =
                 plan.schedule().unwrap().take(60).map(|slot| slot.query).collect();
-            assert_eq!(asked(&plan, 1)[0], one, "the first asks as one alone would");
+            assert_eq!(sequences(&plan, 1)[0], one, "the first sends what a single one would send");
         }
     }
 
     #[test]
-    fn threads_that_ask_in_order_begin_evenly_apart_and_those_in_rounds_ask_each_once() {
+    fn threads_start_evenly_spaced_in_order_and_send_each_query_once_in_rounds() {
         let starts = |machines| -> Vec<usize> {
-            asked(&plan(QueryOrder::InOrder, None), machines).iter().map(|asked| asked[0]).collect()
+            sequences(&plan(QueryOrder::InOrder, None), machines)
+                .iter()
+                .map(|queries| queries[0])
+                .collect()
         };
         assert_eq!(starts(1), [0, 20, 40]);
         assert_eq!(starts(2), [0, 10, 20, 30, 40, 50]);
-        for mut round in asked(&plan(QueryOrder::Rounds, None), 2) {
+        for mut round in sequences(&plan(QueryOrder::Rounds, None), 2) {
             round.sort_unstable();
             assert!(round.into_iter().eq(0..60));
         }

@@ -1,7 +1,7 @@
-//! A connection's bytes: non-blocking sockets.
+//! The sockets of connections, all non-blocking.
 //!
-//! Each datagram is prefixed with its length ([`crate::session::LENGTH_BYTES`]): in `output` by the session,
-//! in `input` by this module.
+//! Each datagram has its length as a prefix ([`crate::session::LENGTH_BYTES`]). The session writes
+//! the prefix to `output`, and this module writes it to `input`.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -15,7 +15,8 @@ use crate::engine::stamp::{self, Layer, Room};
 use crate::session::LENGTH_BYTES;
 use curtail_xdp::{Bypass, Port};
 
-/// Bytes per read. A longer response takes several turns, between which due requests are sent.
+/// Maximum number of bytes per read. A longer response takes several turns, between which due
+/// requests are sent.
 const READ_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -24,14 +25,14 @@ pub(super) struct Wire {
     stamped: bool,
 }
 
-/// Buffers for reads; one for all sockets of a thread.
+/// Buffers for reads, shared by all sockets of a thread.
 #[derive(Debug)]
 pub(super) struct Scratch {
     bytes: Box<[u8]>,
     room: Room,
-    /// When what was read last was received, by the clock of the timestamps; if known.
+    /// When the bytes of the last read were received, on the timestamp clock. `None` if unknown.
     pub(super) received_ns: Option<u64>,
-    /// What was read last bypassed the network stack.
+    /// Whether the bytes of the last read bypassed the network stack.
     pub(super) bypassed: bool,
 }
 
@@ -61,7 +62,7 @@ pub(super) enum Found {
 }
 
 impl Wire {
-    /// Begins to connect. The socket becomes writable when it is done.
+    /// Starts to connect. The socket becomes writable when it is connected.
     pub(super) fn connect(address: SocketAddr, datagrams: bool, nagle: bool) -> io::Result<Wire> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -72,7 +73,8 @@ impl Wire {
         };
         let socket = socket_with(family, kind, flags, Some(protocol))?;
         if !(datagrams || nagle) {
-            // A request is one write, and must not wait for the acknowledgment of the previous one.
+            // A request is sent with one write, which must not wait until the previous request is
+            // acknowledged.
             sockopt::set_tcp_nodelay(&socket, true)?;
         }
         match rustix::net::connect(&socket, &address) {
@@ -92,7 +94,7 @@ impl Wire {
         Ok(Wire { socket: Socket::PastStack(Box::new(port)), stamped: false })
     }
 
-    /// The socket for packets that still come through the stack.
+    /// Returns the socket for packets that still come through the stack.
     pub(super) fn stack(&self) -> Option<&UdpSocket> {
         match &self.socket {
             Socket::PastStack(port) => Some(port.stack()),
@@ -110,8 +112,9 @@ impl Wire {
         Ok(())
     }
 
-    /// Calls `each` for each request that has left since the last call, with its number (for a datagram the
-    /// count of earlier ones, in a stream the offset of its last byte) and its timestamp.
+    /// Calls `each` for each request that left since the last call, with its number and its
+    /// timestamp. The number of a datagram is the count of earlier datagrams; in a stream it is the
+    /// offset of the request's last byte.
     pub(super) fn left(&self, scratch: &mut Scratch, each: impl FnMut(u32, u64)) -> io::Result<()> {
         if !self.stamped {
             return Ok(());
@@ -152,7 +155,8 @@ impl Wire {
         Ok(written)
     }
 
-    /// True if written data may wait for the next write, even one with nothing new to write.
+    /// Whether some written data may still be pending. The next write sends it, even a write
+    /// without new data.
     pub(super) fn unsent(&self) -> bool {
         matches!(&self.socket, Socket::PastStack(port) if port.unsent())
     }
@@ -178,7 +182,8 @@ impl Wire {
 
     fn read_once(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
         let Scratch { bytes, room, received_ns, bypassed } = scratch;
-        // What is known of another connection's read is not true of this one, even if it fails.
+        // Reset first: even if this read fails, the values of another connection's read must not
+        // remain.
         (*received_ns, *bypassed) = (None, false);
         match (&mut self.socket, self.stamped) {
             (Socket::Stream(stream), false) => stream.read(bytes),
@@ -211,7 +216,7 @@ impl Wire {
     }
 }
 
-/// Sends the first datagram of `output`, and returns its length with the prefix.
+/// Sends the first datagram of `output`. Returns its length including the prefix.
 fn send(output: &[u8], send: impl FnOnce(&[u8]) -> io::Result<()>) -> io::Result<usize> {
     let (mut length, rest) = output.split_at(LENGTH_BYTES);
     let length = length.get_u32_le() as usize;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a [`Plan`](crate::Plan) cannot run or a text cannot be parsed, and what to write instead.
+/// Why a [`Plan`](crate::Plan) cannot run, or why a text cannot be parsed, and how to fix it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// A value is out of range, cannot be sent, or conflicts with another value.
@@ -16,7 +16,7 @@ pub enum PlanError {
 /// Why a run did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The plan cannot be run.
+    /// The plan cannot run.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The host has no address.

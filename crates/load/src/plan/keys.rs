@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::error::PlanError;
 
-/// Maximum number of requests after keys have been filled in.
+/// Maximum number of requests after all keys are filled in.
 pub const RENDERED_MAX: usize = 1_000_000;
 pub(crate) const PLACE: &str = "{key}";
-/// The steepest distribution. Beyond it nearly all requests have the first key.
+/// The largest exponent. With a larger exponent, nearly all requests would have the first key.
 const EXPONENT_MAX: f64 = 10.0;
 
 /// How often each key is requested.
@@ -20,7 +20,8 @@ pub enum KeyDistribution {
     /// All keys equally often.
     #[default]
     Uniform,
-    /// Key *k*, counted from 0, in proportion to (*k* + 1)^-*s*, with *s* above 0 and at most 10.
+    /// Keys are numbered from 0, and key *k* is requested in proportion to (*k* + 1)^-*s*, with *s*
+    /// above 0 and at most 10.
     Zipf(f64),
 }
 
@@ -36,8 +37,8 @@ impl FromStr for KeyDistribution {
         let known = exponent.filter(|exponent| *exponent > 0.0 && *exponent <= EXPONENT_MAX);
         known.map(KeyDistribution::Zipf).ok_or_else(|| {
             PlanError::Value(format!(
-                "key distribution `{text}` is not known; use uniform, or zipf:S with an S above 0 and \
-                 at most 10, such as zipf:0.99"
+                "unknown key distribution `{text}`; use uniform, or zipf:S with S above 0 and at \
+                 most 10, such as zipf:0.99"
             ))
         })
     }
@@ -46,7 +47,8 @@ impl FromStr for KeyDistribution {
 /// The set of keys and their distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Keys {
-    /// The number of keys, at least 1. This times the number of requests is at most 1,000,000.
+    /// The number of keys, at least 1. The number of keys times the number of requests is at most
+    /// 1,000,000.
     pub count: usize,
     /// How often each key is requested.
     pub distribution: KeyDistribution,
@@ -57,14 +59,14 @@ impl Keys {
         let most = RENDERED_MAX / requests.max(1);
         if !(1..=most).contains(&self.count) {
             return Err(PlanError::Value(format!(
-                "{} keys; use 1 to {most}: each of the requests is made ready with each key",
+                "{} keys; use 1 to {most}, because every request is rendered with every key",
                 self.count
             )));
         }
         match self.distribution {
             KeyDistribution::Zipf(exponent) if !(exponent > 0.0 && exponent <= EXPONENT_MAX) => {
                 Err(PlanError::Value(format!(
-                    "keys by a Zipf distribution of {exponent:?}; use above 0 and at most 10"
+                    "a Zipf exponent of {exponent:?}; use more than 0 and at most 10"
                 )))
             }
             _ => Ok(()),

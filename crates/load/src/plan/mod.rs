@@ -1,4 +1,4 @@
-//! The plan of a run.
+//! The plan of a run: what to send, when, and where.
 
 pub(crate) mod error;
 pub(crate) mod keys;
@@ -25,18 +25,19 @@ use crate::plan::queries::QueryOrder;
 use crate::plan::schedule::Schedule;
 use crate::plan::target::{Scheme, Target};
 
-/// The longest time-out, in nanoseconds: the range of the histograms.
+/// The longest timeout, in nanoseconds: the range of the histograms.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
 const CONNECTIONS_MAX: usize = 1 << 16;
 pub(crate) const THREADS_MAX: usize = 256;
-/// Headers that the codec writes or omits itself; passing one would have no effect.
+/// Headers that the codec writes or omits itself. Setting one would have no effect.
 const OWNED: [&str; 5] =
     ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
 
-/// Decides when requests are sent.
+/// When requests are sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
-    /// A schedule that is fixed beforehand: an open loop, like independent users.
+    /// An open loop: a schedule that is fixed beforehand, because independent users do not wait for
+    /// each other's responses.
     Open {
         /// The rate over time.
         profile: Profile,
@@ -44,11 +45,12 @@ pub enum Pace {
         #[serde(serialize_with = "serialize_arrivals", deserialize_with = "deserialize_arrivals")]
         arrivals: Arrivals,
     },
-    /// Each connection sends its next request when it has received the response to the previous
-    /// one: a closed loop. It finds the capacity of a server. Its latencies are those of a service
-    /// that never has more users than there are connections; they omit the time that further users
+    /// A closed loop: each connection sends its next request when it has received the response to
+    /// the previous one. This finds a server's capacity. It measures the latencies of a service
+    /// that never has more users than there are connections, and omits the time that further users
     /// would wait (coordinated omission). A connection that closed without a response backs off
-    /// before it is reopened: 1 ms, doubled after each further failure in a row, up to 100 ms.
+    /// before it is reopened: 1 ms at first, doubled after each further failure in a row, at most
+    /// 100 ms.
     Closed,
 }
 
@@ -67,13 +69,14 @@ impl Pace {
 /// How precise the percentiles must be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
-    /// Half the width of the 95 % confidence interval over the percentile, above 0 and below 1.
+    /// Maximum half width of the 95 % confidence interval, divided by the percentile. Above 0 and
+    /// below 1.
     pub relative: f64,
-    /// Which percentiles, in thousandths, above 0 and below 1000.
+    /// The percentiles, in thousandths, above 0 and below 1000.
     pub per_mille: Vec<u32>,
 }
 
-/// How much is measured, after the warm-up.
+/// The extent of the measurement, after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Extent {
     /// All requests whose intended time is in this period.
@@ -81,48 +84,51 @@ pub enum Extent {
         /// In nanoseconds, above zero.
         ns: u64,
     },
-    /// This many requests, above zero.
+    /// A number of requests, above zero.
     Requests(u64),
 }
 
-/// What a run does.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The server, and what to request if there are no [`queries`](Plan::queries).
+    /// The server, and the request to send if there are no [`queries`](Plan::queries).
     pub target: Target,
     /// When requests are sent.
     pub pace: Pace,
-    /// How much is measured.
+    /// When the measurement ends.
     pub extent: Extent,
-    /// Stop early, once the percentiles are this precise. A run that does not get there is invalid.
+    /// Stop early once the percentiles are this precise. A run that does not reach the precision is
+    /// invalid.
     pub until: Option<Precision>,
     /// Maximum number of concurrent connections, 1 to 65,536. Each is opened on first use and kept
-    /// open. A request takes the connection with the fewest requests; ties go to the first.
+    /// open. A request takes the connection with the fewest outstanding requests, or the first of
+    /// them if several are equal.
     pub connections: usize,
     /// Maximum number of requests that wait for a connection when all are busy. The wait is part of
     /// the latency. Further requests are dropped, which makes the run invalid.
     pub backlog: usize,
-    /// Headers of every HTTP and gRPC request, as name and value. `Host` is added unless the list has it.
+    /// Headers of every HTTP and gRPC request, as name-value pairs. `Host` is added unless it is in
+    /// the list.
     pub headers: Vec<(String, String)>,
     /// Requests in the format of [`read_queries_for`](crate::read_queries_for); for HTTP, request
-    /// targets such as `/search?q=tail`. If empty, the target's own path, or [`Protocol::data`].
+    /// targets such as `/search?q=tail`. If empty, the run requests the target's own path, or sends
+    /// [`Protocol::data`].
     pub queries: Vec<String>,
     /// The order in which queries are sent.
     pub order: QueryOrder,
-    /// A request fails this long after its intended time, in nanoseconds: above zero, at most
+    /// How long after its intended time a request times out, in nanoseconds: above zero, at most
     /// [`TIMEOUT_NS_MAX`]. Accurate to about a millisecond.
     pub timeout_ns: u64,
-    /// The maximum length of a response body, in bytes. A longer body fails its request.
+    /// Maximum length of a response body, in bytes. A longer body fails its request.
     pub body_bytes_max: u64,
-    /// How long requests are sent before the measurement begins, in nanoseconds. Measured figures
-    /// exclude requests intended before its end.
+    /// Duration of the warm-up in nanoseconds. Requests are sent but not measured until it ends.
     pub warmup_ns: u64,
-    /// Sender threads, 1 to 256. They share the requests, connections and backlog.
+    /// Number of sender threads, 1 to 256. They share the requests, connections and backlog.
     pub threads: usize,
-    /// Never sleep: threads see responses some tens of microseconds sooner, and each one occupies a
-    /// processor.
+    /// Whether threads poll instead of sleeping. They then see responses a few tens of microseconds
+    /// sooner, but each occupies a processor.
     pub spin: bool,
-    /// Where the threads run: one processor for each thread, in their order; if empty, the system
+    /// The processors on which the threads run: one per thread, in order. If empty, the system
     /// decides. [`Processors::reserve`] keeps other threads off them.
     pub processors: Processors,
     /// The source of send and receive timestamps ([`Report::stamps`](crate::Report::stamps)).
@@ -134,8 +140,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan with the defaults: Poisson arrivals for 10 s, 64 connections, a backlog of 16,384, a time-out
-    /// of 10 s, response bodies of up to 64 MiB, no warm-up, one thread that sleeps while it waits, seed 0.
+    /// Creates a plan with the defaults: Poisson arrivals for 10 s, 64 connections, a backlog of
+    /// 16,384, a timeout of 10 s, response bodies of up to 64 MiB, no warm-up, one thread that
+    /// sleeps while it waits, seed 0.
     pub fn new(target: Target, rate: f64) -> Plan {
         Plan {
             target,
@@ -159,7 +166,8 @@ impl Plan {
         }
     }
 
-    /// The schedule of this plan; every call returns the same one. A closed loop's schedule has no times.
+    /// Returns the schedule of this plan, the same one on every call. The schedule of a closed loop
+    /// has no times.
     pub fn schedule(&self) -> Result<Schedule, PlanError> {
         let schedule = match &self.pace {
             Pace::Open { profile, arrivals } => {
@@ -176,12 +184,15 @@ impl Plan {
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), PlanError> {
-        let refuse = |what: &str| Err(PlanError::Value(what.to_owned()));
+        let refuse = |message: &str| Err(PlanError::Value(message.to_owned()));
         let own = format(profile.own_ns().unwrap_or(0));
-        let steps = format!("the steps of the rate take {own} in all; leave the duration to them");
+        let steps = format!(
+            "the steps of the rate take {own} in all; leave out the duration and \
+             the number of requests"
+        );
         match (profile, self.extent) {
             (Profile::Ramp { .. }, Extent::Requests(_)) => {
-                refuse("a ramp takes a duration, not a number of requests")
+                refuse("a ramp needs a duration, not a number of requests")
             }
             (Profile::Steps(_), Extent::Requests(_)) => refuse(&steps),
             (Profile::Steps(_), Extent::Duration { ns }) if profile.own_ns() != Some(ns) => {
@@ -193,18 +204,18 @@ impl Plan {
 
     /// Rejects a plan that cannot run. [`run`](crate::run) calls this first.
     pub fn check(&self) -> Result<(), PlanError> {
-        let refuse = |what: String| Err(PlanError::Value(what));
+        let refuse = |message: String| Err(PlanError::Value(message));
         self.schedule()?;
         if matches!(self.extent, Extent::Duration { ns: 0 } | Extent::Requests(0)) {
-            let what =
-                "the duration, or the number of requests, is zero; nothing would be measured";
-            return refuse(what.to_owned());
+            let message = "the duration or the number of requests is zero, so nothing would be \
+                           measured; use a larger one";
+            return refuse(message.to_owned());
         }
         if let (Extent::Duration { ns }, Pace::Open { profile, .. }) = (self.extent, &self.pace) {
             let rate = profile.mean(ns);
             let requests = rate * (ns as f64 / 1e9);
             if requests < 1.0 {
-                // Three digits.
+                // Rounds to three digits.
                 let requests: f64 = format!("{requests:.2e}").parse().unwrap_or(requests);
                 return Err(PlanError::FewerThanOne(format!(
                     "rate {rate:?} × duration {} is {requests:?} requests, fewer than one; use a higher rate \
@@ -219,9 +230,9 @@ impl Plan {
                 && !per_mille.is_empty()
                 && per_mille.iter().all(|per_mille| (1..1_000).contains(per_mille)))
         {
-            let what =
-                "a precision is above 0 % and below 100 %, of percentiles above 0 and below 100";
-            return refuse(what.to_owned());
+            let message = "a precision must be above 0 % and below 100 %, and its percentiles \
+                           above 0 and below 100";
+            return refuse(message.to_owned());
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return refuse(format!("{} connections; use 1 to 65536", self.connections));
@@ -230,7 +241,7 @@ impl Plan {
             let most = THREADS_MAX.min(self.connections);
             let threads = self.threads;
             return refuse(format!(
-                "{threads} threads; use 1 to {most}: each has a connection at least"
+                "{threads} threads; use 1 to {most}, because each needs a connection"
             ));
         }
         let processors = self.processors.numbers().len();
@@ -248,14 +259,14 @@ impl Plan {
             let (scheme, connections) = (self.target.scheme(), self.connections);
             if scheme != Scheme::Udp {
                 return refuse(format!(
-                    "past the network stack (AF_XDP) goes UDP alone, and not {scheme}://; write \
-                     udp://HOST:PORT, or leave out --stamps xdp"
+                    "--stamps xdp supports only UDP, not {scheme}://; write udp://HOST:PORT, or \
+                     leave out --stamps xdp"
                 ));
             }
             if connections != 1 {
                 return refuse(format!(
-                    "past the network stack (AF_XDP) there is one connection, on which many requests are \
-                     under way at once; leave out --connections (here: {connections})"
+                    "--stamps xdp uses one connection, on which many requests are in flight at \
+                     once; leave out --connections (here: {connections})"
                 ));
             }
             fits(self, PAYLOAD_MAX)?;
@@ -265,18 +276,18 @@ impl Plan {
     }
 
     fn check_headers(&self) -> Result<(), PlanError> {
-        let refuse = |what: String| Err(PlanError::Value(what));
+        let refuse = |message: String| Err(PlanError::Value(message));
         let scheme = self.target.scheme();
         if !(self.headers.is_empty() || scheme.is_http() || scheme.is_grpc()) {
             return refuse(format!(
-                "{scheme}:// has no use for headers; leave them out, or use http://, https://, grpc:// or \
-                 grpcs://"
+                "{scheme}:// does not support headers; leave them out, or use http://, https://, \
+                 grpc:// or grpcs://"
             ));
         }
         for (name, _) in &self.headers {
             if is_owned(name) {
                 return refuse(format!(
-                    "header `{name}` is written by the load generator itself; leave it out"
+                    "header `{name}` is set by the load generator; leave it out"
                 ));
             }
         }
@@ -300,11 +311,12 @@ pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// The unit of a burst whose text has none; no plan contains such a burst.
+/// The unit of a burst length whose text has no unit. No plan contains such a burst, so its value
+/// is never used.
 const UNIT_NS: f64 = 1e6;
 
-/// An arrival process in a serialized plan. A trace includes its gaps, because its file is on the
-/// machine that made the plan: nothing here opens a file.
+/// An arrival process in a serialized plan. A trace includes its gaps, because its file exists only
+/// on the machine that made the plan: deserializing never opens a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Process {
@@ -337,7 +349,7 @@ fn deserialize_arrivals<'de, D: Deserializer<'de>>(from: D) -> Result<Arrivals, 
             if gaps.iter().all(time) && mean >= 0.5 {
                 return Ok(Arrivals::Trace { path: name.into(), gaps: gaps.into(), mean_ns });
             }
-            Err(D::Error::custom(format!("trace {name}: its gaps have no mean of 1")))
+            Err(D::Error::custom(format!("trace {name}: the mean of its gaps must be 1")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How the rate changes over time.
+//! The rate over time.
 //!
 //! | form | rate |
 //! |---|---|
@@ -6,9 +6,10 @@
 //! | `100..2000` | linear from the first rate to the second, over the measured time |
 //! | `100:10s,200:10s,400:1min` | steps, each with its duration; together they are the measured time |
 //!
-//! An arrival process counts in requests, not in seconds: its *u*th request is sent when *u* requests are due
-//! by the profile. The gaps of Poisson arrivals are therefore exponential in profile time for every profile,
-//! and can be tested for that. During the warm-up the first rate applies.
+//! An arrival process counts requests, not seconds: its *u*th request is sent when, according to
+//! the profile, *u* requests are due. So the gaps of Poisson arrivals are exponential in profile
+//! time for every profile, and the arrival test applies to all of them. The first rate applies
+//! during the warm-up.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,22 +19,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::error::PlanError;
 
-/// The highest rate, per second. No machine can keep a faster schedule in whole nanoseconds.
+/// The highest rate, per second. A faster schedule has gaps of less than a microsecond, which no
+/// machine can maintain.
 pub const RATE_MAX: f64 = 1e6;
 
 /// Maximum number of steps of a profile.
 pub const STEPS_MAX: usize = 1000;
 
-/// How the rate changes over time. Rates are per second, above 0 and at most [`RATE_MAX`].
+/// The rate over time. Rates are per second, above 0 and at most [`RATE_MAX`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Profile {
-    /// Constant.
+    /// A constant rate.
     Steady(f64),
-    /// Linear over the measured time.
+    /// A rate that changes linearly over the measured time.
     Ramp {
-        /// The rate at its start, and during the warm-up.
+        /// The rate at the start, and during the warm-up.
         from: f64,
-        /// The rate at its end.
+        /// The rate at the end.
         to: f64,
     },
     /// A sequence of constant rates.
@@ -50,7 +52,7 @@ pub struct Step {
 }
 
 impl Profile {
-    /// The rate of the warm-up.
+    /// Returns the first rate, which is also the rate of the warm-up.
     pub fn first(&self) -> f64 {
         match self {
             Profile::Steady(rate) | Profile::Ramp { from: rate, .. } => *rate,
@@ -58,7 +60,8 @@ impl Profile {
         }
     }
 
-    /// The profile's own duration in nanoseconds, if it has one.
+    /// Returns the profile's own duration in nanoseconds: the sum of its steps. `None` for other
+    /// profiles.
     pub fn own_ns(&self) -> Option<u64> {
         match self {
             Profile::Steps(steps) => {
@@ -68,7 +71,7 @@ impl Profile {
         }
     }
 
-    /// The mean rate over the first `ns` nanoseconds.
+    /// Returns the mean rate over the first `ns` nanoseconds.
     pub fn mean(&self, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => *rate,
@@ -103,21 +106,21 @@ impl Profile {
         {
             let count = steps.len();
             return Err(PlanError::Value(format!(
-                "{count} steps of the rate; write 1 to {STEPS_MAX}, each for a time above zero"
+                "{count} steps of the rate; write 1 to {STEPS_MAX}, each with a time above zero"
             )));
         }
         match rates.into_iter().find(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
-            // Debug formats large and small rates with an exponent.
+            // Debug prints large and small rates with an exponent.
             Some(rate) => Err(PlanError::Value(format!(
-                "rate {} is not above 0 and at most 1000000 requests per second",
+                "rate {} must be above 0 and at most 1000000 requests per second",
                 format!("{rate:?}").trim_end_matches(".0")
             ))),
             None => Ok(()),
         }
     }
 
-    /// When this many requests are due, in nanoseconds from the start of the measured time, which
-    /// lasts `ns`. After its end the last rate continues.
+    /// Returns the time at which `requests` requests are due, in nanoseconds from the start of the
+    /// measured time, which lasts `ns`. After the end of that time, the last rate continues.
     pub(crate) fn due_ns(&self, requests: f64, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => requests / rate * 1e9,
@@ -127,7 +130,8 @@ impl Profile {
                 if requests >= all {
                     return ns as f64 + (requests - all) / to * 1e9;
                 }
-                // The root of from·t + (to − from)·t²/2T = requests, in the form without cancellation.
+                // The root of from·t + (to − from)·t²/2T = requests, in the form that avoids
+                // cancellation.
                 let slope = 2.0 * (to - from) * requests / seconds;
                 2.0 * requests / (from + (from * from + slope).max(0.0).sqrt()) * 1e9
             }
@@ -147,7 +151,7 @@ impl Profile {
         }
     }
 
-    /// The number of requests due by `at_ns` in a measured time of `ns`.
+    /// Returns the number of requests due by `at_ns` if the measured time lasts `ns`.
     pub fn requests(&self, at_ns: f64, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => at_ns / 1e9 * rate,
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_to_write_instead() {
+    fn errors_contain_the_fix() {
         for (text, fix) in [
             ("", "write a number"),
             ("fast", "write a number"),
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_counts_are_inverse() {
+    fn due_times_and_counts_are_inverse() {
         for text in ["500", "100..900", "900..100", "300..300", "100:1s,400:3s"] {
             let profile: Profile = text.parse().unwrap();
             let mut before = -1.0;
@@ -267,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_and_steps_have_their_rates() {
+    fn ramps_and_steps_have_the_planned_rates() {
         let ramp: Profile = "100..900".parse().unwrap();
         assert!((ramp.requests(4e9, 4 * SECOND) - 2_000.0).abs() < 1e-9);
         assert!((ramp.requests(2e9, 4 * SECOND) - 600.0).abs() < 1e-9);

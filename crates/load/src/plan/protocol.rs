@@ -11,7 +11,7 @@ use crate::plan::keys::Keys;
 use crate::plan::target::Scheme;
 
 const STREAMS_MAX: usize = 1 << 16;
-/// Room for a sequence number.
+/// The length of a sequence number.
 const DATAGRAM_BYTES_MIN: usize = 8;
 /// The largest payload of an IPv4 datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
@@ -21,16 +21,18 @@ const OVER_TLS: &str = "use https:// or grpcs://";
 /// When a connection writes its requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Batch {
-    /// Each at once.
+    /// Each request immediately.
     #[default]
     Off,
-    /// By Nagle's algorithm (RFC 896): what comes while the server has yet to acknowledge goes with that.
+    /// By Nagle's algorithm (RFC 896): while the server has yet to acknowledge earlier data, new
+    /// requests are collected and written together.
     Nagle,
-    /// The first of a batch waits so long, unless so many come before.
+    /// When the first request of a batch has waited for `wait_ns`, or when the batch has `most`
+    /// requests.
     Within {
-        /// In nanoseconds.
+        /// The longest wait, in nanoseconds.
         wait_ns: u64,
-        /// Requests, at least 1.
+        /// The largest number of requests in a batch, at least 1.
         most: usize,
     },
 }
@@ -46,7 +48,7 @@ impl FromStr for Batch {
         let batch = duration::parse(wait).ok().zip(most.parse().ok().filter(|most| *most > 0));
         batch.map(|(wait_ns, most)| Batch::Within { wait_ns, most }).ok_or_else(|| {
             PlanError::Value(format!(
-                "batches `{text}` are not known; use nagle, or WAIT or WAIT:REQUESTS such as 50us:16"
+                "unknown batches `{text}`; use nagle, WAIT or WAIT:REQUESTS, such as 50us:16"
             ))
         })
     }
@@ -55,36 +57,40 @@ impl FromStr for Batch {
 /// Protocol settings. A setting that does not apply to the target's scheme is rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
-    /// Use HTTP/2: over TLS by ALPN, otherwise with prior knowledge (RFC 9113 §3.3). gRPC always uses it.
+    /// Whether to use HTTP/2: over TLS by ALPN, otherwise with prior knowledge (RFC 9113 §3.3).
+    /// gRPC always uses it.
     pub http2: bool,
-    /// Maximum concurrent streams per HTTP/2 connection, 1 to 65,536. The server may allow fewer.
+    /// Maximum number of concurrent streams per HTTP/2 connection, 1 to 65,536. The server may
+    /// allow fewer.
     pub streams: usize,
-    /// Maximum requests under way at once on a connection of memcached, Redis or raw TCP, 1 to 65,536; the server must
-    /// respond in order.
+    /// Maximum number of concurrent requests on a memcached, Redis or raw TCP connection, 1 to
+    /// 65,536. The server must respond in order.
     pub pipeline: usize,
-    /// When a connection of these writes them.
+    /// When a memcached, Redis or raw TCP connection writes its requests.
     pub batch: Batch,
     /// Which server certificates are trusted.
     pub trust: Trust,
-    /// Describes gRPC messages, which are then JSON: a `.proto` file, or a descriptor set from
-    /// `protoc --include_imports --descriptor_set_out`.
+    /// The schema of gRPC messages, which are then written as JSON. It is a `.proto` file, or a
+    /// descriptor set from `protoc --include_imports --descriptor_set_out`.
     pub schema: Option<PathBuf>,
-    /// How the end of a response on a `tcp` connection is found.
+    /// How a `tcp` connection finds the end of a response.
     pub answer_end: AnswerEnd,
     /// The length of a datagram, in bytes: 8 to 65,507.
     pub datagram_bytes: usize,
-    /// The method of HTTP requests that name none. By default `POST` with a body, `GET` without.
+    /// The method of HTTP requests that have none of their own. The default is `POST` for requests
+    /// that have a body, and `GET` for all others.
     pub method: Option<String>,
-    /// What to send if there are no [`queries`](crate::Plan::queries): a gRPC message, a command, or text
-    /// with escapes (`tcp`). For HTTP, the body, also of queries that are only a request target.
+    /// The request to send if there are no [`queries`](crate::Plan::queries): a gRPC message, a
+    /// command, or text with escapes (`tcp`). For HTTP, the body of each request that has none of
+    /// its own.
     pub data: Option<String>,
-    /// The values of `{key}` in a request.
+    /// The keys that replace `{key}` in a request.
     pub keys: Option<Keys>,
 }
 
 impl Default for Protocol {
-    /// HTTP/1.1, 100 streams, no pipelining, no batches, the system's certificate authorities, responses that end with a
-    /// newline, datagrams of 64 bytes.
+    /// HTTP/1.1, 100 streams, no pipelining, no batches, the system's certificate authorities,
+    /// responses that end with a newline, datagrams of 64 bytes.
     fn default() -> Protocol {
         Protocol {
             http2: false,
@@ -105,10 +111,10 @@ impl Default for Protocol {
 /// Which server certificates are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
-    /// Certificates of the authorities that the system trusts.
+    /// Certificates signed by the authorities that the system trusts.
     #[default]
     System,
-    /// Certificates of the authorities in this PEM file.
+    /// Certificates signed by the authorities in this PEM file.
     File(PathBuf),
     /// Any certificate: the peer is not authenticated.
     Anyone,
@@ -117,9 +123,9 @@ pub enum Trust {
 /// How the end of a response is found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerEnd {
-    /// After this many bytes, above zero.
+    /// After this number of bytes, above zero.
     Bytes(u64),
-    /// After this delimiter, 1 to 1,024 bytes.
+    /// After this delimiter, which has 1 to 1,024 bytes.
     Until(Vec<u8>),
 }
 
@@ -132,7 +138,7 @@ impl Default for AnswerEnd {
 
 impl Protocol {
     pub(crate) fn check(&self, scheme: Scheme, requests: usize) -> Result<(), PlanError> {
-        let refuse = |what: String| Err(PlanError::Value(what));
+        let refuse = |message: String| Err(PlanError::Value(message));
         let default = Protocol::default();
         if !(1..=STREAMS_MAX).contains(&self.streams) {
             return refuse(format!("{} streams; use 1 to 65536", self.streams));
@@ -145,10 +151,12 @@ impl Protocol {
             return refuse(format!("datagrams of {bytes} bytes; use 8 to 65507"));
         }
         match &self.answer_end {
-            AnswerEnd::Bytes(0) => return refuse("an answer of 0 bytes; use 1 or more".to_owned()),
+            AnswerEnd::Bytes(0) => {
+                return refuse("a response of 0 bytes; use 1 or more".to_owned());
+            }
             AnswerEnd::Until(end) if !(1..=DELIMITER_BYTES_MAX).contains(&end.len()) => {
                 let bytes = end.len();
-                return refuse(format!("the end of an answer is {bytes} bytes; use 1 to 1024"));
+                return refuse(format!("the end of a response is {bytes} bytes; use 1 to 1024"));
             }
             _ => {}
         }
@@ -171,7 +179,7 @@ impl Protocol {
             (self.method.is_some() && !scheme.is_http(), "a method", "use http:// or https://"),
             (
                 self.answer_end != default.answer_end && scheme != Scheme::Tcp,
-                "the end of an answer",
+                "the end of a response",
                 "use tcp://",
             ),
             (
@@ -182,11 +190,11 @@ impl Protocol {
             (
                 scheme == Scheme::Udp && (self.data.is_some() || self.keys.is_some()),
                 "data or keys",
-                "say how many bytes to send instead",
+                "set the number of bytes (--size) instead",
             ),
         ];
-        if let Some((_, what, fix)) = misplaced.iter().find(|(is, ..)| *is) {
-            return refuse(format!("{scheme}:// has no use for {what}; {fix}"));
+        if let Some((_, setting, fix)) = misplaced.iter().find(|(is, ..)| *is) {
+            return refuse(format!("{scheme}:// does not support {setting}; {fix}"));
         }
         self.keys.map_or(Ok(()), |keys| keys.check(requests))
     }

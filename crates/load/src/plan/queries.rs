@@ -15,25 +15,28 @@ pub enum QueryOrder {
     /// In the given order, repeatedly.
     #[default]
     InOrder,
-    /// Each drawn uniformly, from the plan's seed.
+    /// Each query is drawn uniformly at random, with the plan's seed.
     Random,
-    /// In rounds: each query once in the given order, then each once per round in a new random order. At
-    /// any time, no query has been measured more than once more often than another.
+    /// In rounds. Each round sends every query once: the first round in the given order, each later
+    /// one in a new random order. At any time, the number of measured requests differs by at most
+    /// one between any two queries.
     Rounds,
 }
 
-/// Reads requests from a file, one per line. Skips blank lines, white space around a line, and a byte order
-/// mark. `{key}` is replaced by a key number ([`Protocol::keys`](crate::Protocol::keys)). A line is
+/// Reads requests from a file, one per line. Skips blank lines, white space around a line, and a
+/// byte order mark. A key number replaces `{key}` ([`Protocol::keys`](crate::Protocol::keys)). The
+/// format of a line depends on the protocol:
 ///
-/// - for HTTP a request target, or a JSON object such as `{"method": "POST", "path": "/x",
-///   "headers": {"k": "v"}, "body": "text"}`; all fields are optional, `body_base64` is for binary
-///   bodies, and `class` names a group for `curtail jitter`;
-/// - for gRPC a message as JSON, or without a schema its bytes as `{"base64": "..."}`;
-/// - for memcached and Redis a command as typed, such as `get key`; quotes are allowed;
-/// - for `tcp` text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
+/// - HTTP: a request target, or a JSON object such as `{"method": "POST", "path": "/x", "headers":
+///   {"k": "v"}, "body": "text"}`. All fields are optional. `body_base64` is for binary bodies, and
+///   `class` names a group for `curtail jitter`.
+/// - gRPC: a message as JSON, or, without a schema, the bytes of a message as `{"base64": "..."}`.
+/// - memcached and Redis: a command as typed, such as `get key`; quotes are allowed.
+/// - `tcp`: text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
 ///
-/// Returns a [`PlanError`] if the file cannot be read, is longer than [`curtail_dist::MAX_FILE_BYTES`], has
-/// no request, or has a malformed line (which the error names).
+/// Returns a [`PlanError`] if the file cannot be read, is longer than
+/// [`curtail_dist::MAX_FILE_BYTES`], contains no request, or has a malformed line. The error names
+/// that line.
 pub fn read_queries_for(path: impl AsRef<Path>, scheme: Scheme) -> Result<Vec<String>, PlanError> {
     let path = path.as_ref();
     let text = read_text(path).map_err(|error| PlanError::Value(error.to_string()))?;
@@ -43,15 +46,15 @@ pub fn read_queries_for(path: impl AsRef<Path>, scheme: Scheme) -> Result<Vec<St
 fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, PlanError> {
     let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
     let queries = lines.map(|(line, number)| {
-        let Err(what) = check_line(scheme, line) else { return Ok(line.to_owned()) };
+        let Err(error) = check_line(scheme, line) else { return Ok(line.to_owned()) };
         // The parser sees only this line, so its line number is always 1.
-        let what = what.to_string().replace(" at line 1 column ", " at column ");
-        Err(PlanError::Value(format!("{}:{number}: {what}", path.display())))
+        let error = error.to_string().replace(" at line 1 column ", " at column ");
+        Err(PlanError::Value(format!("{}:{number}: {error}", path.display())))
     });
     let queries = queries.collect::<Result<Vec<String>, PlanError>>()?;
     if queries.is_empty() {
-        let what = format!("{}: no query; write one request per line", path.display());
-        return Err(PlanError::Value(what));
+        let message = format!("{}: no query; write one request per line", path.display());
+        return Err(PlanError::Value(message));
     }
     Ok(queries)
 }
@@ -121,10 +124,10 @@ mod tests {
                         return Ok(());
                     }
                     let parts = why.strip_prefix("q.txt:").and_then(|rest| rest.split_once(": "));
-                    let (line, what) = parts.expect("a line number and a reason");
+                    let (line, reason) = parts.expect("a line number and a reason");
                     let line: usize = line.parse().unwrap();
                     prop_assert!(!text.lines().nth(line - 1).unwrap().trim().is_empty());
-                    prop_assert!(!what.is_empty());
+                    prop_assert!(!reason.is_empty());
                 }
             }
         }

@@ -1,8 +1,8 @@
-//! The intended send time and the query of each request.
+//! The intended time and the query of each request.
 //!
-//! Nothing here depends on what happens during a run. Times and queries are drawn from separate
-//! streams, so two runs with one seed send the same queries at any rate, and the gaps of a Poisson
-//! schedule at two rates differ only by a factor.
+//! Nothing here depends on the events of a run. Times and queries are drawn from separate streams,
+//! so two runs with the same seed send the same queries at any rate, and the gaps of two Poisson
+//! schedules with different rates differ only by a factor.
 
 use curtail_dist::arrivals::{self, Arrivals};
 use curtail_dist::seed;
@@ -18,13 +18,14 @@ use crate::plan::share::Part;
 /// One scheduled request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// The position in the schedule from 0, warm-up included.
+    /// The position in the schedule, numbered from 0 and including the warm-up.
     pub index: u64,
     /// The intended time, in nanoseconds from the start of the run.
     pub at_ns: u64,
-    /// The query, counted from 0. With keys: the key number times the number of queries, plus the query.
+    /// The index of the query, starting at 0. With keys, this is the key number times the number of
+    /// queries, plus the index of the query.
     pub query: usize,
-    /// Sent, but not measured.
+    /// Whether the request belongs to the warm-up: it is sent, but not measured.
     pub warmup: bool,
 }
 
@@ -35,7 +36,7 @@ pub struct Slot {
 /// Cost: one draw per slot, two with random queries; constant memory.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    /// None if the schedule has no times.
+    /// `None` if the schedule has no times.
     clock: Option<Clock>,
     picker: Picker,
     index: u64,
@@ -45,7 +46,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// An endless schedule of one query with this profile.
+    /// Creates an endless schedule that repeats one query at the rates of this profile.
     pub fn new(profile: Profile, arrivals: &Arrivals, seed: u64) -> Schedule {
         let gap_ns = 1e9 / profile.first();
         let process = match arrivals {
@@ -65,7 +66,7 @@ impl Schedule {
         Schedule { clock: None, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
     }
 
-    /// Goes through `count` queries (0 counts as 1) in this order.
+    /// Sends `count` queries (0 counts as 1) in this order.
     pub fn with_queries(mut self, count: usize, order: QueryOrder) -> Schedule {
         let count = count.max(1) as u64;
         self.picker.count = count;
@@ -80,14 +81,16 @@ impl Schedule {
         self
     }
 
-    /// Fills in these keys, drawn from a separate stream of the same seed.
+    /// Draws a key for each request from these keys, with a separate stream of the same seed.
     pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
         let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
         self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
         self
     }
 
-    /// Starts at this part's share of the queries, if their order is fixed or their first round is.
+    /// Sets the query with which this part starts, so that the starts of all parts are spread
+    /// evenly over the list of queries. With rounds, this applies to the first round. With a random
+    /// order, it has no effect.
     pub(crate) fn with_start(mut self, part: Part) -> Schedule {
         let first = part.number * self.picker.count / part.of;
         match &mut self.picker.order {
@@ -98,7 +101,7 @@ impl Schedule {
         self
     }
 
-    /// Ends after a warm-up (in nanoseconds) and `extent`.
+    /// Ends the schedule after a warm-up (in nanoseconds) and `extent`.
     pub fn with_extent(mut self, warmup_ns: u64, extent: Extent) -> Schedule {
         self.warmup_ns = warmup_ns;
         self.extent = Some(extent);
@@ -107,7 +110,7 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// The next request, intended for `at_ns`; none if that is past the end.
+    /// Returns the next request, intended for `at_ns`. `None` if that is past the end.
     pub(crate) fn slot(&mut self, at_ns: u64) -> Option<Slot> {
         let warmup = at_ns < self.warmup_ns;
         let over = match self.extent {
@@ -152,15 +155,17 @@ fn stream(seed: u64, name: &[u8]) -> u64 {
 struct Clock {
     profile: Profile,
     gap_ns: f64,
-    /// At the first rate. None for equal gaps, where the first request is sent immediately.
+    /// The arrival process at the first rate. `None` for equal gaps, whose first request is at time
+    /// zero.
     process: Option<arrivals::Clock>,
 }
 
 impl Clock {
-    /// The time of slot `index`, in nanoseconds; called once for each slot, in order.
+    /// Returns the time of slot `index`, in nanoseconds. Must be called once for each slot, in
+    /// order.
     fn next(&mut self, index: u64, warmup_ns: u64, measured_ns: u64) -> u64 {
         let at_ns = match &mut self.process {
-            // Not a sum, because rounding errors would accumulate.
+            // A product, because the rounding errors of a sum would accumulate.
             None => index as f64 * self.gap_ns,
             Some(process) => process.next_ns(),
         };
@@ -192,7 +197,7 @@ enum Order {
     },
     /// 64 bits on every platform, so that a seed draws the same values everywhere.
     Random(Uniform<u64>),
-    /// The queries of this round, and how many of them were picked.
+    /// The queries of this round, and how many of them have been picked.
     Rounds {
         round: Vec<u64>,
         at: usize,
@@ -202,10 +207,10 @@ enum Order {
 impl Picker {
     fn next(&mut self, index: u64, warmup: bool) -> usize {
         let query = match &mut self.order {
-            // Both summands are below `count`.
+            // Both summands are below `count`, so the sum does not overflow.
             Order::Cycled { from } => (*from + index % self.count) % self.count,
             Order::Random(draw) => draw.sample(&mut self.rng),
-            // The warm-up takes no query out of a round.
+            // The warm-up does not consume the queries of a round.
             Order::Rounds { .. } if warmup => index % self.count,
             Order::Rounds { round, at } => {
                 if *at == round.len() {
@@ -217,12 +222,12 @@ impl Picker {
             }
         };
         let key = self.keys.as_mut().map_or(0, KeyPicker::next);
-        // Below `count`, which was a usize.
+        // This is below `count`, which was a `usize`.
         query as usize + key * self.count as usize
     }
 }
 
-/// Fisher–Yates: all orders are equally likely.
+/// Fisher–Yates shuffle: all orders are equally likely.
 fn shuffle(values: &mut [u64], rng: &mut Pcg64Mcg) {
     for last in (1..values.len()).rev() {
         let other = Uniform::new_inclusive(0, last as u64).map_or(0, |draw| draw.sample(rng));

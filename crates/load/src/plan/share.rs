@@ -1,14 +1,14 @@
 //! Divides one schedule among machines and their threads.
 //!
-//! Each sender draws the whole schedule and sends its own part, so that together they send exactly
-//! what one sender would have sent, for every arrival process.
+//! Each sender draws the whole schedule and sends its own part. Together they send exactly what one
+//! sender would have sent, for every arrival process.
 //!
-//! Machines start some microseconds apart. Requests of a random process are dealt to machines at random, from
-//! the plan's seed: the parts of a Poisson process are then independent Poisson processes, and their sum is
-//! one even if they are shifted against each other. Equal gaps are dealt round-robin, so that each machine
-//! has equal gaps. Threads start together and take requests round-robin.
+//! Machines start a few microseconds apart. A random process is therefore divided at random, from
+//! the plan's seed: the parts of a Poisson process are independent Poisson processes, and their sum
+//! is Poisson even if they are shifted relative to each other. Equal gaps are divided round-robin,
+//! so that each machine has equal gaps. Threads start together and take requests round-robin.
 //!
-//! Cost: every thread draws the whole schedule, some tens of nanoseconds per request.
+//! Cost: every thread draws the whole schedule, which takes a few tens of nanoseconds per request.
 
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, Uniform};
@@ -44,7 +44,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Each of the `plan.threads` threads takes every `plan.threads`th request of this machine.
+    /// Creates the share of one thread: every `plan.threads`th request of this machine.
     pub(crate) fn new(plan: &Plan, schedule: Schedule, part: Part, thread: u64) -> Share {
         let threads = plan.threads as u64;
         Share { schedule, dealer: Dealer::new(plan, part.of), part, threads, thread, own: 0 }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_gaps_are_equal_for_each_machine() {
+    fn each_machine_has_equal_gaps() {
         let slots = share(&plan("constant", "100", 1), 1, 2, 0);
         assert!(slots.windows(2).all(|pair| pair[1].at_ns - pair[0].at_ns == SECOND / 50));
         assert_eq!(slots[0].at_ns, SECOND / 100);

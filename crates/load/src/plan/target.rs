@@ -13,11 +13,11 @@ use crate::plan::error::PlanError;
 pub enum Scheme {
     /// HTTP/1.1, or HTTP/2 if the plan selects it.
     Http,
-    /// The same over TLS.
+    /// HTTP over TLS.
     Https,
     /// gRPC over HTTP/2.
     Grpc,
-    /// The same over TLS.
+    /// gRPC over TLS.
     Grpcs,
     /// The text protocol of memcached.
     Memcached,
@@ -47,22 +47,22 @@ impl Scheme {
         SCHEMES[self as usize].1
     }
 
-    /// HTTP, with or without TLS.
+    /// Whether this is HTTP, with or without TLS.
     pub fn is_http(self) -> bool {
         matches!(self, Scheme::Http | Scheme::Https)
     }
 
-    /// gRPC, with or without TLS.
+    /// Whether this is gRPC, with or without TLS.
     pub fn is_grpc(self) -> bool {
         matches!(self, Scheme::Grpc | Scheme::Grpcs)
     }
 
-    /// Many requests may be under way on a connection, with responses in their order.
+    /// Whether a connection may have many requests in flight, with responses in the same order.
     pub(crate) fn is_pipelined(self) -> bool {
         matches!(self, Scheme::Memcached | Scheme::Redis | Scheme::Tcp)
     }
 
-    /// Over TLS.
+    /// Whether the protocol runs over TLS.
     pub fn is_tls(self) -> bool {
         matches!(self, Scheme::Https | Scheme::Grpcs)
     }
@@ -76,9 +76,10 @@ impl fmt::Display for Scheme {
 
 /// An address of the form `SCHEME://HOST:PORT/path`.
 ///
-/// - `http` and `https`: the query string is optional. The default port is 80 or 443, the default path `/`.
-/// - `grpc` and `grpcs`: the path names the method, `/package.Service/Method`.
-/// - `memcached` (port 11211) and `redis` (6379), `tcp` and `udp`: no path.
+/// - `http` and `https`: the query string is optional. The default port is 80 or 443, the default
+///   path `/`.
+/// - `grpc` and `grpcs`: the path is the method, `/package.Service/Method`.
+/// - `memcached` (port 11211), `redis` (port 6379), `tcp` and `udp`: no path.
 ///
 /// ```
 /// let target: curtail_load::Target = "http://127.0.0.1:8080/search?q=tail".parse()?;
@@ -180,10 +181,15 @@ impl FromStr for Target {
                 " has no host; write it after the ://, such as http://HOST:PORT/path",
             ));
         }
-        let host = clean_host(host).ok_or_else(|| refuse(": the host may have letters, digits, `.`, `-` and `_`, or be an IPv6 address in []"))?;
+        let host = clean_host(host).ok_or_else(|| {
+            refuse(
+                ": the host may contain letters, digits, `.`, `-` and `_`, or be an IPv6 address \
+                 in []",
+            )
+        })?;
         let port = match port {
             None | Some("") => default_port.ok_or_else(|| {
-                refuse(" has no port; write it behind the host, such as HOST:9000")
+                refuse(" has no port; write it after the host, such as HOST:9000")
             })?,
             Some(port) => parse_port(port)
                 .ok_or_else(|| refuse(": the port is not a number from 1 to 65535"))?,
@@ -204,7 +210,7 @@ fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, PlanErro
     }
     if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(refuse(
-            ": the path has a character that must be percent-encoded, such as a space",
+            ": the path contains a character that must be percent-encoded, such as a space",
         ));
     }
     if scheme.is_http() {
@@ -228,12 +234,12 @@ fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, PlanErro
         Ok(String::new())
     } else {
         Err(refuse(&format!(
-            ": {scheme} has no paths; write {scheme}://HOST:PORT, and what to ask with --data"
+            ": {scheme} URLs have no path; write {scheme}://HOST:PORT, and the request with --data"
         )))
     }
 }
 
-/// Splits `HOST:PORT`; ignores the colons of a bracketed IPv6 address.
+/// Splits `HOST:PORT`. Ignores the colons of a bracketed IPv6 address.
 fn split_port(authority: &str) -> (&str, Option<&str>) {
     let after_host = authority.rfind(']').map_or(0, |bracket| bracket + 1);
     match authority[after_host..].find(':') {
@@ -245,13 +251,14 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Hexadecimal groups with more colons than the one before a port.
+/// Whether the text consists of hexadecimal groups with more than one colon, so that it cannot be
+/// `HOST:PORT`.
 fn is_bare_ipv6(authority: &str) -> bool {
     let of_groups = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
     authority.bytes().all(of_groups) && authority.matches(':').count() > 1
 }
 
-/// The host without brackets, if it is valid.
+/// Returns the host without brackets, if it is valid.
 fn clean_host(host: &str) -> Option<&str> {
     if let Some(inner) = host.strip_prefix('[') {
         return inner.strip_suffix(']').filter(|inner| inner.parse::<Ipv6Addr>().is_ok());
@@ -260,7 +267,7 @@ fn clean_host(host: &str) -> Option<&str> {
     host.bytes().all(fine).then_some(host)
 }
 
-/// A port: digits only, because `u16::from_str` accepts a sign.
+/// Parses a port. Allows only digits, because `u16::from_str` accepts a sign.
 fn parse_port(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| digits && *port > 0)

@@ -1,10 +1,12 @@
-//! Tests whether the requests were sent as the arrival process demands.
+//! Tests whether the requests were sent as the arrival process requires.
 //!
-//! The gaps of Poisson arrivals, in profile time, are exponential with mean 1. The Kolmogorov–Smirnov test
-//! compares the gaps between the requests *as sent* with that distribution: D is the largest difference
-//! between the two distribution functions, and the probability of such a D under the hypothesis is known.
+//! The gaps of Poisson arrivals, in profile time, are exponential with mean 1. The
+//! Kolmogorov–Smirnov test compares the gaps between the requests *as sent* with that distribution.
+//! D is the largest difference between the two distribution functions; its probability under the
+//! hypothesis is known.
 //!
-//! A long run is tested by a sample of its gaps, from blocks spread evenly over it (`sends`).
+//! For a long run, the test uses a sample of its gaps, from blocks spread evenly over the run
+//! (`sends`).
 //!
 //! Cost: O(n log n) once, at the end.
 
@@ -12,30 +14,32 @@ use serde::Serialize;
 
 use crate::plan::profile::Profile;
 
-/// Fewer gaps are inconclusive.
+/// Minimum number of gaps for a conclusion.
 const GAPS_MIN: usize = 50;
 
 /// The significance level.
 const ALPHA: f64 = 0.001;
-/// With enough gaps the test finds smaller differences, but a queue would not notice them: requests
-/// that are 5 µs late coincide with each other where the gaps are 50 µs.
+/// The acceptable difference. With enough gaps, the test also finds smaller differences, but these
+/// do not matter to a queue. They occur, for example, if requests are 5 µs late and the gaps are 50
+/// µs, so that some requests coincide with others.
 const D_FINE: f64 = 0.1;
 
 /// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ArrivalTest {
-    /// Gaps compared: all, or for a long run those in blocks spread evenly over it.
+    /// The number of gaps compared: all, or for a long run those in blocks spread evenly over it.
     pub gaps: usize,
     /// The largest difference between the distribution functions, 0 to 1.
     pub d: f64,
     /// The probability of such a difference if the gaps are exponential.
     pub p_value: f64,
-    /// The gaps do not match the process: the p-value is below 0.001 and D is above 0.1.
+    /// Whether the gaps deviate from the process: the p-value is below 0.001 and D is above 0.1.
     pub failed: bool,
 }
 
-/// Tests send times, in nanoseconds since the start of the measured time, which lasts `measured_ns`. They are
-/// in ascending blocks, and only gaps inside a block are used. Returns none if there are too few.
+/// Tests send times, in nanoseconds since the start of the measured time, which lasts
+/// `measured_ns`. The times are ascending within each block, and only gaps inside a block count.
+/// Returns `None` if there are too few.
 pub(crate) fn test(
     blocks: &[Vec<u64>],
     profile: &Profile,
@@ -57,12 +61,12 @@ pub(crate) fn test(
     Some(ArrivalTest { gaps: gaps.len(), d, p_value, failed: p_value < ALPHA && d > D_FINE })
 }
 
-/// The probability that `n` draws differ by `d` or more from their own distribution function:
-/// Kolmogorov's limit, with Stephens' correction for small `n`.
+/// Returns the probability that `n` draws differ by `d` or more from their own distribution
+/// function: Kolmogorov's limit, with Stephens' correction for small `n`.
 fn p_value(d: f64, n: f64) -> f64 {
     let x = d * (n.sqrt() + 0.12 + 0.11 / n.sqrt());
     if x < 0.3 {
-        // The sum below converges slowly here, and it is 1 to five digits.
+        // Here the sum below converges slowly, and its value is 1 to five digits.
         return 1.0;
     }
     let term = |j: i32| {
@@ -109,8 +113,8 @@ mod tests {
                 result.p_value
             });
             let p_values: Vec<f64> = p_values.collect();
-            // Under the hypothesis they are uniform: the shares have standard deviations of 2.5 %,
-            // 0.5 % and 0.16 %.
+            // Under the hypothesis, p-values are uniform: the shares have standard deviations of
+            // 2.5 %, 0.5 % and 0.16 %.
             for (below, most) in [(0.5, 0.6), (0.01, 0.03), (0.001, 0.006)] {
                 let share = p_values.iter().filter(|p| **p < below).count() as f64 / 400.0;
                 assert!(share <= most, "{text}: {share} are below {below}");

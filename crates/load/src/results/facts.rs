@@ -1,4 +1,4 @@
-//! What is known of a run besides its record.
+//! The facts that a report needs besides the record of the run.
 
 use curtail_dist::arrivals::Arrivals;
 use curtail_jitter::machine::Taken;
@@ -8,34 +8,34 @@ use crate::plan::profile::Profile;
 use crate::plan::{Extent, Pace, Plan, Precision};
 use crate::results::sender::Sender;
 
-/// What a report needs in addition to the record.
+/// The facts that a report needs besides the record of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
-    /// None for a closed loop.
+    /// `None` for a closed loop.
     pub(crate) profile: Option<Profile>,
-    /// The plan asks for Poisson arrivals.
+    /// Whether the plan has Poisson arrivals.
     pub(crate) poisson: bool,
     pub(crate) connections: usize,
     pub(crate) backlog: usize,
     pub(crate) threads: usize,
     pub(crate) spin: bool,
     pub(crate) timeout_ns: u64,
-    /// The measured time, in nanoseconds from the start of the schedule.
+    /// The bounds of the measured time, in nanoseconds from the start of the schedule.
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
-    /// The planned duration, which the rate profile refers to.
+    /// The planned duration, to which the rate profile refers.
     pub(crate) planned_ns: u64,
     /// When the run was cut short.
     pub(crate) cut_ns: Option<u64>,
-    /// The precision that the plan asks for.
+    /// The precision that the plan requires.
     pub(crate) until: Option<Precision>,
-    /// Set if the plan asks for kernel timestamps.
+    /// `None` if the plan asks only for the program's own timestamps.
     pub(crate) stamps: Option<Stamping>,
-    /// The time that the threads had left, if known.
+    /// The idle time of the threads, if known.
     pub(crate) sender: Option<Sender>,
-    /// What others took of the machine, if known.
+    /// The share of the machine that other processes and the hypervisor took, if known.
     pub(crate) machine: Option<Taken>,
-    /// The agent, if this is its part of a load.
+    /// The agent's address, if this is an agent's part of a load.
     pub(crate) agent: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct End {
 }
 
 impl Facts {
-    /// The facts of a run of this plan with this end.
+    /// Returns the facts about a run of this plan that ended in this way.
     pub(crate) fn of(plan: &Plan, end: End, stamps: Option<Stamping>) -> Facts {
         let start_ns = plan.warmup_ns;
         let (profile, poisson) = match &plan.pace {
@@ -60,13 +60,14 @@ impl Facts {
             }
             Pace::Closed => (None, false),
         };
-        // Up to the intended time of a request after the last one.
+        // The run ends when one more request would have been due.
         let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
         let early_ns = end.cut_ns.or(end.enough_ns);
         let (planned_ns, end_ns) = match plan.extent {
             Extent::Duration { ns } => {
                 let planned_end_ns = start_ns.saturating_add(ns);
-                // The run sends nothing while it waits for the last responses.
+                // The wait for the last responses does not extend the run, because nothing is sent
+                // during it.
                 (ns, early_ns.map_or(planned_end_ns, |early_ns| early_ns.min(planned_end_ns)))
             }
             Extent::Requests(_) => {
@@ -98,13 +99,14 @@ impl Facts {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// The rate of so many requests in the measured time; none for a closed loop.
+    /// Returns the mean rate, per second, of this many requests in the measured time. `None` for a
+    /// closed loop.
     pub(crate) fn per_second(&self, requests: u64) -> Option<f64> {
         let seconds = self.measured_ns() as f64 / 1e9;
         self.profile.as_ref().map(|_| requests as f64 / seconds).filter(|rate| rate.is_finite())
     }
 
-    /// The mean planned rate over the measured time.
+    /// Returns the mean planned rate over the measured time.
     pub(crate) fn offered_rate(&self) -> Option<f64> {
         let profile = self.profile.as_ref()?;
         Some(match self.measured_ns() {

@@ -1,4 +1,4 @@
-//! What a reader of valid figures should know about them.
+//! Remarks on the figures of a report.
 
 use curtail_jitter::machine::Taken;
 use serde::{Serialize, Serializer};
@@ -7,15 +7,16 @@ use crate::results::facts::Facts;
 use crate::results::limit::short;
 use crate::results::verdict::{Fields, typed};
 
-/// A remark on a report. In JSON as [`Invalid`](crate::Invalid).
+/// A remark on a report. Its JSON has the form of [`Invalid`](crate::Invalid).
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the texts say what the fields are")]
+#[expect(missing_docs, reason = "the messages document the fields")]
 #[non_exhaustive]
 pub enum Note {
     /// Other processes or the hypervisor took much of the machine, and a sending thread waited for a processor.
     #[error(
-        "these figures are about {}, not only about the server: while it was measured, {taken}", machine(agent.as_ref())
+        "these figures describe {}, not only the server: during the measurement, {taken}",
+        machine(agent.as_ref())
     )]
     BusyMachine {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,15 +24,17 @@ pub enum Note {
         #[serde(flatten)]
         taken: Taken,
     },
-    /// As [`Invalid::NotPoisson`](crate::Invalid::NotPoisson), but by a lag that is too small to matter.
+    /// The gaps fail the test of [`Invalid::NotPoisson`](crate::Invalid::NotPoisson), but only
+    /// because of a lag that is too small to matter.
     #[error(
-        "the gaps between {gaps} requests as sent differ by {d:.2} from exponential ones, because the lag of {} is \
-         not small beside them; it is negligible beside the latencies",
+        "the gaps between the {gaps} requests differ by {d:.2} from exponential ones, because the \
+         lag of {} is not small compared to them; it is negligible compared to the latencies",
         short(*.lag_ns)
     )]
     NotPoisson { d: f64, gaps: usize, lag_ns: u64 },
-    /// The rate of a closed loop may be that of the generator.
-    #[error("a sending thread had {:.0} % of its time left: the server may do more; use more (-t)", idle * 100.0)]
+    /// The generator, not the server, may limit the rate of a closed loop.
+    #[error("a sending thread was idle for only {:.0} % of the time, so the server may sustain \
+             more; use more threads (-t)", idle * 100.0)]
     SenderSpent { idle: f64 },
 }
 
@@ -51,10 +54,11 @@ fn machine(agent: Option<&String>) -> String {
     agent.map_or_else(|| "this machine".to_owned(), |agent| format!("the machine of agent {agent}"))
 }
 
-/// The note about the machine, if it was busy.
+/// Returns the note about the machine, if the machine was busy.
 pub(crate) fn busy_machine(facts: &Facts) -> Option<Note> {
     let taken = facts.machine.filter(Taken::is_much)?;
-    // A server on this machine is another process, too. It matters if it is in the way.
+    // A server on this machine counts as another process. It matters only if it kept a sending
+    // thread waiting.
     let waited = facts.sender.is_some_and(|sender| sender.kept_waiting());
     let matters = waited || Taken { others: 0.0, ..taken }.is_much();
     matters.then_some(Note::BusyMachine { agent: facts.agent.clone(), taken })

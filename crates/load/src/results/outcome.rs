@@ -1,4 +1,4 @@
-//! The outcome and the times of one request.
+//! The outcome of one request and its times.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::plan::schedule::Slot;
 use crate::session::Whole;
 use crate::session::fault::{Fault, Left, Wait};
 
-/// The connections of a thread that were in use, with the one that took a request.
+/// How many connections of a thread were in use, including the one that took the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Crowd {
     /// At most half of them.
@@ -20,14 +20,14 @@ pub(crate) enum Crowd {
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) slot: Slot,
-    /// The request waited for its connection to open.
+    /// Whether the request waited for its connection to open.
     pub(crate) opened: bool,
     pub(crate) crowd: Crowd,
     /// When a connection took the request.
     pub(crate) taken_ns: u64,
-    /// When the system accepted its last byte; none if that never happened.
+    /// When the system accepted the last byte of the request. `None` if it never did.
     pub(crate) sent_ns: Option<u64>,
-    /// The timestamp of the departure of its last byte.
+    /// The timestamp of the departure of the request's last byte.
     pub(crate) left_ns: Option<u64>,
     /// The timestamp of the arrival of the response's last byte.
     pub(crate) came_ns: Option<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// A request that waited for a connection until its time-out.
+    /// Returns the outcome of a request that waited for a connection until its timeout.
     pub(crate) fn never_sent(slot: Slot, now_ns: u64) -> Outcome {
         let result = Err(Fault::Timeout(Wait::Connection));
         Outcome {
@@ -53,28 +53,28 @@ impl Outcome {
         }
     }
 
-    /// A request that was due when the run ended, and that no connection had taken.
+    /// Returns the outcome of a request that was due when the run ended but had no connection yet.
     pub(crate) fn overdue(slot: Slot, now_ns: u64) -> Outcome {
         let result = Err(Fault::Unfinished(Left::Overdue));
         Outcome { result, ..Outcome::never_sent(slot, now_ns) }
     }
 
-    /// From the intended time until a connection took the request.
+    /// The time from the intended time until a connection took the request.
     pub(crate) fn lag_ns(&self) -> u64 {
         self.taken_ns.saturating_sub(self.slot.at_ns)
     }
 
-    /// From when a connection took the request to the end.
+    /// The time from when a connection took the request until the request ended.
     pub(crate) fn uncorrected_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.taken_ns)
     }
 
-    /// From the intended time to the end.
+    /// The time from the intended time until the request ended.
     pub(crate) fn latency_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.slot.at_ns)
     }
 
-    /// Where the request was when the run ended; none if it had ended before.
+    /// Where the request was when the run ended. `None` if the request had already ended.
     pub(crate) fn left(&self) -> Option<Left> {
         match &self.result {
             Err(Fault::Unfinished(left)) => Some(*left),
@@ -82,7 +82,7 @@ impl Outcome {
         }
     }
 
-    /// True if no connection took the request.
+    /// Whether no connection took the request.
     pub(crate) fn unsent(&self) -> bool {
         matches!(
             &self.result,
@@ -90,16 +90,16 @@ impl Outcome {
         )
     }
 
-    /// True for a complete response with a good status.
+    /// Whether there is a complete response with a good status.
     pub(crate) fn good(&self) -> bool {
         self.result.as_ref().is_ok_and(|whole| whole.status.good())
     }
 }
 
-/// Fewer responses have no reliable mean.
+/// Minimum number of responses for a reliable mean.
 const RESPONSES_MIN: u64 = 30;
 
-/// Sums of response times, from when a connection took the request.
+/// Number and sum of response times, each measured from when a connection took the request.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Busy {
     pub(crate) count: u64,

@@ -1,4 +1,4 @@
-//! Records the outcomes of the measured requests.
+//! Records the outcomes of measured requests.
 
 use std::fmt;
 use std::hint::black_box;
@@ -23,11 +23,12 @@ pub struct Errors {
     pub connect: u64,
     /// The connection opened, but the TLS handshake or a TLS record failed.
     pub tls: u64,
-    /// No complete response in time, which includes waiting for and opening a connection.
+    /// No complete response arrived in time. The time includes waiting for and opening a
+    /// connection.
     pub timeout: u64,
     /// The server closed or reset the connection before the end of its response.
     pub reset: u64,
-    /// The bytes from the server are not a response of the protocol, or the response is too long.
+    /// The bytes from the server are not a valid response, or the response is too long.
     pub malformed: u64,
     /// A complete response with a status of 500 to 599.
     pub status_5xx: u64,
@@ -40,51 +41,54 @@ pub struct Errors {
     pub dropped: u64,
     /// Sent, or about to be sent on a connection, when the run ended early.
     pub in_flight: u64,
-    /// Due when the run ended early, and not sent: no connection was free, or the sending thread was late.
+    /// Due but not sent when the run ended early: no connection was free, or the sending thread was
+    /// late.
     pub overdue: u64,
-    /// Due by an agent that was lost, and in none of its records.
+    /// Due on an agent that was lost, and in none of its records.
     pub unreported: u64,
 }
 
 impl Errors {
-    /// The number of errors of all kinds.
+    /// Returns the number of errors of all kinds.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.kinds().map(|(count, _)| count).iter().sum()
     }
 
-    /// The requests that had no outcome when the run ended.
+    /// Returns the number of requests that had no outcome when the run ended.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.in_flight + self.overdue + self.unreported
     }
 
-    /// The requests that ended without a good response.
+    /// Returns the errors of requests that ended without a good response, excluding unfinished
+    /// requests.
     #[must_use]
     pub fn ended(&self) -> Errors {
         Errors { in_flight: 0, overdue: 0, unreported: 0, ..*self }
     }
 
-    /// The count of each kind, most informative first: `3`, `with a bad status (5xx)`.
+    /// Returns the count and the description of each kind, most informative first, such as `3` and
+    /// `with a bad status (5xx)`.
     #[must_use]
     pub fn kinds(&self) -> [(u64, &'static str); 12] {
         [
             (self.status_5xx, "with a bad status (5xx)"),
             (self.status_other, "with a bad status (3xx or 4xx)"),
-            (self.refused, "answered with an error"),
-            (self.timeout, "without an answer in time"),
+            (self.refused, "with an error response"),
+            (self.timeout, "without a response in time"),
             (self.connect, "without a connection"),
             (self.tls, "without TLS"),
             (self.reset, "cut off by the server"),
-            (self.malformed, "answered by what is no answer of the protocol"),
+            (self.malformed, "with a malformed response"),
             (self.dropped, "never sent"),
             (self.in_flight, "in flight when the run ended"),
-            (self.overdue, "due and not sent when the run ended"),
-            (self.unreported, "of a lost agent"),
+            (self.overdue, "due but not sent when the run ended"),
+            (self.unreported, "lost with an agent"),
         ]
     }
 
-    /// The name and the counter of this kind of fault.
+    /// Returns the name and the counter of this kind of fault.
     pub(crate) fn of_fault(&mut self, fault: &Fault) -> (&'static str, &mut u64) {
         match fault {
             Fault::Connect(_) => ("connect", &mut self.connect),
@@ -133,24 +137,24 @@ impl Errors {
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.kinds().into_iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = found.map(|(count, what)| format!("{count} {what}")).collect();
+        let parts: Vec<String> = found.map(|(count, kind)| format!("{count} {kind}")).collect();
         f.write_str(&parts.join(", "))
     }
 }
 
-/// A record that is handed to a thread has preallocated memory for this long: twice as long as a
-/// thread keeps it, because the thread swaps records when it has time.
+/// When a record is handed to a thread, it has enough preallocated memory to measure for this long.
+/// The value is twice the usual time between two swaps of records, because a thread may swap late.
 const ROOM_NS: u64 = 1_000_000_000;
 
-/// An empty latency histogram: three significant digits of nanoseconds, up to just above the
-/// longest time-out. Higher values are recorded as the maximum.
+/// Creates an empty latency histogram: three significant digits of nanoseconds, up to slightly
+/// above the longest timeout. Higher values are recorded as the maximum.
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
     let most_ns = TIMEOUT_NS_MAX + 1_000_000_000;
     Histogram::new_with_max(most_ns, 3).expect("the bound and the digits are constants in range")
 }
 
-/// A histogram with four digits whose range grows with its values.
+/// Creates a histogram with four digits whose range grows with its values.
 pub(super) fn growing_histogram() -> Histogram<u64> {
     let mut counts = Histogram::new(4).expect("four digits are in range");
     counts.auto(true);
@@ -160,33 +164,33 @@ pub(super) fn growing_histogram() -> Histogram<u64> {
 /// The measurements so far. Values are in nanoseconds unless stated otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// Good responses, from the intended time.
+    /// Latencies of good responses, from the intended time.
     #[serde(with = "sent")]
     pub(crate) latency: Histogram<u64>,
-    /// All other requests, each with a time that its latency is not below: the time-out for one that failed,
-    /// its age for one that was unfinished when the run ended.
+    /// A lower bound on the latency of every other request: the timeout for one that failed, its
+    /// age for one that was unfinished when the run ended.
     #[serde(with = "sent")]
     pub(crate) at_least: Histogram<u64>,
-    /// Good responses, from when a connection took the request.
+    /// Latencies of good responses, from when a connection took the request.
     #[serde(with = "sent")]
     pub(crate) uncorrected: Histogram<u64>,
-    /// All requests except dropped ones and those of lost agents.
+    /// Schedule lag of all requests except dropped ones and those of lost agents.
     #[serde(with = "sent")]
     pub(crate) lag: Histogram<u64>,
     /// The values of `latency` and `at_least`, in blocks of time.
     pub(crate) blocks: Blocks,
-    /// When connections took a sample of the requests, in nanoseconds since the measured time began.
+    /// Send times of a sample of the requests, in nanoseconds since the measured time began.
     pub(crate) sends: Sends,
-    /// When good responses ended, warm-up included, in microseconds from the start of the schedule.
-    /// Four digits, because it counts the responses in a time window.
+    /// When good responses ended, including the warm-up, in microseconds from the start of the
+    /// schedule. Four digits, because it is used to count the responses in a time window.
     #[serde(serialize_with = "sent::serialize", deserialize_with = "sent::growing")]
     pub(crate) ends_us: Histogram<u64>,
     /// The parts of the latencies of good responses.
     pub(crate) split: Split,
     pub(crate) errors: Errors,
-    /// Measured requests that were due.
+    /// Number of measured requests that were due.
     pub(crate) requests: u64,
-    /// Those that no connection took.
+    /// Number of measured requests that no connection took.
     pub(crate) unsent: u64,
     /// The greatest age of a request that was unfinished when the run ended.
     pub(crate) oldest_ns: u64,
@@ -195,31 +199,34 @@ pub(crate) struct Record {
     /// the schedule.
     pub(crate) last_good_ns: Option<u64>,
     pub(crate) last_error_ns: Option<u64>,
-    /// Failures since the last good response.
+    /// Number of failures since the last good response.
     pub(crate) failed_since: u64,
-    /// Requests that a connection took, or that were given up while waiting; warm-up included.
+    /// Number of requests that a connection took, or that failed while waiting, including the
+    /// warm-up.
     pub(crate) sent: u64,
-    /// Of those, the requests with and without a good response.
+    /// How many of those requests got a good response, and how many did not.
     pub(crate) answered: u64,
     pub(crate) failed: u64,
-    /// Measured requests that found all connections busy and had to wait.
+    /// Number of measured requests that found all connections busy and had to wait.
     pub(crate) waited: u64,
-    /// Good responses to requests for which at most half of a thread's connections were busy, and all of them;
-    /// warm-up included.
+    /// Response times while at most half of a thread's connections were busy, and while all were,
+    /// including the warm-up.
     pub(crate) few_busy: Busy,
     pub(crate) all_busy: Busy,
-    /// Connections opened.
+    /// Number of connections opened.
     pub(crate) connects: u64,
-    /// Retries of requests that the server had not processed.
+    /// Number of requests that were sent again because the server had not processed them.
     pub(crate) sent_again: u64,
-    /// Connections closed because of extraneous data after a good response; warm-up included.
+    /// Number of connections closed because of extraneous data after a good response, including the
+    /// warm-up.
     pub(crate) unasked: u64,
-    /// Good responses with a kernel timestamp of the request's departure, and of their own arrival.
+    /// How many good responses have a kernel timestamp of the request's departure, and how many
+    /// have one of the response's arrival.
     pub(crate) left_stamps: u64,
     pub(crate) came_stamps: u64,
-    /// How often the system clock was set.
+    /// Number of times that the timestamp clock was set.
     pub(crate) clock_steps: u32,
-    /// Responses that were not observed because an observer was too slow.
+    /// Number of outcomes that a slow observer missed.
     #[serde(skip)]
     pub(crate) unobserved: u64,
 }
@@ -266,7 +273,7 @@ impl Record {
         }
     }
 
-    /// Records an outcome; the measured time starts at `start_ns` of the schedule.
+    /// Records an outcome. The measured time starts `start_ns` after the start of the schedule.
     pub(crate) fn add(&mut self, outcome: &Outcome, start_ns: u64, timeout_ns: u64) {
         if outcome.left().is_none() {
             self.count_ended(outcome);
@@ -301,7 +308,7 @@ impl Record {
         self.blocks.add(slot.at_ns - start_ns, ns);
     }
 
-    /// Counts a request of the warm-up or of the measured time that has ended.
+    /// Counts a request that has ended, even if it belongs to the warm-up.
     fn count_ended(&mut self, outcome: &Outcome) {
         let good = outcome.good();
         let last = if good { &mut self.last_good_ns } else { &mut self.last_error_ns };
@@ -332,7 +339,7 @@ impl Record {
         self.first_error.get_or_insert_with(first);
     }
 
-    /// Records a request that was never sent.
+    /// Records a request that was dropped because the backlog was full.
     pub(crate) fn add_dropped(&mut self, slot: Slot, start_ns: u64, timeout_ns: u64) {
         self.failed += 1;
         if !slot.warmup {
@@ -343,7 +350,7 @@ impl Record {
         }
     }
 
-    /// Records a measured request that was due by an agent which was lost. Whether it was sent is unknown.
+    /// Records a measured request that was due on a lost agent. It is unknown whether it was sent.
     pub(crate) fn add_unreported(&mut self, slot: &Slot, start_ns: u64, age_ns: u64) {
         self.errors.unreported += 1;
         self.requests += 1;
@@ -352,16 +359,16 @@ impl Record {
         self.add_at_least(slot, start_ns, age_ns);
     }
 
-    /// All measured latencies: those of good responses, and lower bounds of the others.
+    /// Returns all measured latencies: those of good responses, and the lower bounds of the others.
     pub(crate) fn all(&self) -> Histogram<u64> {
         let mut all = self.latency.clone();
         all.add(&self.at_least).expect("they have the same bounds");
         all
     }
 
-    /// An empty record for the second that begins at `now_ns` of the schedule; nothing before
-    /// `warmup_ns` is measured. Its memory is preallocated, because growing it while requests are
-    /// due could delay them by up to half a millisecond.
+    /// Creates an empty record for one second of the schedule, starting at `now_ns`. Requests
+    /// before `warmup_ns` are not measured. Its memory is preallocated, because growing it while
+    /// requests are due could delay them by up to half a millisecond.
     pub(crate) fn with_room(now_ns: u64, warmup_ns: u64) -> Record {
         let mut record = Record::new();
         let until_ns = now_ns.saturating_add(ROOM_NS);
@@ -378,7 +385,8 @@ impl Record {
         record
     }
 
-    /// Adds the measurements of another thread. Exact, because equal histograms add up count by count.
+    /// Adds the measurements of another thread. The sum is exact, because histograms with the same
+    /// buckets add up count by count.
     pub(crate) fn merge(&mut self, other: &Record) {
         for (mine, theirs) in [
             (&mut self.latency, &other.latency),
@@ -427,7 +435,7 @@ mod tests {
     use super::*;
     use crate::session::Whole;
 
-    /// Responses to requests every 2 ms, starting at `from`.
+    /// Adds responses to requests every 2 ms, starting at `from`.
     fn add(record: &mut Record, from: u64, requests: u64, warmup_ns: u64) {
         for index in from..from + requests {
             let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };

@@ -5,34 +5,38 @@ use crate::results::record::Errors;
 use crate::session::Status;
 use crate::session::fault::Fault;
 
-/// The outcome and the times of a measured request, in nanoseconds since the start of the schedule.
+/// The outcome and the times of a measured request. Times are nanoseconds since the start of the
+/// schedule.
 ///
-/// A request that was dropped because the backlog was full is not a sample; [`Errors::dropped`] counts it. A
-/// request that was unfinished when the run ended is one.
+/// Requests that were unfinished when the run ended are samples. Requests that were dropped because
+/// the backlog was full are not; [`Errors::dropped`] counts them.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// The request's position in the schedule, warm-up included. Runs of one plan send the same
+    /// The request's position in the schedule, counting the warm-up. Runs of one plan send the same
     /// query at the same position.
     pub index: u64,
-    /// The index of its query in the plan.
+    /// The index of the query in the plan.
     pub query: usize,
     /// The intended send time.
     pub intended_ns: u64,
-    /// When a connection took the request, or when it was given up without one.
+    /// When a connection took the request, or when the request failed without one.
     pub taken_ns: u64,
-    /// When the system accepted its last byte; none if that never happened.
+    /// When the system accepted the last byte of the request. `None` if it never did.
     pub sent_ns: Option<u64>,
     /// When the response was complete, the request failed, or the run ended.
     pub done_ns: u64,
-    /// When its last byte left, by the kernel's timestamp, if requested.
+    /// When the last byte of the request left, according to the kernel, if timestamps were
+    /// requested.
     pub kernel_sent_ns: Option<u64>,
-    /// When the last byte of the response arrived, by the kernel's timestamp, if requested.
+    /// When the last byte of the response arrived, according to the kernel, if timestamps were
+    /// requested.
     pub kernel_received_ns: Option<u64>,
-    /// It has a complete response with a good status, and therefore a latency.
+    /// Whether the response is complete and has a good status. Only then is there a latency.
     pub good: bool,
     /// The length of the response body, in bytes; 0 without a complete response.
     pub body_bytes: u64,
-    /// Formatted only by readers, because the sending threads have no time for it.
+    /// Only readers of the sample format the result, because the sending threads have no time for
+    /// it.
     result: Result<Status, Fault>,
 }
 
@@ -56,9 +60,10 @@ impl Sample {
         }
     }
 
-    /// The result: the status of a complete response, such as `200`, or its equivalent in a
-    /// protocol other than HTTP; or the kind of failure as in [`Errors`]: `connect`, `tls`,
-    /// `timeout`, `reset` or `malformed`; or `in_flight` or `overdue` if the run ended first.
+    /// Returns how the request ended. For a complete response, this is its status, such as `200`,
+    /// or the equivalent in a protocol other than HTTP. For a failure, it is the kind as in
+    /// [`Errors`]: `connect`, `tls`, `timeout`, `reset` or `malformed`. If the run ended first, it
+    /// is `in_flight` or `overdue`.
     #[must_use]
     pub fn ending(&self) -> String {
         match &self.result {

@@ -1,32 +1,38 @@
-//! The time that the sending threads had left.
+//! The idle time of the sending threads.
 //!
-//! A thread that is always busy reads late and sends late, so its figures describe the generator. Its processor
-//! time alone does not show that: close to the next request a thread polls instead of sleeping. So idle time is
-//! counted where it arises, and `/proc/thread-self/schedstat` adds what the thread waited for a processor.
+//! A thread that is always busy reads late and sends late, so its figures describe the generator.
+//! Its processor time alone does not show that, because shortly before a request is due, a thread
+//! polls instead of sleeping. So idle time is counted directly, and `/proc/thread-self/schedstat`
+//! adds the time that the thread waited for a processor.
 
 use serde::{Deserialize, Serialize};
 
-/// With less idle time a thread is taken to be always busy.
+/// A thread with a smaller share of idle time counts as always busy.
 const IDLE_MIN: f64 = 0.05;
-/// From this share of its time in the run queue on, a thread that has no idle time lacks a processor, not a
-/// second thread.
+/// If a thread without idle time spent at least this share of its time in the run queue, it lacks a
+/// processor, and a second thread would not help.
 const QUEUED_MUCH: f64 = 0.25;
-/// A thread that is ready waits for this part of that time only if others have its processor.
+/// A thread spends this share of its ready time (running or queued) in the run queue only if other
+/// threads use its processor.
 const KEPT_WAITING: f64 = 0.2;
 
-/// Shares of the time in which a thread sent; of several threads, the worst of each.
+/// Shares of the time during which a thread was sending. For several threads, each share is the
+/// worst among them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sender {
-    /// Neither was a request due nor a socket ready.
+    /// The share of the time when no request was due and no socket was ready.
     pub idle: f64,
-    /// On a processor. None if the system does not count it.
+    /// The share of the time that the thread spent on a processor. `None` if the system does not
+    /// count it.
     pub ran: Option<f64>,
-    /// In the run queue: the thread was ready, and others had its processor.
+    /// The share of the time that the thread spent in the run queue: the thread was ready, but
+    /// other threads used its processor.
     pub queued: Option<f64>,
 }
 
 impl Sender {
-    /// `schedstat`: nanoseconds on a processor and in the run queue.
+    /// Computes the shares. `schedstat` is the time on a processor and in the run queue, in
+    /// nanoseconds.
     pub(crate) fn of(elapsed_ns: u64, idle_ns: u64, schedstat: Option<[u64; 2]>) -> Sender {
         let share = |ns: u64| (ns as f64 / elapsed_ns.max(1) as f64).min(1.0);
         let [ran, queued] = [0, 1].map(|at| schedstat.map(|of| share(of[at])));
@@ -40,24 +46,25 @@ impl Sender {
         self.queued = most(self.queued, other.queued);
     }
 
-    /// True if some thread had no time left.
+    /// Whether a thread had no idle time left.
     pub(crate) fn spent(&self) -> bool {
         self.idle < IDLE_MIN
     }
 
-    /// True if other processes rather than its own work took a thread's time.
+    /// Whether a thread lost its time to other processes rather than to its own work.
     pub(crate) fn lacks_processor(&self) -> bool {
         self.queued.is_some_and(|queued| queued >= QUEUED_MUCH)
     }
 
-    /// True if a thread often waited for a processor when it was ready to run.
+    /// Whether a thread often waited for a processor when it was ready to run.
     pub(crate) fn kept_waiting(&self) -> bool {
         let share = |(ran, queued): (f64, f64)| queued / (ran + queued);
         self.ran.zip(self.queued).is_some_and(|both| share(both) >= KEPT_WAITING)
     }
 }
 
-/// The calling thread's nanoseconds on a processor and in the run queue, if the system counts them.
+/// Returns the calling thread's time on a processor and in the run queue, in nanoseconds. `None` if
+/// the system does not count them.
 pub(crate) fn schedstat() -> Option<[u64; 2]> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut fields = text.split_ascii_whitespace().map_while(|field| field.parse().ok());
@@ -78,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_others_keep_waiting_is_recognized_at_any_rate() {
+    fn a_thread_that_waits_for_its_processor_is_recognized_at_any_rate() {
         assert!(Sender::of(1_000_000, 990_000, Some([2_000, 3_000])).kept_waiting());
         assert!(!Sender::of(1_000_000, 990_000, Some([9_000, 300])).kept_waiting());
         assert!(!Sender::of(1_000, 0, None).kept_waiting());

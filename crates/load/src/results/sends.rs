@@ -1,19 +1,20 @@
-//! The send times of requests, in blocks of consecutive ones that are spread evenly over the run.
+//! A sample of send times: blocks of consecutive requests, spread evenly over the run.
 //!
-//! The times of all requests of a long run would take gigabytes, and the first ones do not represent the
-//! others. So every *n*th block of [`BLOCK`] requests, by position in the schedule, is kept. When there are
-//! too many, *n* doubles and half of the blocks are dropped, so that the others are again spread evenly. All
-//! threads use the same positions, so they keep parts of the same blocks. The choice does not depend on the
-//! times, so the gaps inside blocks are unbiased samples.
+//! The send times of all requests of a long run would take gigabytes, and the first ones do not
+//! represent the others. So every *n*th block of [`BLOCK`] requests is kept, by position in the
+//! schedule. If there are too many, *n* doubles and half of the blocks are dropped, so that the
+//! rest are still spread evenly. All threads use the same positions, so they keep parts of the same
+//! blocks. The choice does not depend on the times, so the gaps inside blocks are an unbiased
+//! sample.
 //!
-//! Cost: a comparison per request; at most [`KEPT_MAX`] times of 16 bytes for all threads together,
-//! and as much again if their *n* differ.
+//! Cost: one comparison per request, and 16 bytes per send time. All threads together keep at most
+//! [`KEPT_MAX`] send times, or twice that if their *n* differ.
 
 use serde::{Deserialize, Serialize};
 
-/// Consecutive requests that are kept together. One gap per block is lost. An agent's part of a
-/// block is short, and long gaps rarely fit into it: one of 64 agents has 16 requests, and the
-/// arrival test finds a false difference of 0.03, well below its limit.
+/// Number of consecutive requests in a block. One gap per block is lost. An agent's part of a block
+/// is short, and long gaps rarely fit into it: with 64 agents, each has 16 requests of a block, and
+/// the arrival test finds a false difference of 0.03, well below its limit.
 pub(crate) const BLOCK: u64 = 1024;
 /// Maximum number of send times.
 pub(crate) const KEPT_MAX: usize = 1 << 15;
@@ -21,7 +22,7 @@ pub(crate) const KEPT_MAX: usize = 1 << 15;
 /// A sample of send times.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sends {
-    /// One block in this many is kept.
+    /// One block out of `every` is kept.
     every: u64,
     /// The position in the schedule, and the time in nanoseconds.
     kept: Vec<(u64, u64)>,
@@ -32,7 +33,7 @@ impl Sends {
         Sends { every: 1, kept: Vec::new() }
     }
 
-    /// Empty, with capacity for all.
+    /// Creates an empty sample with capacity for the maximum.
     pub(crate) fn with_room() -> Sends {
         Sends { every: 1, kept: Vec::with_capacity(KEPT_MAX) }
     }
@@ -41,7 +42,7 @@ impl Sends {
         self.kept.len()
     }
 
-    /// Keeps one block in `every`, a multiple of the previous value.
+    /// Keeps one block out of `every`, which is a multiple of the previous value.
     fn thin(&mut self, every: u64) {
         if every > self.every {
             self.every = every;
@@ -56,7 +57,7 @@ impl Sends {
         self.kept.extend(other.kept.iter().filter(|(index, _)| is_kept(*index, every)));
     }
 
-    /// The times, block by block, ascending within each.
+    /// Returns the times, block by block, ascending within each block.
     pub(crate) fn blocks(mut self) -> Vec<Vec<u64>> {
         self.kept.sort_unstable();
         let blocks = self.kept.chunk_by(|(one, _), (next, _)| one / BLOCK == next / BLOCK);
@@ -79,7 +80,7 @@ impl Sends {
     }
 }
 
-/// The sampling state of a thread, which counts what it has handed over.
+/// The sampling state of a thread. It also counts the times that were handed over.
 #[derive(Debug)]
 pub(crate) struct Keep {
     every: u64,
@@ -88,12 +89,12 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// The state of one of `threads` threads.
+    /// Creates the state of one of `threads` threads.
     pub(crate) fn new(threads: usize) -> Keep {
         Keep { every: 1, kept: 0, most: (KEPT_MAX / threads.max(1)).max(1) }
     }
 
-    /// Records a request that is sent now, if its block is kept.
+    /// Records the send time of a request, if its block is kept.
     pub(crate) fn see(&mut self, sends: &mut Sends, index: u64, at_ns: u64) {
         if is_kept(index, self.every) && self.kept == self.most {
             self.every = self.every.saturating_mul(2);
@@ -115,7 +116,8 @@ fn is_kept(index: u64, every: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// The times that `threads` threads keep of `requests` requests, handing over now and then.
+    /// Returns the send times that `threads` threads keep for `requests` requests. The threads hand
+    /// over their times now and then.
     fn kept(threads: u64, requests: u64) -> Vec<Vec<u64>> {
         let mut all = Sends::new();
         for thread in 0..threads {
@@ -132,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_is_kept_whole() {
+    fn a_short_run_is_kept_completely() {
         let blocks = kept(2, 4_000);
         assert_eq!(blocks.iter().map(Vec::len).collect::<Vec<_>>(), [1_024, 1_024, 1_024, 928]);
         assert!(blocks.concat().into_iter().eq((0..4_000).map(|index| index * 10)));
     }
 
     #[test]
-    fn a_long_run_is_kept_in_whole_blocks_that_are_spread_evenly() {
+    fn a_long_run_is_sampled_in_evenly_spread_whole_blocks() {
         for threads in [1, 3] {
             let requests = 1_000_000;
             let blocks = kept(threads, requests);

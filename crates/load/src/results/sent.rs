@@ -1,4 +1,5 @@
-//! A record in transit between machines. Validation rejects impossible values, so that no sum overflows.
+//! Serializes records that are sent between machines. Validation rejects impossible values, so that
+//! no sum overflows.
 
 use hdrhistogram::Histogram;
 use serde::de::Error as _;
@@ -7,17 +8,19 @@ use serde::{Deserialize as _, Deserializer, Serializer};
 use crate::results::record::{Record, growing_histogram, histogram};
 use crate::results::sends::KEPT_MAX;
 
-/// Maximum of any count in a message. Agents send two per second, and a run is shorter than a century.
+/// Maximum of any count in a message. Agents send two messages per second, and a run is shorter
+/// than a century.
 pub(crate) const COUNT_MAX: u64 = 1 << 32;
 /// Maximum number of send times that an agent keeps.
 const SENDS_MAX: usize = 2 * KEPT_MAX;
 /// Text from another machine is truncated to this length.
 const TEXT_CHARS: usize = 300;
-/// The maximum value of a growing histogram, which bounds its memory: years in microseconds.
+/// The maximum value of a growing histogram: 35 years in microseconds. It limits the memory that
+/// the histogram can take.
 const GROWN_MAX: u64 = 1 << 50;
 
 impl Record {
-    /// Returns the record if a run can have produced it.
+    /// Returns the record if a run could have produced it.
     pub(crate) fn validate(mut self) -> Result<Record, String> {
         let Record { requests, failed_since, sent, answered, failed, waited, unsent, .. } = self;
         let Record { connects, left_stamps, came_stamps, sent_again, unasked, .. } = self;
@@ -27,16 +30,14 @@ impl Record {
         let all = of_requests.into_iter().chain(others).chain(errors);
         let most = all.max().unwrap_or_default();
         if most > COUNT_MAX {
-            return Err(format!("it counts {most} of something"));
+            return Err(format!("a counter is {most}"));
         }
         if self.sends.len() > SENDS_MAX {
-            return Err("it has too many numbers".to_owned());
+            return Err("it contains too many numbers".to_owned());
         }
         let (good, failed) = (self.latency.len(), self.errors.total());
         if requests != good + failed || self.at_least.len() != failed || unsent > failed {
-            return Err(format!(
-                "of {requests} requests it has {good} latencies and {failed} failures"
-            ));
+            return Err(format!("{requests} requests have {good} latencies and {failed} failures"));
         }
         if let Some(first) = &mut self.first_error {
             first.text = shown(&first.text);
@@ -72,7 +73,7 @@ fn filled<'de, D: Deserializer<'de>>(
 ) -> Result<Histogram<u64>, D::Error> {
     for (value, count) in Vec::<(u64, u64)>::deserialize(from)? {
         if value > GROWN_MAX || count > COUNT_MAX || counts.record_n(value, count).is_err() {
-            return Err(D::Error::custom("a histogram has impossible counts"));
+            return Err(D::Error::custom("a histogram contains impossible counts"));
         }
     }
     Ok(counts)
@@ -92,7 +93,7 @@ mod tests {
     use serde_json::{Value, json, to_value};
 
     #[test]
-    fn a_histogram_arrives_count_by_count() {
+    fn a_histogram_is_transferred_count_by_count() {
         let mut record = Record::new();
         for (value, count) in [(5_000, 3), (1_234_567, 1), (60_000_000_000, 1 << 31)] {
             record.latency.record_n(value, count).unwrap();
@@ -105,7 +106,7 @@ mod tests {
         assert!(arrived.lag.is_empty());
     }
 
-    /// Requests every 2 ms, starting at `from`; every tenth fails.
+    /// Records requests every 2 ms, starting at index `from`. Every tenth fails.
     fn measured(from: u64, requests: u64) -> Record {
         let mut record = Record::new();
         for index in from..from + requests {
@@ -154,9 +155,9 @@ mod tests {
     fn inconsistent_records_are_rejected() {
         let good = to_value(measured(0, 100)).unwrap();
         for (path, value, why) in [
-            ("/requests", json!(101), "of 101 requests it has 90 latencies and 10 failures"),
-            ("/sent", json!(COUNT_MAX + 1), "counts 4294967297 of something"),
-            ("/errors/dropped", json!(u64::MAX), "of something"),
+            ("/requests", json!(101), "101 requests have 90 latencies and 10 failures"),
+            ("/sent", json!(COUNT_MAX + 1), "a counter is 4294967297"),
+            ("/errors/dropped", json!(u64::MAX), "a counter is"),
             ("/split", json!([[5_000, 1, [0, 0, 0, 0]]]), "its parts"),
             ("/blocks/length_ns", json!(30_000_000), "its blocks"),
             ("/blocks/counts", json!([[[5_000, 1]]]), "its blocks"),

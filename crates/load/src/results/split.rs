@@ -1,17 +1,18 @@
-//! Splits latencies into schedule lag, sending, the time on the wire and our own wake-up.
+//! Splits latencies into schedule lag, sending, time on the wire, and our own wake-up.
 //!
-//! A percentile is split like the requests nearest to it by rank, so its parts add up to it. (Percentiles of
-//! the parts would not: the slowest requests to send do not have the slowest responses.) Ranks within a
-//! latency bucket (`bucket_of`), which is 1.6 % wide, are unknown.
+//! A percentile is split in the same proportions as the requests with the nearest ranks, so its
+//! parts add up to it. (Percentiles of the parts would not: the requests that are slowest to send
+//! need not have the slowest responses.) The order of requests within a latency bucket
+//! (`bucket_of`, 1.6 % wide) is unknown.
 //!
-//! Cost: constant per request; some thousand buckets of memory.
+//! Cost: constant time per request, and a few thousand buckets of memory.
 
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::results::outcome::Outcome;
 use crate::results::sent::COUNT_MAX;
 
-/// A percentile is split in the proportions of this many requests.
+/// Number of requests whose proportions are used to split a percentile.
 const AROUND: u64 = 20;
 
 /// The parts of a latency, in nanoseconds.
@@ -19,23 +20,23 @@ const AROUND: u64 = 20;
 pub struct Parts {
     /// From the intended time until a connection took the request.
     pub schedule_lag: u64,
-    /// From there until the system accepted its last byte; with kernel timestamps, until that byte
-    /// left. Includes opening a connection.
+    /// From then until the system accepted the last byte of the request; with kernel timestamps,
+    /// until that byte left. Includes opening a connection.
     pub client_send: u64,
-    /// From there until the last byte of the response arrived; without kernel timestamps, until
-    /// this program read it.
+    /// From then until the last byte of the response arrived; without kernel timestamps, until this
+    /// program read it.
     pub wire_to_wire: u64,
-    /// From there until this program read it; 0 without kernel timestamps, because `wire_to_wire`
-    /// then includes it.
+    /// From then until this program read the last byte. 0 without kernel timestamps, because
+    /// `wire_to_wire` then includes this part.
     pub client_wake_up: u64,
 }
 
 impl Parts {
-    /// The parts of a complete response. They add up to its latency.
+    /// Returns the parts of a complete response. They add up to its latency.
     pub(crate) fn of(outcome: &Outcome) -> Parts {
         let (taken, done) = (outcome.taken_ns, outcome.done_ns);
         // A response may arrive before the whole request is sent, and the kernel's clock and ours
-        // may differ by some microseconds.
+        // may differ by a few microseconds.
         let sent = outcome.left_ns.or(outcome.sent_ns).unwrap_or(done).clamp(taken, done);
         let came = outcome.came_ns.filter(|_| outcome.left_ns.is_some()).unwrap_or(done);
         let came = came.clamp(sent, done);
@@ -50,7 +51,7 @@ impl Parts {
     /// Splits `ns` in the proportions of `shares`.
     fn divided(ns: u64, shares: [f64; 4]) -> Parts {
         let all: f64 = shares.iter().sum();
-        // All parts of zero are zero.
+        // If all shares are zero, so are all parts.
         let unit = if all > 0.0 { ns as f64 / all } else { 0.0 };
         let [schedule_lag, client_send, wire_to_wire, client_wake_up] =
             shares.map(|share| (share * unit).round() as u64);
@@ -66,7 +67,7 @@ impl Parts {
     /// The display names of the parts, in order.
     pub const NAMES: [&str; 4] = ["schedule lag", "client send", "wire to wire", "client wake-up"];
 
-    /// The parts, in the order of their names.
+    /// Returns the parts, in the order of their names.
     #[must_use]
     pub fn each(&self) -> [u64; 4] {
         [self.schedule_lag, self.client_send, self.wire_to_wire, self.client_wake_up]
@@ -91,7 +92,7 @@ impl Bucket {
 /// A non-empty bucket: its index, its count and its sums.
 type Sparse = (u32, u64, [u64; 4]);
 
-/// Sums of the parts, by latency.
+/// Sums of the parts, by latency bucket.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Vec<Sparse>")]
 pub(crate) struct Split {
@@ -120,7 +121,7 @@ impl Split {
         self.count
     }
 
-    /// The parts of `latency_ns`, which is the percentile `quantile`; none without requests.
+    /// Splits `latency_ns`, the percentile at `quantile`. `None` without requests.
     pub(crate) fn at(&self, quantile: f64, latency_ns: u64) -> Option<Parts> {
         let count = AROUND.min(self.count);
         let rank = (quantile * self.count as f64).ceil() as u64;
@@ -128,8 +129,8 @@ impl Split {
         (count > 0).then(|| Parts::divided(latency_ns, self.ranks(first, first + count)))
     }
 
-    /// Sums of the parts of the requests with ranks from `first` up to `end`. A bucket that is
-    /// partly inside counts proportionally.
+    /// Returns the sums of the parts of the requests with ranks from `first` up to `end`. A bucket
+    /// that is partly inside counts proportionally.
     fn ranks(&self, first: u64, end: u64) -> [f64; 4] {
         let (mut below, mut sums) = (0, [0.0; 4]);
         for bucket in &self.buckets {
@@ -162,20 +163,21 @@ impl TryFrom<Vec<Sparse>> for Split {
         let mut split = Split::new();
         for (at, count, sums) in sparse {
             let bucket = split.buckets.get_mut(at as usize).filter(|_| count <= COUNT_MAX);
-            bucket.ok_or("its parts of latencies are none")?.add(&Bucket { count, sums });
+            bucket.ok_or("its parts of latencies are invalid")?.add(&Bucket { count, sums });
             split.count += count;
         }
         Ok(split)
     }
 }
 
-/// Buckets per factor of two.
+/// Number of buckets per factor of two.
 const LINEAR: u32 = 64;
 const LINEAR_BITS: u32 = LINEAR.ilog2();
-/// More than enough for the longest time-out.
+/// Number of buckets. More than enough for the longest timeout.
 pub(crate) const BUCKETS: usize = (37 - LINEAR_BITS as usize) * LINEAR as usize;
 
-/// The bucket of a latency, in nanoseconds: by its highest bit, and linear within that.
+/// Returns the bucket of a latency in nanoseconds. Each factor of two is divided into buckets of
+/// equal width.
 pub(crate) fn bucket_of(ns: u64) -> usize {
     let high = (ns | 1).ilog2();
     let shift = high.saturating_sub(LINEAR_BITS);
@@ -183,7 +185,7 @@ pub(crate) fn bucket_of(ns: u64) -> usize {
     (shift as usize * LINEAR as usize + within).min(BUCKETS - 1)
 }
 
-/// The middle of a bucket, in nanoseconds.
+/// Returns the middle of a bucket, in nanoseconds.
 pub(crate) fn bucket_middle_ns(index: usize) -> u64 {
     let linear = LINEAR as usize;
     let shift = (index / linear).saturating_sub(1);
@@ -203,7 +205,7 @@ mod tests {
     fn the_parts_of_a_percentile_are_those_of_the_requests_around_it() {
         let mut split = Split::new();
         for i in 0..1_000_u64 {
-            // Fast requests wait for the server, the slowest tenth waits for the client.
+            // Fast requests wait for the server; the slowest tenth waits for the client.
             let of = if i < 900 {
                 parts(1_000, 2_000, 997_000 + i)
             } else {
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn few_requests_have_parts_and_none_have_none() {
+    fn a_percentile_of_few_requests_has_parts_and_one_of_none_has_none() {
         assert_eq!(Split::new().at(0.5, 30), None);
         let mut split = Split::new();
         split.add(30, &parts(10, 10, 10));
@@ -233,9 +235,9 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_between_two_modes_is_what_its_parts_add_up_to() {
+    fn the_parts_of_a_percentile_between_two_modes_add_up_to_it() {
         let mut split = Split::new();
-        // A few of 1,000 requests are near the median, and the next ones are far above it.
+        // A few of the 1,000 requests are near the median, and the next ones are far above it.
         for (requests, of) in [
             (495, parts(0, 4_000, 4_000)),
             (9, parts(0, 5_000, 10_000)),
@@ -249,10 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_count_whichever_bucket_they_are_in() {
+    fn the_nearest_requests_count_even_in_other_buckets() {
         let mut split = Split::new();
         for i in 0..100 {
-            // The latency doubles every four requests; all of it is sending, except in ten.
+            // The latency doubles every four requests. Except in ten requests, all of it is spent
+            // on sending.
             let ns = 1_u64 << (i / 4 + 8);
             let sent = (40..50).contains(&i);
             split.add(ns + i, &if sent { parts(0, 0, ns + i) } else { parts(0, ns + i, 0) });
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_in_order_narrow_and_have_their_middle() {
+    fn buckets_are_ordered_and_narrow_and_contain_their_middle() {
         let mut before = 0;
         for ns in (0..20_000).chain((20_000..60_000_000_000).step_by(7_654_321)) {
             let at = bucket_of(ns);

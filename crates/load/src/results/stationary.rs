@@ -1,9 +1,9 @@
 //! Tests whether the latencies rose or fell during the run.
 //!
-//! The percentiles of a run that is not stationary describe no moment of it: if a queue grows, they
-//! depend on the length of the run. The Mann–Kendall test looks for a trend of any shape in the
-//! medians and the 90th percentiles of blocks of time: over all pairs of blocks, is the later one
-//! above the earlier one more often than by chance?
+//! If a run is not stationary, its percentiles do not describe any moment of it. If a queue grows,
+//! for example, they depend on the length of the run. The Mann–Kendall test detects a trend of any
+//! shape in the medians and the 90th percentiles of blocks of time. It checks whether, over all
+//! pairs of blocks, the later value is above the earlier one more often than chance would explain.
 //!
 //! Cost: O(blocks²), once.
 
@@ -11,23 +11,23 @@ use crate::results::blocks::Blocks;
 
 /// The test's quantile: at 3.29 standard deviations the false-positive rate is 0.001.
 const Z: f64 = 3.29;
-/// A change from the first to the last third by a smaller factor is irrelevant.
+/// A smaller factor between the first and the last third is irrelevant.
 const FACTOR_FINE: f64 = 1.25;
-/// Fewer blocks are inconclusive.
+/// Minimum number of blocks for a conclusion.
 const BLOCKS_MIN: usize = 10;
-/// A block with fewer requests has no reliable percentile.
+/// Minimum number of requests for a reliable percentile of a block.
 const REQUESTS_MIN: u64 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
-    /// In percent.
+    /// The percentile that has the trend, in percent.
     pub(crate) percentile: u32,
-    /// Its mean over the first and the last third of the blocks, in nanoseconds.
+    /// Mean of the percentile over the first and the last third of the blocks, in nanoseconds.
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
 }
 
-/// The trend of a run, if it is significant.
+/// Returns the trend of a run, if it is significant.
 pub(crate) fn trend(blocks: &Blocks) -> Option<Trend> {
     [50, 90].into_iter().find_map(|percentile| {
         let values = blocks.quantiles(f64::from(percentile) / 100.0, REQUESTS_MIN);
@@ -56,9 +56,9 @@ fn trend_of(values: &[f64]) -> Option<(u64, u64)> {
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let (first, last) = (mean(&values[..n / 3]), mean(&values[n - n / 3..]));
     let factor = (last / first).max(first / last);
-    // Neighboring blocks correlate in a queue, so chance deviates further than for independent
-    // values. Twice Kendall's deviation allows for a correlation of 0.6. With few blocks that limit
-    // is out of reach: there, three quarters of the maximum suffices.
+    // Neighboring blocks correlate in a queue, so chance causes larger deviations than for
+    // independent values. Twice Kendall's deviation allows for a correlation of 0.6. A small number
+    // of blocks cannot reach that limit, so three quarters of the maximum is then enough.
     let limit = (2.0 * Z * deviation).min(0.75 * count * (count - 1.0) / 2.0);
     (s.abs() > limit && factor > FACTOR_FINE).then_some((first as u64, last as u64))
 }
@@ -69,7 +69,7 @@ mod tests {
     use curtail_dist::seed;
     use rand_distr::{Distribution as _, Exp1};
 
-    /// Values around 1 ms with this autocorrelation.
+    /// Returns values around 1 ms with the autocorrelation `memory`.
     fn noise(seed: u64, memory: f64, count: usize) -> Vec<f64> {
         let mut rng = seed::rng(seed);
         let mut last = 0.0;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_run_has_no_trend_even_where_neighbors_are_alike() {
+    fn a_steady_run_has_no_trend_even_if_neighbors_correlate() {
         for memory in [0.0, 0.6] {
             let found =
                 (0..500).filter(|seed| trend_of(&noise(*seed, memory, 40)).is_some()).count();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_grows_has_one() {
+    fn a_growing_queue_has_a_trend() {
         for blocks in [10, 20, 60] {
             let mut values = noise(1, 0.3, blocks);
             values.iter_mut().enumerate().for_each(|(i, value)| {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_irrelevant_trend_is_none() {
+    fn a_small_trend_is_not_reported() {
         let values: Vec<f64> = (0..60).map(|i| 1e6 + 1e3 * f64::from(i)).collect();
         assert_eq!(trend_of(&values), None);
         assert_eq!(trend_of(&[1.0, 2.0, 3.0]), None, "too few blocks");

@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::results::blocks::Blocks;
 use crate::results::split::{Parts, Split};
 
-/// A percentile with fewer samples above it is not reported, because it would be chance.
+/// Minimum number of samples above a reported percentile. With fewer, its value would be a matter
+/// of chance.
 pub const SAMPLES_ABOVE_MIN: u64 = 10;
 
 /// Percentiles and other figures of a distribution of latencies in nanoseconds, to three digits.
 /// `None` (`null` in JSON) for a percentile with fewer than [`SAMPLES_ABOVE_MIN`] samples above it,
 /// and for everything if there are no samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the fields are what their names say")]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Summary<T = u64> {
     pub p50: Option<T>,
     pub p90: Option<T>,
@@ -40,8 +41,8 @@ impl Summary {
         }
     }
 
-    /// Summarizes good responses together with requests whose latency is unknown but for a lower bound, and
-    /// names the figures that are lower bounds for that reason, by their field.
+    /// Summarizes good responses together with requests for which only a lower bound on the latency
+    /// is known. Also returns the field names of the figures that are lower bounds for that reason.
     #[must_use]
     pub fn with_bounds(
         answered: &Histogram<u64>,
@@ -68,7 +69,7 @@ impl Summary {
         percentiles.filter(|(_, name)| *name == field).for_each(|(value, _)| *value = None);
     }
 
-    /// The ratio of these figures to those of another run.
+    /// Returns the ratio of these figures to those of another run.
     #[must_use]
     pub fn over(&self, other: &Summary) -> Summary<f64> {
         let (these, those) = (self.each(), other.each());
@@ -83,8 +84,8 @@ impl Summary {
 /// The fields of a [`Summary`] that are percentiles, in order, in thousandths.
 const PER_MILLE: [u32; 5] = [500, 900, 950, 990, 999];
 
-/// True if a percentile would be higher, had the requests without a good response taken forever. Their bounds
-/// are too low to show that where they are below the percentile.
+/// Whether a percentile would be higher if the requests without a good response had taken forever.
+/// Their bounds alone do not show this, because they may be below the percentile.
 fn may_be_higher(answered: &Histogram<u64>, all: &Histogram<u64>, per_mille: u32) -> bool {
     let rank = (u128::from(all.len()) * u128::from(per_mille)).div_ceil(1_000) as u64;
     if rank > answered.len() {
@@ -102,7 +103,7 @@ impl<T: Copy> Summary<T> {
     /// The names of the fields, in order.
     pub const FIELDS: [&'static str; 7] = ["p50", "p90", "p95", "p99", "p999", "max", "mean"];
 
-    /// The figures, in the order of their names.
+    /// Returns the figures, in the order of their names.
     #[must_use]
     pub fn each(&self) -> [Option<T>; 7] {
         let Summary { p50, p90, p95, p99, p999, max, mean } = *self;
@@ -110,16 +111,16 @@ impl<T: Copy> Summary<T> {
     }
 }
 
-/// The value that `per_mille` of the samples do not exceed, if enough samples are above it.
+/// Returns the value that `per_mille` of the samples do not exceed, if enough samples are above it.
 pub(crate) fn percentile(samples: &Histogram<u64>, per_mille: u32) -> Option<u64> {
     let above = u128::from(samples.len()) * u128::from(1_000 - per_mille) / 1_000;
     let enough = above >= u128::from(SAMPLES_ABOVE_MIN);
     enough.then(|| samples.value_at_quantile(f64::from(per_mille) / 1_000.0))
 }
 
-/// A value for each percentile of a [`Summary`]: `None` if the percentile has no value.
+/// A value for each percentile of a [`Summary`]. `None` if a percentile has no value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are what their names say")]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Percentiles<T> {
     pub p50: Option<T>,
     pub p90: Option<T>,
@@ -131,12 +132,13 @@ pub struct Percentiles<T> {
 /// The parts of the latency at its percentiles.
 pub type Splits = Percentiles<Parts>;
 
-/// The 95 % confidence intervals of a latency's percentiles, in nanoseconds: lower and upper bound. Also
-/// `None` if the run is too short, or its latencies vary too much between its parts, to estimate them.
+/// The 95 % confidence intervals of a latency's percentiles, in nanoseconds: lower and upper bound.
+/// Also `None` if the intervals cannot be estimated, because the run is too short or its latencies
+/// vary too much from one part to another.
 pub type Intervals = Percentiles<[u64; 2]>;
 
 impl<T: Copy> Percentiles<T> {
-    /// Calls `value` with the index and the share in thousandths of each percentile.
+    /// Calls `value` with the index of each percentile, and the percentile in thousandths.
     fn of(value: impl Fn(usize, u32) -> Option<T>) -> Percentiles<T> {
         Percentiles {
             p50: value(0, 500),
@@ -147,14 +149,14 @@ impl<T: Copy> Percentiles<T> {
         }
     }
 
-    /// The values, in the order of the percentiles.
+    /// Returns the values, in the order of the percentiles.
     #[must_use]
     pub fn each(&self) -> [Option<T>; 5] {
         let Percentiles { p50, p90, p95, p99, p999 } = *self;
         [p50, p90, p95, p99, p999]
     }
 
-    /// True if any percentile has a value.
+    /// Whether any percentile has a value.
     #[must_use]
     pub fn any(&self) -> bool {
         self.each().iter().any(Option::is_some)
@@ -162,7 +164,7 @@ impl<T: Copy> Percentiles<T> {
 }
 
 impl Splits {
-    /// The display names of the parts; the last one only if it is measured.
+    /// Returns the display names of the parts. Omits the last one unless it is measured.
     #[must_use]
     pub fn names(&self) -> &'static [&'static str] {
         let separate = self.each().iter().flatten().any(|parts| parts.client_wake_up > 0);
@@ -170,11 +172,12 @@ impl Splits {
     }
 }
 
-/// The parts of the percentiles of `all` requests; none of a percentile at which no request had a good response.
+/// Returns the parts of the percentiles of `all` requests. `None` for a percentile at which no
+/// request had a good response.
 pub(crate) fn splits(split: &Split, latency: &Summary, all: u64) -> Splits {
     let latency = latency.each();
     Percentiles::of(|at, per_mille| {
-        // `split` is of good responses. Those without one are the slowest.
+        // `split` contains only good responses. The other requests are the slowest.
         let quantile = f64::from(per_mille) / 1_000.0 * all as f64 / split.count() as f64;
         split.at(Some(quantile).filter(|quantile| *quantile <= 1.0)?, latency[at]?)
     })
@@ -185,7 +188,7 @@ pub(crate) fn intervals(samples: &Histogram<u64>, blocks: &Blocks, latency: &Sum
     Percentiles::of(|at, per_mille| latency[at].and(interval(samples, blocks, per_mille)))
 }
 
-/// The 95 % confidence intervals of the ratios of [`Summary::over`].
+/// Returns the 95 % confidence intervals of the ratios of [`Summary::over`].
 #[must_use]
 pub fn ratio_intervals(
     (this, sure): (&Summary, &Intervals),
@@ -195,9 +198,10 @@ pub fn ratio_intervals(
     Percentiles::of(|at, _| ratio_interval((this[at]?, sure[at]?), (that[at]?, that_sure[at]?)))
 }
 
-/// The interval of a ratio from the intervals of two independent runs: the distances of the bounds from the
-/// estimates add up like standard errors, on a logarithmic scale, where a ratio is a difference (the method
-/// of variance estimates recovery, Zou and Donner 2008). Asymmetric intervals stay asymmetric.
+/// Returns the interval of a ratio from the intervals of two independent runs. On a logarithmic
+/// scale a ratio is a difference, and the distances of the bounds from the estimates add up like
+/// standard errors (the method of variance estimates recovery, Zou and Donner 2008). Asymmetric
+/// intervals stay asymmetric.
 fn ratio_interval(
     (this, [low, high]): (u64, [u64; 2]),
     (that, [that_low, that_high]): (u64, [u64; 2]),
@@ -210,8 +214,9 @@ fn ratio_interval(
     borders.iter().all(|border| border.is_finite()).then_some(borders)
 }
 
-/// The interval of one percentile, in thousandths: the percentiles at both bounds of its share, widened to
-/// whole buckets, because positions in a bucket are unknown. `blocks` estimates the error of the share.
+/// Returns the interval of one percentile, which is given in thousandths. Its bounds are the
+/// percentiles at both bounds of the share, widened to whole buckets because positions in a bucket
+/// are unknown. `blocks` estimates the error of the share.
 pub(crate) fn interval(
     samples: &Histogram<u64>,
     blocks: &Blocks,
@@ -225,7 +230,8 @@ pub(crate) fn interval(
     inside.then(|| [samples.lowest_equivalent(at(share - half)), at(share + half)])
 }
 
-/// Half the width of a percentile's interval over its value; none if either is unknown.
+/// Returns the half width of a percentile's interval, divided by its value. `None` if either is
+/// unknown.
 pub(crate) fn relative_error(
     samples: &Histogram<u64>,
     blocks: &Blocks,
@@ -241,22 +247,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_has_the_uncertainty_of_both_parts() {
+    fn a_ratio_has_the_uncertainty_of_both_figures() {
         let near = |sure, other_sure, expected: [f64; 2]| {
             let found = ratio_interval((200, sure), (100, other_sure)).expect("an interval");
             let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             assert!(off < 1e-9, "{found:?}, not {expected:?}");
         };
-        // Only one of them is uncertain.
+        // Only one of the two is uncertain.
         near([100, 400], [100, 100], [1.0, 4.0]);
         near([200, 200], [50, 200], [1.0, 4.0]);
-        // Both are, by a factor of 2, and add up like the legs of a triangle.
+        // Both are uncertain by a factor of 2, and the errors add up like the legs of a right
+        // triangle.
         let both = 2.0_f64.powf(2.0_f64.sqrt());
         near([100, 400], [50, 200], [2.0 / both, 2.0 * both]);
         near([0, 200], [100, 100], [0.0, 2.0]);
     }
 
-    /// All hiccups are equally long, so the 99th percentile stays in one bucket whatever its share.
+    /// All hiccups have the same length, so the 99th percentile stays in one bucket for every
+    /// share.
     #[test]
     fn an_interval_is_no_narrower_than_a_bucket() {
         let (mut samples, mut blocks) = (crate::histogram(), Blocks::new());

@@ -1,4 +1,4 @@
-//! Judges whether a run measured what its plan asks for.
+//! Judges whether a run measured what its plan requires.
 //!
 //! A verdict must not depend on chance, so rules about time ignore [`FEW`] requests or fewer.
 
@@ -11,39 +11,43 @@ use crate::results::limit::{Limit, short};
 use crate::results::record::Errors;
 use crate::results::summary::percentile;
 
-/// A percentile in thousandths, and a lag in nanoseconds that is always acceptable there.
+/// A percentile in thousandths, and the lag in nanoseconds that is always acceptable at that
+/// percentile.
 type Judged = (u32, u64);
 
-/// Up to the 95th percentile the floor is just above the wake-up latency of a thread in a virtual
-/// machine (50 to 200 µs), so a larger lag means that the generator does not keep up. Above it, a
-/// single time slice of another process decides.
+/// Up to the 95th percentile, the acceptable lag is just above the wake-up latency of a thread in a
+/// virtual machine (50 to 200 µs), so a larger lag means that the generator does not keep up. Above
+/// that percentile, a single time slice of another process is decisive.
 const JUDGED: [Judged; 4] = [(500, 250_000), (900, 250_000), (950, 250_000), (990, 1_000_000)];
-/// Judged separately: a few time slices of other processes spoil this percentile and no other.
+/// Judged separately, because a few time slices of other processes spoil this percentile and no
+/// other.
 const JUDGED_ALONE: Judged = (999, 1_000_000);
 /// The acceptable lag at a percentile, as a share of the uncorrected latency there: too small to
-/// change a decision. The uncorrected latency, because a lag must not excuse itself.
+/// change a decision. It refers to the uncorrected latency because the corrected one includes the
+/// lag.
 const LAG_SHARE_FINE: f64 = 0.05;
-/// The time that sending a few requests takes. Shorter gaps are not kept.
+/// The time to send a few requests. The generator cannot maintain gaps that are shorter than this.
 const LAG_NEGLIGIBLE_NS: u64 = 50_000;
-/// The share of the offered requests that may get no response.
+/// The acceptable share of requests that got no good response in time.
 const SHORT_SHARE_FINE: f64 = 0.03;
-/// The share of good responses that extraneous data may follow.
+/// The acceptable share of good responses that are followed by extraneous data.
 const UNASKED_SHARE_FINE: f64 = 0.03;
-/// This many requests decide nothing.
+/// This many requests or fewer are not enough for a verdict.
 const FEW: u64 = 3;
-/// The share of requests that may fail: the share above p99.9.
+/// The acceptable share of failed requests: the share above p99.9.
 const FAILED_SHARE_FINE: f64 = 0.001;
 
-/// Why a report is not reliable. In JSON `{"kind": …, fields…, "text": …}`, where the text is for people.
+/// Why a report is not reliable. In JSON `{"kind": …, fields…, "text": …}`; the text is for people.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the texts say what the fields are")]
+#[expect(missing_docs, reason = "the messages document the fields")]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile, connections took
-    /// requests later than `limit_ns` after their intended times (and more than 3 of them). The limit is 5 %
-    /// of the uncorrected latency at the same percentile, but at least 250 µs, and 1 ms at the 99th. With too
-    /// few requests for the higher percentiles, only the 50th is judged. For the 99.9th see [`Withheld`].
+    /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile (and for
+    /// more than 3 requests), connections took requests later than `limit_ns` after their intended
+    /// times. The limit is 5 % of the uncorrected latency at the same percentile, but at least 250
+    /// µs, and 1 ms at the 99th. If there are too few requests for the higher percentiles, only the
+    /// 50th is judged. For the 99.9th see [`Withheld`].
     #[error(
         "fell behind: {late} of {requests} requests were sent more than {} after their intended times; {limited_by}",
         short(*.limit_ns)
@@ -56,21 +60,24 @@ pub enum Invalid {
         connections: usize,
         limited_by: Limit,
     },
-    /// Good responses arrived at less than 97 % of the rate at which requests were due (and more
-    /// than 3 were missing): the server or the generator does not sustain the rate, or requests fail.
+    /// Good responses arrived at less than 97 % of the rate at which requests were due, and more
+    /// than 3 were missing: the server or the generator does not sustain the rate, or requests
+    /// fail.
     #[error("fell short: {}", missing(*.answered, *.requests, errors, limited_by.as_ref()))]
     FellShort {
         answered: u64,
         requests: u64,
-        /// Requests without a good response. The other missing ones have a good but late response.
+        /// Requests without a good response. The other missing ones have a good response, but a
+        /// late one.
         errors: Errors,
-        /// None if requests failed for reasons that do not depend on the rate.
+        /// `None` if requests failed for reasons that do not depend on the rate.
         limited_by: Option<Limit>,
     },
-    /// More than 0.1 % of the requests, and more than one, have no good response. Each counts as at least the
-    /// time-out: otherwise a server that sheds its slowest requests would look fast.
+    /// More than 0.1 % of the requests, and more than one, have no good response. Each counts as at
+    /// least the timeout; otherwise a server that sheds its slowest requests would look fast.
     #[error(
-        "failed: {} of {requests} requests have no good answer, {errors}; each counts as at least {}",
+        "failed: {} of {requests} requests have no good response, {errors}; each counts as at \
+         least {}",
         errors.total(), short(*.timeout_ns)
     )]
     Failed { requests: u64, errors: Errors, timeout_ns: u64 },
@@ -82,68 +89,74 @@ pub enum Invalid {
     Unfinished { in_flight: u64, overdue: u64, unreported: u64, oldest_ns: u64 },
     /// Requests were not sent because the backlog was full.
     #[error(
-        "dropped: {count} requests were never sent, for all connections were busy and {backlog} requests \
-         waiting; {limited_by}"
+        "dropped: {count} requests were never sent, because all connections were busy and \
+         {backlog} requests waited; {limited_by}"
     )]
     Dropped { count: u64, backlog: usize, limited_by: Limit },
     /// There is no good response, so there is no latency.
     #[error("nothing measured: {}", match .requests {
         0 => "no request was due in the measured time; use a higher rate or a longer duration",
-        _ => "there is no good answer",
+        _ => "there is no good response",
     })]
     NothingMeasured { requests: u64 },
-    /// More than 1 % of the good responses lack a requested timestamp: of the request's
-    /// departure, or of the response's arrival.
-    #[error("stamps missing: {:.1} % of the answers {}", missing * 100.0, unstamped(hardware, past_stack.as_ref()))]
-    StampsMissing { missing: f64, hardware: Vec<DeviceClock>, past_stack: Option<PastStack> },
-    /// Extraneous data followed more than 3 % of the good responses (and more than 3). Were those complete?
+    /// More than 1 % of the good responses lack a requested timestamp: that of the request's
+    /// departure, or that of the response's arrival.
     #[error(
-        "unasked: the server sent more behind {count} of {good} good answers, which may not have been whole; \
-         is it the right protocol, and the right end of an answer?"
+        "timestamps missing: {:.1} % of the responses {}",
+        missing * 100.0, unstamped(hardware, past_stack.as_ref())
+    )]
+    StampsMissing { missing: f64, hardware: Vec<DeviceClock>, past_stack: Option<PastStack> },
+    /// Extraneous data followed more than 3 % of the good responses, and more than 3 of them. Those
+    /// responses may have been incomplete.
+    #[error(
+        "extraneous data: the server sent more after {count} of {good} good responses, which may have \
+         been incomplete; check the protocol and the end of a response"
     )]
     Unasked { count: u64, good: u64 },
-    /// A percentile is less precise than the plan asks for.
+    /// A percentile is less precise than the plan requires.
     #[error(
-        "not sure: {}, and ±{:.1} % were asked for; use a longer duration",
+        "not precise: {}, and the plan requires ±{:.1} %; use a longer duration",
         how_sure(*.per_mille, *.found), asked * 100.0
     )]
     NotSure {
         per_mille: u32,
-        /// Half the width of its 95 % confidence interval over its value, if known.
+        /// The half width of its 95 % confidence interval, divided by its value, if known.
         found: Option<f64>,
         asked: f64,
     },
-    /// A percentile that the plan asks for is withheld.
-    #[error("{0}, and it was asked for")]
+    /// A percentile that the plan requires is withheld.
+    #[error("{0}, but the plan requires it")]
     Withheld(#[serde(serialize_with = "Withheld::serialize")] Withheld),
     /// The requests were not sent as Poisson arrivals. See [`ArrivalTest`](crate::ArrivalTest).
     #[error(
-        "not Poisson: the gaps between {gaps} requests as sent differ by {d:.2} from exponential ones; use \
-         more threads, a lower rate, or constant gaps"
+        "not Poisson: the gaps between the {gaps} requests differ by {d:.2} from exponential \
+         ones; use more threads, a lower rate, or constant gaps"
     )]
     NotPoisson { d: f64, gaps: usize },
-    /// The latencies rose or fell during the whole run, so the percentiles describe no moment of it. The
-    /// medians or 90th percentiles of its blocks have a significant trend (at 0.001) of more than 25 %.
+    /// The latencies rose or fell during the whole run, so the percentiles do not describe any
+    /// moment of it. The medians or 90th percentiles of its blocks have a significant trend (at
+    /// 0.001) of more than 25 %.
     #[error(
-        "not stationary: the {percentile}th percentile went from {} in the first third of the run to {} in the \
-         last; {}",
+        "not stationary: the {percentile}th percentile changed from {} in the first third of the \
+         run to {} in the last; {}",
         short(*.first_ns), short(*.last_ns), if last_ns > first_ns {
-            "use a lower rate, if a queue grows, or a longer warm-up"
+            "use a lower rate if a queue grows, or a longer warm-up"
         } else {
             "use a longer warm-up"
         }
     )]
     NotStationary {
         percentile: u32,
-        /// Its mean in the first third of the run, in nanoseconds.
+        /// The percentile's mean in the first third of the run, in nanoseconds.
         first_ns: u64,
         last_ns: u64,
     },
     /// An agent's part of the load is not valid.
     #[error("agent {agent} {reason}")]
     Agent { agent: String, reason: Box<Invalid> },
-    /// An agent was lost during the run and the others were stopped: the figures cover part of the plan.
-    #[error("agent {agent} was lost: {why}; the figures are of what it reported until then")]
+    /// An agent was lost during the run, and the others were stopped. The figures cover part of the
+    /// plan.
+    #[error("agent {agent} was lost: {why}; the figures contain what it reported until then")]
     AgentLost { agent: String, why: String },
     /// The run was cut short: the figures cover part of the plan.
     #[error("interrupted{}", if *.requests == 0 { " before anything was measured" } else { ": partial results" })]
@@ -162,7 +175,7 @@ impl Fields for Invalid {
     }
 }
 
-/// A verdict or a note: an enum tagged with its kind, without the text.
+/// A verdict or a note. `fields` serializes the enum, tagged with its kind, without the text.
 pub(crate) trait Fields: std::fmt::Display {
     fn fields<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
 }
@@ -181,15 +194,16 @@ pub(crate) fn typed<S: Serializer>(of: &impl Fields, serializer: S) -> Result<S:
     Typed { fields: of, text: of.to_string() }.serialize(serializer)
 }
 
-/// A percentile that is not reported, because it would include the generator's lag; the others are
-/// valid. It is the 99.9th, where connections took requests later than `limit_ns` after their
-/// intended times: 5 % of the uncorrected 99.9th percentile, but at least 1 ms.
+/// The 99.9th percentile is not reported, because it would include the generator's lag; the other
+/// percentiles are valid. At the 99.9th percentile, connections took requests later than `limit_ns`
+/// after their intended times. The limit is 5 % of the uncorrected 99.9th percentile, but at least
+/// 1 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(remote = "Self")]
-#[expect(missing_docs, reason = "the text says what the fields are")]
+#[expect(missing_docs, reason = "the message documents the fields")]
 #[error(
-    "p99.9 is withheld: {late} of {requests} requests were sent more than {} after their intended times, \
-     which is too much of it",
+    "p99.9 is withheld: {late} of {requests} requests were sent more than {} after their intended \
+     times, so too much of it would be lag",
     short(*.limit_ns)
 )]
 #[non_exhaustive]
@@ -199,7 +213,7 @@ pub struct Withheld {
     pub limit_ns: u64,
 }
 
-/// As [`Invalid`].
+/// Has the form of [`Invalid`].
 impl Serialize for Withheld {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Withheld { late, requests, limit_ns } = self;
@@ -213,19 +227,21 @@ impl Serialize for Withheld {
     }
 }
 
-/// The number of lags above a limit, and the limit in nanoseconds, if there are too many at a
-/// percentile that decides about the whole run.
+/// Finds a percentile at which too many lags exceed the limit, so that the whole run is invalid.
+/// Returns the number of these lags, and the limit in nanoseconds.
 pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Option<(u64, u64)> {
     JUDGED.into_iter().find_map(|judged| too_late_at(judged, lag, uncorrected))
 }
 
-/// True if the median lag cannot change a decision: it is that of a timer, or small beside the latency.
+/// Whether the median lag is too small to change a decision: it is only a timer's lag, or small
+/// compared to the latency.
 pub(crate) fn negligible(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> bool {
     let [lag_ns, latency_ns] = [lag, uncorrected].map(|of| of.value_at_quantile(0.5));
     lag_ns <= LAG_NEGLIGIBLE_NS.max((latency_ns as f64 * LAG_SHARE_FINE) as u64)
 }
 
-/// Why the 99.9th percentile of the latency is withheld, if it would be reported otherwise.
+/// Returns the reason for withholding the 99.9th percentile of the latency, if it would be reported
+/// otherwise.
 pub(crate) fn withheld(
     lag: &Histogram<u64>,
     uncorrected: &Histogram<u64>,
@@ -241,31 +257,33 @@ fn too_late_at(
     lag: &Histogram<u64>,
     uncorrected: &Histogram<u64>,
 ) -> Option<(u64, u64)> {
-    // The median is always judged: a run with too few requests for it still has a mean and a maximum.
+    // The median is always judged, because a run with too few requests for it still has a mean and
+    // a maximum.
     if per_mille > 500 {
         percentile(lag, per_mille)?;
     }
     let quantile = f64::from(per_mille) / 1_000.0;
     let latency = uncorrected.value_at_quantile(quantile) as f64;
     let limit_ns = fine_ns.max((latency * LAG_SHARE_FINE) as u64);
-    // A histogram bucket holds equivalent values; those equivalent to the limit are still fine.
+    // A histogram bucket contains equivalent values. Values equivalent to the limit are still
+    // acceptable.
     let late = lag.count_between(lag.next_non_equivalent(limit_ns), u64::MAX);
     let share = late as f64 / lag.len() as f64;
     (late > FEW && share > 1.0 - quantile + 1e-9).then_some((late, limit_ns))
 }
 
-/// True if `answered` is too few for `requests`.
+/// Whether too few of the `requests` requests were answered.
 pub(crate) fn too_few(answered: u64, requests: u64) -> bool {
     let missing = requests.saturating_sub(answered);
     missing > FEW && missing as f64 > SHORT_SHARE_FINE * requests as f64
 }
 
-/// True if extraneous data followed too many of the good responses.
+/// Whether extraneous data followed too many of the good responses.
 pub(crate) fn unasked_too_often(unasked: u64, good: u64) -> bool {
     unasked > FEW && unasked as f64 > UNASKED_SHARE_FINE * good as f64
 }
 
-/// True if too many requests failed. A single failure is chance.
+/// Whether too many requests failed. A single failure may be due to chance.
 pub(crate) fn too_many_failed(failed: u64, requests: u64) -> bool {
     failed > 1 && failed as f64 > FAILED_SHARE_FINE * requests as f64
 }
@@ -273,15 +291,17 @@ pub(crate) fn too_many_failed(failed: u64, requests: u64) -> bool {
 fn left(in_flight: u64, overdue: u64, unreported: u64) -> String {
     let parts = [
         (in_flight, "in flight"),
-        (overdue, "due and not sent"),
-        (unreported, "due by a lost agent and in none of its records"),
+        (overdue, "due but not sent"),
+        (unreported, "due by a lost agent but in none of its records"),
     ];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts.map(|(count, what)| format!("{count} were {what}")).collect();
-    format!("of the requests {}", parts.join(", "))
+    let parts: Vec<String> =
+        parts.map(|(count, state)| format!("{count} requests were {state}")).collect();
+    parts.join(", ")
 }
 
-/// True if requests were missing that a lower rate may save. A bad status would be as bad at a lower one.
+/// Whether a lower rate might have saved some of the missing requests. It cannot save those with a
+/// bad status.
 pub(crate) fn by_the_rate(answered: u64, requests: u64, errors: &Errors) -> bool {
     too_few(answered, requests.saturating_sub(errors.total())) || errors.timeout > FEW
 }
@@ -289,12 +309,12 @@ pub(crate) fn by_the_rate(answered: u64, requests: u64, errors: &Errors) -> bool
 fn missing(answered: u64, requests: u64, errors: &Errors, limited_by: Option<&Limit>) -> String {
     let good = requests.saturating_sub(errors.total());
     let late = good.saturating_sub(answered);
-    let mut text = format!("{answered} of {requests} requests were answered well and in time");
+    let mut text = format!("{answered} of {requests} requests got a good response in time");
     if errors.total() > 0 {
         text += &format!(", {errors}");
     }
     if late > 0 {
-        text += &format!(", {late} well but late");
+        text += &format!(", {late} with a late response");
     }
     if let Some(limit) = limited_by {
         text += &format!("; {limit}");
@@ -307,18 +327,19 @@ fn unstamped(hardware: &[DeviceClock], past_stack: Option<&PastStack>) -> String
         None if !hardware.is_empty() => {
             let devices: Vec<&str> = hardware.iter().map(|clock| &clock.device[..]).collect();
             format!(
-                "lack one of {}; use a lower rate, because many devices keep one send timestamp at a time, or \
-                 --stamps kernel",
+                "lack a timestamp of {}; use a lower rate, because many devices keep one send \
+                 timestamp at a time, or --stamps kernel",
                 devices.join(", ")
             )
         }
-        None => "lack one of the kernel's; use a lower rate, or leave out --stamps kernel".to_owned(),
+        None => "lack a timestamp of the kernel; use a lower rate, or leave out --stamps kernel"
+            .to_owned(),
         Some(PastStack { device, queues: 2.., .. }) => format!(
-            "came through the network stack; have {device} receive by one queue (ethtool -L {device} \
-             combined 1, or rx 1 tx 1), or leave out --stamps xdp"
+            "came through the network stack; set {device} to one receive queue (ethtool -L \
+             {device} combined 1, or rx 1 tx 1), or leave out --stamps xdp"
         ),
-        Some(_) => "came through the network stack, as do fragments and what is longer than a frame; use a \
-                    smaller --size, or leave out --stamps xdp"
+        Some(_) => "came through the network stack, as do fragments and datagrams longer than a \
+                    frame; use a smaller --size, or leave out --stamps xdp"
             .to_owned(),
     }
 }
@@ -326,8 +347,8 @@ fn unstamped(hardware: &[DeviceClock], past_stack: Option<&PastStack>) -> String
 fn how_sure(per_mille: u32, found: Option<f64>) -> String {
     let name = f64::from(per_mille) / 10.0;
     match found {
-        Some(found) => format!("p{name} is known to ±{:.1} %", found * 100.0),
-        None => format!("the run is too short to tell how well p{name} is known"),
+        Some(found) => format!("the precision of p{name} is ±{:.1} %", found * 100.0),
+        None => format!("the run is too short to estimate the precision of p{name}"),
     }
 }
 
@@ -336,10 +357,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_timestamps_of_a_device_name_it() {
+    fn an_error_about_missing_timestamps_names_the_device() {
         let [device, clock] = ["eth7", "/dev/ptp0"].map(str::to_owned);
         let hardware = vec![DeviceClock { device, clock, ahead_ns: 5, within_ns: 1 }];
         let why = Invalid::StampsMissing { missing: 0.1, hardware, past_stack: None }.to_string();
-        assert!(why.contains("10.0 % of the answers lack one of eth7; use a lower rate"), "{why}");
+        assert!(
+            why.contains("10.0 % of the responses lack a timestamp of eth7; use a lower rate"),
+            "{why}"
+        );
     }
 }

@@ -8,51 +8,54 @@ use crate::plan::Plan;
 use crate::results::record::Record;
 use crate::results::summary::{percentile, relative_error};
 
-/// The current rate and percentiles cover this many snapshots.
+/// Number of snapshots that the current rate covers.
 const RECENT: usize = 4;
 
 /// The state of a run in progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// Nanoseconds since the start.
+    /// The time since the start, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The measurement has not begun.
+    /// Whether the run is still in its warm-up.
     pub warming_up: bool,
-    /// Requests sent so far, warm-up included. Threads hand over their counts every half second.
+    /// The number of requests sent so far, including the warm-up. Threads hand over their counts
+    /// every half second.
     pub sent: u64,
-    /// Good responses so far, warm-up included.
+    /// The number of good responses so far, including the warm-up.
     pub answered: u64,
-    /// Requests that have failed or were dropped so far, warm-up included.
+    /// The number of requests that have failed or were dropped so far, including the warm-up.
     pub errors: u64,
     /// Good responses per second over the last two seconds.
     pub rate_now: f64,
-    /// The median of the measured latencies so far, in nanoseconds, if there are enough samples. Failures count
-    /// as at least the time-out.
+    /// The median of the measured latencies so far, in nanoseconds, if there are enough samples. A
+    /// failure counts as at least the timeout.
     pub p50_ns: Option<u64>,
     /// The 99th percentile.
     pub p99_ns: Option<u64>,
     /// The 99th percentile of the schedule lag.
     pub lag_p99_ns: Option<u64>,
-    /// The measured latencies since the previous snapshot, in nanoseconds. Those of all snapshots, including
-    /// the final one, add up to [`Report::histogram`](crate::Report::histogram), count by count.
+    /// The measured latencies since the previous snapshot, in nanoseconds. The latencies of all
+    /// snapshots, including the final one, add up to
+    /// [`Report::histogram`](crate::Report::histogram), count by count.
     pub recent: Histogram<u64>,
-    /// When their responses start, in nanoseconds since the start: the end of the previous
-    /// snapshot. An idle thread hands over late, so a response may be earlier.
+    /// The start of the interval in which these responses arrived, in nanoseconds since the start:
+    /// the end of the previous snapshot. An idle thread hands over late, so a response may be
+    /// earlier.
     pub recent_from_ns: u64,
-    /// When their responses end.
+    /// The end of the interval in which these responses arrived.
     pub recent_until_ns: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) total: Record,
-    /// Snapshot times in nanoseconds, and the good responses up to then.
+    /// Snapshot times in nanoseconds, each with the number of good responses until then.
     recent: VecDeque<(u64, u64)>,
-    /// The end of the latencies in the last snapshot, and the time of that snapshot: threads hand
-    /// over next what they measured until then.
+    /// The end of the interval of the last snapshot, and the time of that snapshot. The next
+    /// records that threads hand over contain their measurements up to that time.
     reported_until_ns: u64,
     snapshot_ns: u64,
-    /// How many times in a row the percentiles were precise enough.
+    /// Number of consecutive checks in which the percentiles were precise enough.
     sure: u32,
     /// The number of requests at the next precision check.
     check_at: u64,
@@ -65,17 +68,17 @@ impl Watch {
         Watch { total, recent, reported_until_ns: 0, snapshot_ns: 0, sure: 0, check_at: 0 }
     }
 
-    /// Merges a record and reports the state of the run.
+    /// Merges a record, and returns the state of the run.
     pub(crate) fn look_at(&mut self, since: Record, elapsed_ns: u64, plan: &Plan) -> Snapshot {
         self.snapshot(since, self.snapshot_ns, elapsed_ns, plan)
     }
 
-    /// Merges what remains after the threads have exited, and reports the final state.
+    /// Merges the rest after the threads have exited, and returns the final state.
     pub(crate) fn last_look(&mut self, last: Record, elapsed_ns: u64, plan: &Plan) -> Snapshot {
         self.snapshot(last, elapsed_ns, elapsed_ns, plan)
     }
 
-    /// Reports the state after merging `since`, which was measured until `until_ns`.
+    /// Merges `since`, which was measured until `until_ns`, and returns the state.
     fn snapshot(&mut self, since: Record, until_ns: u64, elapsed_ns: u64, plan: &Plan) -> Snapshot {
         self.total.merge(&since);
         let from_ns = std::mem::replace(&mut self.reported_until_ns, until_ns);
@@ -104,9 +107,9 @@ impl Watch {
         }
     }
 
-    /// True if the percentiles are as precise as the plan asks for. Checks whenever the requests
-    /// have grown by 10 %, and needs two successes in a row, because an interval that is checked
-    /// often enough is small at some moment by chance.
+    /// Whether the percentiles have the precision that the plan requires. Checks whenever the
+    /// number of requests has grown by 10 %, and requires two successes in a row: an interval that
+    /// is checked often enough will be narrow by chance at some moment.
     pub(crate) fn sure_enough(&mut self, plan: &Plan) -> bool {
         let Some(precision) = &plan.until else { return false };
         if self.total.requests < self.check_at {

@@ -1,4 +1,4 @@
-//! Why a request has no complete response.
+//! Reasons why a request has no complete response.
 
 use std::fmt;
 use std::io;
@@ -11,31 +11,29 @@ use rustix::io::Errno;
 pub(crate) enum Fault {
     #[error("cannot connect: {0}")]
     Connect(Arc<io::Error>),
-    #[error("no answer in time{0}")]
+    #[error("no response in time{0}")]
     Timeout(Wait),
     #[error("TLS: {0}")]
     Tls(String),
-    #[error("the server closed before it answered")]
+    #[error("the server closed the connection before it responded")]
     Closed,
-    #[error("the server closed inside of its answer")]
+    #[error("the server closed the connection within its response")]
     IncompleteMessage,
-    #[error("the server sent more than one answer to a request")]
+    #[error("the server sent more than one response to a request")]
     Surplus,
     #[error("the server reset the request: {0}")]
     Reset(String),
     /// The server guarantees that it has not processed the request, so it is safe to retry.
-    #[error(
-        "the server went away before it looked at the request ({0}), and did so again and again"
-    )]
+    #[error("the server repeatedly refused to process the request ({0})")]
     Unprocessed(String),
     #[error(transparent)]
     Parse(#[from] BadResponse),
     #[error("{0}")]
     Malformed(String),
-    /// The server speaks another protocol.
+    /// The server uses another protocol.
     #[error("{0}")]
     Mismatch(&'static str),
-    #[error("the answer is longer than {limit} bytes; raise --max-response")]
+    #[error("the response is longer than {limit} bytes; raise --max-response")]
     TooLarge { limit: u64 },
     #[error("transport: {0}")]
     Io(Arc<io::Error>),
@@ -44,18 +42,18 @@ pub(crate) enum Fault {
     Unfinished(Left),
 }
 
-/// Where a request was when the run ended.
+/// The state of a request when the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     /// A connection had taken it.
     InFlight,
-    /// It was due, and no connection had taken it.
+    /// It was due, but no connection had taken it.
     Overdue,
 }
 
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Left::InFlight { "in flight" } else { "due and not sent" })
+        f.write_str(if *self == Left::InFlight { "in flight" } else { "due but not sent" })
     }
 }
 
@@ -72,9 +70,12 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Wait::Answer => "",
-            Wait::Opening => ": nobody answered at the address, so the connection was never opened",
+            Wait::Opening => {
+                ": no server responded at the address, so the connection was never opened"
+            }
             Wait::Agreeing => {
-                ": TLS was not agreed on; if the server speaks none, leave out the s of the scheme"
+                ": the TLS handshake did not finish; if the server does not use TLS, leave out \
+                 the s of the scheme"
             }
             Wait::Connection => ": all connections were busy; use more",
         })
@@ -82,7 +83,8 @@ impl fmt::Display for Wait {
 }
 
 impl Fault {
-    /// A failed connect, with advice if a local resource is exhausted.
+    /// Creates the fault for a failed connection attempt, with advice if a local resource is
+    /// exhausted.
     pub(crate) fn connect(error: io::Error) -> Fault {
         let advice = match Errno::from_io_error(&error) {
             Some(Errno::MFILE) => {
@@ -92,8 +94,8 @@ impl Fault {
                 "the whole machine has too many open files; use fewer connections"
             }
             Some(Errno::ADDRNOTAVAIL) => {
-                "no local port is free, for connections are opened faster than the system takes them \
-                 back; let the server keep them open, or use a lower rate"
+                "no local port is free, because connections are opened faster than the system \
+                 releases their ports; let the server keep connections open, or use a lower rate"
             }
             _ => return Fault::Connect(error.into()),
         };
@@ -105,7 +107,7 @@ impl Fault {
             BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
         };
         match error.kind() {
-            // On UDP sockets: no process listens on the port.
+            // On a UDP socket: no process listens on the port.
             ConnectionRefused => Fault::connect(error),
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
             _ => Fault::Io(error.into()),

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use curtail_http1::{BadResponse, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
 
 use crate::session::fault::{Fault, Greeting};
-use crate::session::turns::Scan;
+use crate::session::pipelined::Scan;
 use crate::session::{Body, Status, Whole};
 
 /// Maximum number of interim responses (1xx) before a response.
@@ -15,12 +15,12 @@ pub(crate) struct Http1 {
     limits: Limits,
     heads: bool,
     body: Body,
-    /// The request is a HEAD, so its response has no body.
+    /// Whether the request is a HEAD, whose response has no body.
     to_head: bool,
     interim: usize,
     response: Option<(ResponseHead, BodyDecoder)>,
     keep_alive: bool,
-    /// The first bytes have ruled out HTTP/2 and TLS.
+    /// Whether the first bytes have ruled out HTTP/2 and TLS.
     greeted: bool,
 }
 
@@ -37,19 +37,19 @@ impl Http1 {
                     Greeting::Http1 | Greeting::Other => self.greeted = true,
                     Greeting::Unknown => return Ok(()),
                     Greeting::Http2 => {
-                        let what = "the server answered HTTP/2 to HTTP/1; add --http2";
-                        return Err(Fault::Mismatch(what));
+                        let message = "the server sent HTTP/2 in response to HTTP/1; add --http2";
+                        return Err(Fault::Mismatch(message));
                     }
                     Greeting::Tls => {
-                        let what = "the server speaks TLS; write https:// instead of http://";
-                        return Err(Fault::Mismatch(what));
+                        let message = "the server uses TLS; write https:// instead of http://";
+                        return Err(Fault::Mismatch(message));
                     }
                 }
             }
             let parsed = parse_response(input, &self.limits, self.to_head);
             if matches!(parsed, Err(BadResponse::NotHttp)) {
-                let what = "the answer is not HTTP/1; is it the right port?";
-                return Err(Fault::Mismatch(what));
+                let message = "the response is not HTTP/1; is it the right port?";
+                return Err(Fault::Mismatch(message));
             }
             let Some(head) = parsed? else { return Ok(()) };
             // We requested no upgrade, so this response is final and ends the connection.

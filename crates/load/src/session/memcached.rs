@@ -1,20 +1,20 @@
-//! The text protocol of memcached (doc/protocol.txt there), reduced to the end of a response.
-//! Values are discarded: constant memory.
+//! The text protocol of memcached (doc/protocol.txt in its repository), reduced to finding where a
+//! response ends. Values are discarded, so the memory is constant.
 
 use bytes::BytesMut;
 
 use crate::session::fault::Fault;
-use crate::session::turns::{Block, Scan, take_line, unknown};
+use crate::session::pipelined::{Block, Scan, take_line, unknown};
 use crate::session::{Body, Status, Whole};
 
-/// The maximum line length: a key of 250 bytes, some numbers, or an error message.
+/// Maximum length of a line: a key of 250 bytes with some numbers, or an error message.
 const LINE_BYTES_MAX: usize = 2 << 10;
 
-const PROTOCOL: &str = "no answer of memcached";
+const PROTOCOL: &str = "not a response of memcached";
 
 #[derive(Debug)]
 pub(crate) struct Memcached {
-    /// The response consists of values, not of one line.
+    /// Whether the response consists of values rather than a single line.
     values: bool,
     value: Option<Block>,
     body: Body,

@@ -1,9 +1,9 @@
 //! The client side of a protocol on one connection, without I/O.
 //!
-//! | protocol | file | requests at once on a connection |
+//! | protocol | file | maximum number of concurrent requests on a connection |
 //! |---|---|---|
-//! | HTTP/1.1, memcached, Redis, TCP | `turns.rs`, and where a response ends in `http1.rs`, `memcached.rs`, `redis.rs` | 1, or with pipelining as many as the plan allows |
-//! | HTTP/2, gRPC | `http2/` | as many as the plan and the server allow |
+//! | HTTP/1.1, memcached, Redis, TCP | `pipelined.rs`, with a scanner for each | 1, or the plan's limit with pipelining |
+//! | HTTP/2, gRPC | `http2/` | the limit of the plan or the server, whichever is smaller |
 //! | UDP | `udp.rs` | 65,536 |
 //!
 //! `tls.rs` wraps any of them.
@@ -11,25 +11,26 @@
 //! # One invariant
 //!
 //! **Each accepted request gets exactly one [`Reply`]**, unless the connection closes first or the
-//! request is abandoned: the engine then records its outcome.
+//! request is abandoned. In these cases the engine records its outcome.
 //!
 //! Methods, in calling order:
 //!
-//! - [`Session::send`] appends a request to the output, while there is [`capacity`](Session::capacity);
-//! - [`Session::receive`] handles received bytes, [`Session::end`] the peer's close;
+//! - [`Session::send`] appends a request to the output, while there is
+//!   [`capacity`](Session::capacity);
+//! - [`Session::receive`] handles received bytes, and [`Session::end`] the peer's close;
 //! - [`Session::abandon`] drops a request that has timed out.
 
 pub(crate) mod fault;
 mod http1;
 mod http2;
 mod memcached;
+mod pipelined;
 mod redis;
 pub(crate) mod requests;
 #[cfg(test)]
 mod tests;
 mod tls;
 pub(crate) mod tls_client;
-mod turns;
 mod udp;
 
 use std::fmt::{self, Debug};
@@ -42,8 +43,8 @@ use curtail_http1::ResponseHead;
 use http1::Http1;
 use http2::Http2;
 use memcached::Memcached;
+use pipelined::{Pipelined, Tcp};
 use redis::Redis;
-use turns::{Tcp, Turns};
 use udp::Udp;
 
 pub(crate) use tls::Tls;
@@ -56,13 +57,13 @@ use crate::session::fault::Fault;
 use crate::session::tls_client::TlsClient;
 use requests::Call;
 
-/// Identifies a request within its connection: the engine's number, returned in the reply.
+/// The number that the engine gives to a request on its connection. The reply returns it.
 pub(crate) type Token = u32;
 
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) status: Status,
-    /// Only for HTTP/1.1, and only if the caller wants response heads.
+    /// Only for HTTP/1.1, and only if the caller asked for response heads.
     pub(crate) head: Option<ResponseHead>,
     pub(crate) body_bytes: u64,
 }
@@ -73,7 +74,7 @@ impl Whole {
     }
 }
 
-/// The bytes of a body so far, and their limit.
+/// The length of a body so far, and its limit.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: u64,
@@ -91,7 +92,7 @@ impl Body {
         Ok(())
     }
 
-    /// Fails on an announced length, without waiting for the bytes.
+    /// Fails if an announced length exceeds the limit, without waiting for the bytes.
     fn expect(&self, bytes: u64) -> Result<(), Fault> {
         let fits = bytes <= self.limit - self.bytes;
         if fits { Ok(()) } else { Err(Fault::TooLarge { limit: self.limit }) }
@@ -124,7 +125,7 @@ impl Status {
     }
 }
 
-/// The server's text without control characters.
+/// Returns the server's text without control characters.
 fn printable(text: &[u8]) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     String::from_utf8_lossy(text).chars().take(REASON_CHARS).map(plain).collect()
@@ -135,13 +136,13 @@ impl fmt::Display for Status {
         match self {
             Status::Http(status) => write!(f, "status {status}"),
             Status::Fine => f.write_str("no error"),
-            Status::Refused(why) => write!(f, "the server said: {why}"),
+            Status::Refused(why) => write!(f, "the server reported: {why}"),
         }
     }
 }
 
-/// Limits unwritten output. Above it, the server requests replies (to pings, to settings) that it
-/// does not read.
+/// Maximum length of unwritten output. The output exceeds this only if the server triggers replies
+/// (to pings, to settings) but does not read them.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// The output of a session: bytes for the server, and replies.
@@ -158,7 +159,9 @@ impl Out {
 
     fn check(&self) -> Result<(), Fault> {
         if self.bytes.len() > OUTPUT_BYTES_MAX {
-            return Err(Fault::Malformed("the server asks for more than it reads".to_owned()));
+            return Err(Fault::Malformed(
+                "the server requests more replies than it reads".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -175,27 +178,29 @@ pub(crate) trait Session: Debug + Send {
 
     fn send(&mut self, query: usize, token: Token, out: &mut Out);
 
-    /// Consumes what it can from the start of `input`; appends the protocol's own bytes and
+    /// Consumes complete elements from the start of `input`. Appends the protocol's own bytes and
     /// complete replies to `out`.
     ///
-    /// Returns a [`Fault`] if the connection is unusable. It applies to all outstanding requests.
+    /// Returns a [`Fault`] if the connection is unusable. The fault applies to all outstanding
+    /// requests.
     fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault>;
 
     /// Handles the peer's close. The fault applies to all requests that are still outstanding.
     fn end(&mut self, out: &mut Out) -> Fault;
 
-    /// Handles a connection error. A reset inside a response is an incomplete message.
+    /// Handles a connection error. A reset inside a response becomes an incomplete message.
     fn cut(&self, fault: Fault) -> Fault {
         fault
     }
 
-    /// Drops a request that has timed out. True if the connection is still usable.
+    /// Drops a request that has timed out. Returns true if the connection is still usable.
     fn abandon(&mut self, token: Token, out: &mut Out) -> bool;
 
-    /// False if the connection must close once nothing is outstanding.
+    /// Returns false if the connection must close once no request is outstanding.
     fn reusable(&self) -> bool;
 
-    /// True during the TLS handshake: requests are held back, so the written bytes contain none of them.
+    /// Returns true during the TLS handshake. Requests are held back until it completes, so the
+    /// written bytes contain none of them.
     fn holds(&self) -> bool {
         false
     }
@@ -210,7 +215,7 @@ pub(crate) struct Sessions {
     pub(crate) pipeline: usize,
     pub(crate) batch: Batch,
     pub(crate) datagrams_max: usize,
-    /// Counts the datagram sessions opened.
+    /// Number of datagram sessions opened.
     pub(crate) begun: AtomicU64,
     pub(crate) answer_end: AnswerEnd,
     pub(crate) tls: Option<TlsClient>,
@@ -228,7 +233,7 @@ pub(crate) enum Requests {
 }
 
 impl Sessions {
-    /// Prepares everything that a plan needs; `heads` if the caller wants response heads.
+    /// Prepares everything that a plan needs. `heads`: whether the caller wants response heads.
     pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
         let body_bytes_max = plan.body_bytes_max;
         let answer_end = plan.protocol.answer_end.clone();
@@ -262,13 +267,13 @@ impl Sessions {
     fn open_plain(self: &Arc<Sessions>) -> Box<dyn Session> {
         let (own, body) = (Arc::clone(self), Body::new(self.body_bytes_max));
         match &self.requests {
-            Requests::Http1(_) => Box::new(Turns::new(own, Http1::new(self.heads, body))),
+            Requests::Http1(_) => Box::new(Pipelined::new(own, Http1::new(self.heads, body))),
             Requests::Http2(_) => Box::new(Http2::new(own)),
-            Requests::Memcached(_) => Box::new(Turns::new(own, Memcached::new(body))),
-            Requests::Redis(_) => Box::new(Turns::new(own, Redis::new(body))),
+            Requests::Memcached(_) => Box::new(Pipelined::new(own, Memcached::new(body))),
+            Requests::Redis(_) => Box::new(Pipelined::new(own, Redis::new(body))),
             Requests::Tcp(_) => {
                 let end = self.answer_end.clone();
-                Box::new(Turns::new(own, Tcp::new(end, body)))
+                Box::new(Pipelined::new(own, Tcp::new(end, body)))
             }
             Requests::Udp(_) => Box::new(Udp::new(own)),
         }
@@ -282,7 +287,7 @@ impl Sessions {
         matches!(&self.requests, Requests::Http2(calls) if calls.first().is_some_and(|call| call.head.is_grpc))
     }
 
-    /// The bytes of a request; empty for HTTP/2, which encodes requests per connection.
+    /// Returns the bytes of a request. Empty for HTTP/2, which encodes requests per connection.
     fn rendered(&self, query: usize) -> &[u8] {
         match &self.requests {
             Requests::Http1(requests)

@@ -1,22 +1,23 @@
 //! RESP2, the protocol of Redis (redis.io/docs/latest/develop/reference/protocol-spec), reduced to
-//! the end of a response and whether it is an error.
+//! where a response ends and whether it is an error.
 //!
-//! A parser that builds values would restart with every read of a long response, and nested arrays could
-//! overflow its stack. This scanner counts and discards bytes: constant memory, and one pass over every byte.
+//! A parser that builds values would restart with every read of a long response, and nested arrays
+//! could overflow its stack. This scanner only counts and discards bytes: constant memory, and one
+//! pass over every byte.
 
 use bytes::BytesMut;
 
 use crate::session::fault::Fault;
-use crate::session::turns::{Block, Scan, take_line, unknown};
+use crate::session::pipelined::{Block, Scan, take_line, unknown};
 use crate::session::{Body, Status, Whole};
 
-/// The maximum length of a line, that is of simple strings and errors.
+/// Maximum length of a line, which is a simple string or an error.
 const LINE_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 64;
-/// The minimum size of an array element: its type byte.
+/// Minimum size of an array element: its type byte.
 const ELEMENT_BYTES_MIN: u64 = 1;
 
-const PROTOCOL: &str = "not RESP2, which Redis speaks";
+const PROTOCOL: &str = "not RESP2, the protocol of Redis";
 
 #[derive(Debug)]
 pub(crate) struct Redis {
@@ -32,7 +33,7 @@ impl Redis {
         Redis { open: Vec::new(), bulk: None, body, status: None }
     }
 
-    /// Handles a line. True if it completes an element.
+    /// Handles a line. Returns true if it completes an element.
     fn line(&mut self, line: &[u8]) -> Result<bool, Fault> {
         let (kind, rest) = line.split_first().ok_or_else(|| unknown(line, PROTOCOL))?;
         let whole = match (kind, number(rest)) {

@@ -1,8 +1,8 @@
 //! TLS (RFC 8446) around another protocol's session.
 //!
-//! Requests are held back until the handshake completes; then their bytes go through `rustls`,
-//! which does no I/O either. Cost: one handshake per connection, some hundred microseconds of CPU
-//! on the sending thread; then one pass over all bytes.
+//! Requests are held back until the handshake completes. Then their bytes go through `rustls`,
+//! which does no I/O either. Cost: one handshake per connection, which takes a few hundred
+//! microseconds of CPU time on the sending thread; after that, one pass over all bytes.
 
 use std::io::{Read as _, Write as _};
 
@@ -12,7 +12,7 @@ use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 use crate::session::fault::Fault;
 use crate::session::{Out, Session, Token};
 
-/// The read size for plaintext: one record.
+/// The size of plaintext reads: one record.
 const READ_BYTES: usize = 16 << 10;
 /// Content types of records (RFC 8446 §5.1).
 const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
@@ -22,10 +22,11 @@ pub(crate) struct Tls {
     tls: ClientConnection,
     inner: Box<dyn Session>,
     http2: bool,
-    heard: bool,
-    agreed: bool,
+    has_received: bool,
+    handshake_done: bool,
     closed: bool,
-    /// Plaintext that the inner session has not consumed, and plaintext that is not yet encrypted.
+    /// Plaintext that the inner session has not consumed yet, and plaintext that is not encrypted
+    /// yet.
     input: BytesMut,
     output: BytesMut,
 }
@@ -33,17 +34,26 @@ pub(crate) struct Tls {
 impl Tls {
     pub(crate) fn new(tls: ClientConnection, inner: Box<dyn Session>, http2: bool) -> Tls {
         let (input, output) = (BytesMut::new(), BytesMut::new());
-        Tls { tls, inner, http2, heard: false, agreed: false, closed: false, input, output }
+        Tls {
+            tls,
+            inner,
+            http2,
+            has_received: false,
+            handshake_done: false,
+            closed: false,
+            input,
+            output,
+        }
     }
 
     /// Calls the inner session and redirects its output to the encrypter.
     fn within<T>(
         &mut self,
         out: &mut Out,
-        what: impl FnOnce(&mut dyn Session, &mut Out) -> T,
+        call: impl FnOnce(&mut dyn Session, &mut Out) -> T,
     ) -> T {
         std::mem::swap(&mut self.output, &mut out.bytes);
-        let result = what(&mut *self.inner, out);
+        let result = call(&mut *self.inner, out);
         std::mem::swap(&mut self.output, &mut out.bytes);
         result
     }
@@ -51,7 +61,7 @@ impl Tls {
     /// Encrypts pending output, and appends the records to `out`.
     fn write(&mut self, out: &mut BytesMut) -> Result<(), Fault> {
         loop {
-            if self.agreed && !self.output.is_empty() {
+            if self.handshake_done && !self.output.is_empty() {
                 let taken = self
                     .tls
                     .writer()
@@ -62,7 +72,7 @@ impl Tls {
             while self.tls.wants_write() {
                 self.tls.write_tls(&mut out.writer()).map_err(|error| Fault::Io(error.into()))?;
             }
-            if !self.agreed || self.output.is_empty() {
+            if !self.handshake_done || self.output.is_empty() {
                 return Ok(());
             }
         }
@@ -81,28 +91,28 @@ impl Tls {
         }
     }
 
-    fn agree(&mut self) -> Result<(), Fault> {
-        if self.agreed || self.tls.is_handshaking() {
+    fn finish_handshake(&mut self) -> Result<(), Fault> {
+        if self.handshake_done || self.tls.is_handshaking() {
             return Ok(());
         }
-        self.agreed = true;
+        self.handshake_done = true;
         if self.http2 && self.tls.alpn_protocol() != Some(b"h2") {
-            let what = "the server did not agree to HTTP/2 (ALPN); leave out --http2";
-            return Err(Fault::Tls(what.to_owned()));
+            let message = "the server did not agree to HTTP/2 (ALPN); leave out --http2";
+            return Err(Fault::Tls(message.to_owned()));
         }
         Ok(())
     }
 
-    /// Processes received bytes, up to a limit of `rustls`.
+    /// Processes received bytes, up to a limit that `rustls` sets.
     fn step(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if self.tls.read_tls(&mut input.reader()).map_err(|error| Fault::Io(error.into()))? == 0 {
-            // The peer has sent close_notify; bytes after it are ignored.
+            // The peer has sent close_notify. Bytes after it are ignored.
             input.clear();
         }
         let state = self.tls.process_new_packets();
         if let Ok(state) = &state {
             self.closed |= state.peer_has_closed();
-            self.agree()?;
+            self.finish_handshake()?;
         }
         // Data that arrived before the error is valid.
         self.read()?;
@@ -115,7 +125,7 @@ impl Tls {
         self.input = plain;
         self.write(&mut out.bytes)?;
         received?;
-        // Output of the inner session accumulates here.
+        // The inner session's output accumulates here.
         out.check()?;
         state.map_err(|error| Fault::Tls(self.explain(&error)))?;
         Ok(())
@@ -129,8 +139,8 @@ impl Tls {
                 "the server's certificate is for another name ({error}); use that name, or --insecure"
             ),
             Error::InvalidCertificate(why) if format!("{why:?}").contains("CaUsedAsEndEntity") => {
-                "the server's certificate is that of an authority, not of a server; make one without that \
-                 (basicConstraints=CA:FALSE), or use --insecure"
+                "the server's certificate belongs to an authority, not to a server; create one \
+                 with basicConstraints=CA:FALSE, or use --insecure"
                     .to_owned()
             }
             Error::InvalidCertificate(why) => format!(
@@ -148,13 +158,16 @@ impl Tls {
         }
     }
 
-    fn ended(&self) -> Fault {
-        if self.agreed {
+    fn closed_fault(&self) -> Fault {
+        if self.handshake_done {
             return Fault::Closed;
         }
-        let advice =
-            if self.heard { "" } else { "; if it speaks no TLS, leave out the s of the scheme" };
-        Fault::Tls(format!("the server closed before TLS was agreed on{advice}"))
+        let advice = if self.has_received {
+            ""
+        } else {
+            "; if it does not use TLS, leave out the s of the scheme"
+        };
+        Fault::Tls(format!("the server closed the connection during the TLS handshake{advice}"))
     }
 }
 
@@ -165,16 +178,16 @@ impl Session for Tls {
 
     fn send(&mut self, query: usize, token: Token, out: &mut Out) {
         self.within(out, |inner, out| inner.send(query, token, out));
-        // Writing to memory cannot fail; the next read reports encryption errors.
+        // Writing to memory cannot fail. The next read reports encryption errors.
         let _ = self.write(&mut out.bytes);
     }
 
     fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
-        if let Some(first) = input.first().filter(|_| !self.heard) {
-            self.heard = true;
+        if let Some(first) = input.first().filter(|_| !self.has_received) {
+            self.has_received = true;
             if !RECORDS.contains(first) {
-                let what = "the server speaks no TLS; leave out the s of the scheme";
-                return Err(Fault::Tls(what.to_owned()));
+                let message = "the server does not use TLS; leave out the s of the scheme";
+                return Err(Fault::Tls(message.to_owned()));
             }
         }
         while !input.is_empty() {
@@ -185,11 +198,11 @@ impl Session for Tls {
     }
 
     fn end(&mut self, out: &mut Out) -> Fault {
-        if !self.agreed {
-            return self.ended();
+        if !self.handshake_done {
+            return self.closed_fault();
         }
-        // Without close_notify an attacker may have closed the connection, so a body that is
-        // delimited by the close may be truncated (RFC 9112 §9.8). HTTP/2 has no such bodies.
+        // Without close_notify an attacker may have closed the connection, so a body that the close
+        // delimits may be truncated (RFC 9112 §9.8). HTTP/2 has no such bodies.
         if self.closed || self.http2 {
             self.within(out, |inner, out| inner.end(out))
         } else {
@@ -199,7 +212,7 @@ impl Session for Tls {
 
     fn cut(&self, fault: Fault) -> Fault {
         match fault {
-            Fault::Closed if !self.agreed => self.ended(),
+            Fault::Closed if !self.handshake_done => self.closed_fault(),
             fault => self.inner.cut(fault),
         }
     }
@@ -214,6 +227,6 @@ impl Session for Tls {
     }
 
     fn holds(&self) -> bool {
-        !self.agreed
+        !self.handshake_done
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct TlsClient {
 
 impl TlsClient {
     pub(crate) fn prepare(plan: &Plan) -> Result<TlsClient, PlanError> {
-        let refuse = |what: String| PlanError::Value(what);
+        let refuse = |message: String| PlanError::Value(message);
         let provider = Arc::new(ring::default_provider());
         let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -42,10 +42,11 @@ impl TlsClient {
         let protocol: &[u8] = if http2 { b"h2" } else { b"http/1.1" };
         config.alpn_protocols = vec![protocol.to_vec()];
         let host = plan.target.host();
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| refuse(format!("host `{host}` is no name that a certificate can have")))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            refuse(format!("host `{host}` is not a name that a certificate can contain"))
+        })?;
         let client = TlsClient { config: Arc::new(config), name, http2 };
-        // A failure here would recur on every connection.
+        // Detects failures now that would recur on every connection.
         client.open().map_err(|error| refuse(format!("TLS cannot be set up: {error}")))?;
         Ok(client)
     }
@@ -61,7 +62,8 @@ impl TlsClient {
 }
 
 fn file(path: &Path) -> Result<RootCertStore, PlanError> {
-    let refuse = |what: String| PlanError::Value(format!("--cacert {}: {what}", path.display()));
+    let refuse =
+        |message: String| PlanError::Value(format!("--cacert {}: {message}", path.display()));
     let mut roots = RootCertStore::empty();
     let advice = "use a file with certificates in PEM";
     let certificates = CertificateDer::pem_file_iter(path)
@@ -70,21 +72,26 @@ fn file(path: &Path) -> Result<RootCertStore, PlanError> {
         let certificate = certificate.map_err(|error| refuse(format!("{error}; {advice}")))?;
         roots.add(certificate).map_err(|error| refuse(format!("{error}; {advice}")))?;
     }
-    if roots.is_empty() { Err(refuse(format!("no certificate; {advice}"))) } else { Ok(roots) }
+    if roots.is_empty() {
+        Err(refuse(format!("contains no certificate; {advice}")))
+    } else {
+        Ok(roots)
+    }
 }
 
 fn system() -> Result<RootCertStore, PlanError> {
     let mut roots = RootCertStore::empty();
-    // Systems have some unusable certificates; the usable ones suffice.
+    // Some systems have unusable certificates; the usable ones are enough.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        let what = "the system trusts no authority; name one with --cacert FILE, or use --insecure";
-        return Err(PlanError::Value(what.to_owned()));
+        let message =
+            "the system has no trusted authorities; name one with --cacert FILE, or use --insecure";
+        return Err(PlanError::Value(message.to_owned()));
     }
     Ok(roots)
 }
 
-/// Accepts any certificate. Still verifies signatures, to detect a broken server.
+/// Accepts any certificate, but still verifies signatures, to detect a broken server.
 #[derive(Debug)]
 struct Anyone {
     provider: Arc<CryptoProvider>,

@@ -1,11 +1,12 @@
-//! UDP echo: datagrams that begin with an 8-byte big-endian sequence number, which the server sends back.
-//! Many are outstanding at once; late and duplicate responses are ignored, lost ones time out.
+//! UDP echo: each datagram begins with an 8-byte big-endian sequence number, and the server sends
+//! it back. Many datagrams may be outstanding at once. Late and duplicate responses are ignored,
+//! and lost ones time out.
 //!
-//! Sequence numbers are unique in a run: with AF_XDP, one port serves all connections in
+//! Sequence numbers are unique within a run. With AF_XDP, one port serves all connections in
 //! succession, so a response to an earlier connection may arrive on a later one.
 //!
-//! Between session and socket, a 4-byte little-endian length precedes each datagram, which
-//! preserves datagram boundaries in the byte stream.
+//! Between session and socket, a 4-byte little-endian length precedes each datagram. It preserves
+//! datagram boundaries in the byte stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::session::{Out, Session, Sessions, Status, Token, Whole};
 
 pub(super) const OUTSTANDING_MAX: usize = 1 << 16;
 const NUMBER_BYTES: usize = 8;
-/// The length of that prefix.
+/// The size of the length prefix.
 pub(crate) const LENGTH_BYTES: usize = 4;
 
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(crate) struct Udp {
 
 impl Udp {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Udp {
-        // Enough for an hour at a million per second.
+        // Leaves 2³² numbers for each session: enough for an hour at a million per second.
         let next = sessions.begun.fetch_add(1, Ordering::Relaxed) << 32;
         Udp { sessions, next, outstanding: HashMap::new(), numbers: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! A load that several agents send.
+//! Tests of runs in which several agents send the load.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -9,24 +9,25 @@ use curtail_load::agents::{Event, run};
 use curtail_load::{Extent, Invalid, Pace, Precision};
 use tokio::sync::Notify;
 
-/// A server that keeps what it was asked for, and says when it was asked so many times.
-async fn keeping(enough: usize) -> (Server, Arc<Mutex<Vec<String>>>, Arc<Notify>) {
-    let (asked, reached) = (Arc::<Mutex<Vec<String>>>::default(), Arc::new(Notify::new()));
-    let (keeps, tells) = (asked.clone(), Arc::clone(&reached));
+/// Starts a server that records the request targets. It sends a notification when it has received
+/// `enough` requests.
+async fn recording(enough: usize) -> (Server, Arc<Mutex<Vec<String>>>, Arc<Notify>) {
+    let (targets, reached) = (Arc::<Mutex<Vec<String>>>::default(), Arc::new(Notify::new()));
+    let (record, notify) = (targets.clone(), Arc::clone(&reached));
     let server = Server::start(move |mut stream| {
-        let (keeps, tells) = (keeps.clone(), Arc::clone(&tells));
+        let (record, notify) = (record.clone(), Arc::clone(&notify));
         async move {
             while let Some(head) = next_head(&mut stream).await {
-                keeps.lock().unwrap().push(target(&head).to_owned());
-                if keeps.lock().unwrap().len() == enough {
-                    tells.notify_one();
+                record.lock().unwrap().push(target(&head).to_owned());
+                if record.lock().unwrap().len() == enough {
+                    notify.notify_one();
                 }
                 answer(&mut stream, 200, "").await;
             }
         }
     })
     .await;
-    (server, asked, reached)
+    (server, targets, reached)
 }
 
 async fn two() -> [Agent; 2] {
@@ -38,18 +39,18 @@ fn named(agents: &[Agent]) -> curtail_load::agents::Agents {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agents_send_together_what_one_generator_would_and_their_counts_add_up() {
+async fn agents_together_send_the_whole_schedule_and_their_counts_add_up() {
     for pace in [Pace::poisson(1_000.0), Pace::constant(1_000.0)] {
-        let (server, asked, _) = keeping(0).await;
+        let (server, targets, _) = recording(0).await;
         let two = two().await;
         let mut plan = server.plan(1.0, 700);
         plan.pace = pace;
         plan.queries = (0..700).map(|i| format!("/{i}")).collect();
         let mut seen = curtail_load::histogram();
-        let told = |at: &curtail_load::Snapshot| seen.add(&at.recent).unwrap();
-        let report = run(&plan, &named(&two), pending(), told).await.unwrap();
+        let progress = |at: &curtail_load::Snapshot| seen.add(&at.recent).unwrap();
+        let report = run(&plan, &named(&two), pending(), progress).await.unwrap();
 
-        let mut every = asked.lock().unwrap().clone();
+        let mut every = targets.lock().unwrap().clone();
         every.sort_by_key(|target| target[1..].parse::<u32>().unwrap());
         assert_eq!(every, plan.queries, "each request once, by one of them");
         assert_eq!((report.requests, report.histogram.len(), report.errors.total()), (700, 700, 0));
@@ -79,29 +80,36 @@ async fn connections_and_requests_of_a_closed_loop_are_divided() {
     assert_eq!(parts, [251, 250]);
 
     plan.connections = 3;
-    let said = measured(&plan, &named(&two)).await.unwrap_err().to_string();
-    assert!(said.contains("2 agents of 2 threads each") && said.contains("use 4"), "{said}");
+    let message = measured(&plan, &named(&two)).await.unwrap_err().to_string();
+    assert!(
+        message.contains("2 agents of 2 threads each") && message.contains("use 4"),
+        "{message}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_end_once_the_sum_is_sure_enough() {
-    let (server, asked, _) = keeping(0).await;
+async fn all_agents_stop_once_the_sum_is_precise_enough() {
+    let (server, targets, _) = recording(0).await;
     let two = two().await;
     let mut plan = server.plan(500.0, 0);
     plan.extent = Extent::Duration { ns: 60_000 * MS };
     plan.until = Some(Precision { relative: 0.9, per_mille: vec![500] });
     let report = measured(&plan, &named(&two)).await.unwrap();
     assert!(report.requests < 30_000 && !report.partial);
-    assert_eq!(report.requests, asked.lock().unwrap().len() as u64, "what was sent is answered");
+    assert_eq!(
+        report.requests,
+        targets.lock().unwrap().len() as u64,
+        "every request that was sent has a response"
+    );
     let unsure = |reason: &Invalid| matches!(reason, Invalid::NotSure { .. });
     assert!(!report.invalid_because.iter().any(unsure), "{:?}", report.invalid_because);
     assert!(report.latency_ci95_ns.p50.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_dies_ends_the_load_and_what_was_told_is_reported() {
-    // Enough for records to be told, which happens twice per second.
-    let (server, _, reached) = keeping(900).await;
+async fn a_lost_agent_ends_the_run_and_its_records_are_reported() {
+    // Enough time for agents to send records, which they do twice per second.
+    let (server, _, reached) = recording(900).await;
     let two = two().await;
     let mut plan = server.plan(600.0, 0);
     plan.extent = Extent::Duration { ns: 3_600_000 * MS };
@@ -122,36 +130,37 @@ async fn an_agent_that_dies_ends_the_load_and_what_was_told_is_reported() {
     };
     assert_eq!((agent, &why[..]), (&two[1].address, "it closed the connection"));
     let interrupted = |reason: &Invalid| matches!(reason, Invalid::Interrupted { .. });
-    assert!(!report.invalid_because.iter().any(interrupted), "nobody did");
+    assert!(!report.invalid_because.iter().any(interrupted), "it was not interrupted");
     assert_eq!(report.arrival_test, None, "a part of the requests is missing");
     let sum: u64 = report.agents.iter().map(|agent| agent.requests).sum();
     let answered = report.histogram.len();
     assert_eq!((sum, answered + report.errors.total()), (report.requests, report.requests));
-    // Its last record was up to half a second old, and its part is half of 600 per second.
+    // The lost agent's last record was up to half a second old, and the agent sent half of the 600
+    // requests per second.
     let [fine, lost] = [0, 1].map(|agent| report.agents[agent].errors);
     assert_eq!((fine.unreported, lost.unreported), (0, report.errors.unreported));
     assert!(lost.unreported > 0, "{lost:?}");
     assert!(report.invalid_because[1].to_string().contains("in none of its records"));
-    // Both parts are of one time.
+    // Both parts cover the same time.
     let [fine, lost] = [0, 1].map(|agent| report.agents[agent].requests);
     assert!(fine.abs_diff(lost) < report.requests / 5, "{fine} {lost}");
     assert!(matches!(report.agents[1].invalid_because[0], Invalid::AgentLost { .. }));
-    // The other one is free for the next.
+    // The other agent is free for the next run.
     plan.extent = Extent::Requests(20);
     let again = measured(&plan, &agents([&two[0].address])).await.unwrap();
     assert_eq!(again.requests, 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_in_flight_when_an_agent_shuts_down_adds_up_with_the_others() {
-    // No request gets an answer, and each agent has two of the four connections.
-    let asked = Arc::new(Notify::new());
-    let tell = Arc::clone(&asked);
+async fn requests_in_flight_when_an_agent_shuts_down_are_counted() {
+    // No request gets a response, and each agent has two of the four connections.
+    let arrived = Arc::new(Notify::new());
+    let notify = Arc::clone(&arrived);
     let server = Server::start(move |mut stream| {
-        let tell = Arc::clone(&tell);
+        let notify = Arc::clone(&notify);
         async move {
             next_head(&mut stream).await;
-            tell.notify_one();
+            notify.notify_one();
             pending::<()>().await;
         }
     })
@@ -163,7 +172,7 @@ async fn what_is_in_flight_when_an_agent_shuts_down_adds_up_with_the_others() {
     let measured = measured(&plan, &all);
     let end = async {
         for _ in 0..4 {
-            asked.notified().await;
+            arrived.notified().await;
         }
         two[1].end();
         pending::<()>().await;
@@ -178,26 +187,26 @@ async fn what_is_in_flight_when_an_agent_shuts_down_adds_up_with_the_others() {
     assert_eq!(report.requests, report.errors.unfinished());
     assert_eq!(report.at_least_histogram.len(), report.requests);
     let Invalid::AgentLost { why, .. } = &report.invalid_because[0] else { panic!("{report:?}") };
-    assert_eq!(why, "the agent was asked to end");
+    assert_eq!(why, "the agent was shut down");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_load_that_is_interrupted_is_reported_so_far() {
-    let (server, _, reached) = keeping(200).await;
+async fn an_interrupted_load_has_a_partial_report() {
+    let (server, _, reached) = recording(200).await;
     let two = two().await;
     let mut plan = server.plan(500.0, 0);
     plan.extent = Extent::Duration { ns: 3_600_000 * MS };
     let report = run(&plan, &named(&two), reached.notified(), |_| {}).await.unwrap();
     assert!(report.partial);
-    assert!(report.requests >= 190, "all that was answered is told: {}", report.requests);
+    assert!(report.requests >= 190, "all responses are reported: {}", report.requests);
     assert!(matches!(report.invalid_because[0], Invalid::Interrupted { .. }));
     let agent = |reason: &Invalid| matches!(reason, Invalid::AgentLost { .. });
     assert!(!report.invalid_because.iter().any(agent), "{:?}", report.invalid_because);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_stops_when_its_coordinator_is_gone() {
-    let (server, _, reached) = keeping(50).await;
+async fn an_agent_stops_when_its_coordinator_disconnects() {
+    let (server, _, reached) = recording(50).await;
     let mut agent = Agent::start(None).await;
     let mut plan = server.plan(500.0, 0);
     plan.extent = Extent::Duration { ns: 3_600_000 * MS };
@@ -208,14 +217,14 @@ async fn an_agent_stops_when_its_coordinator_is_gone() {
     }
     assert!(matches!(agent.events.recv().await, Some(Event::Began { .. })));
     let Some(Event::Ended { why, .. }) = agent.events.recv().await else { panic!() };
-    assert_eq!(why.as_deref(), Some("the coordinator is gone"));
+    assert_eq!(why.as_deref(), Some("the coordinator closed the connection"));
     plan.extent = Extent::Requests(20);
     assert_eq!(measured(&plan, &of).await.unwrap().requests, 20, "it takes the next one");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_agent_that_fell_behind_is_named() {
-    // Nobody answers before the end of the time-out: requests wait for the one connection.
+    // The server sends no response before the timeout, so requests wait for the one connection.
     let server = Server::start(async |mut stream| {
         next_head(&mut stream).await;
         pending::<()>().await;
@@ -227,8 +236,8 @@ async fn the_agent_that_fell_behind_is_named() {
     let report = measured(&plan, &named(&two)).await.unwrap();
     for agent in &two {
         let of = |reason: &&Invalid| matches!(reason, Invalid::Agent { agent: of, .. } if *of == agent.address);
-        let said = report.invalid_because.iter().find(of).expect("it is named").to_string();
-        assert!(said.starts_with(&format!("agent {} ", agent.address)), "{said}");
+        let message = report.invalid_because.iter().find(of).expect("it is listed").to_string();
+        assert!(message.starts_with(&format!("agent {} ", agent.address)), "{message}");
     }
     let all: u64 = report.agents.iter().map(|agent| agent.errors.total()).sum();
     assert_eq!(all, report.errors.total());

@@ -1,10 +1,10 @@
-//! What measuring costs is told for every method, and methods agree with each other.
+//! Tests that calibration reports every method, and that the methods agree with each other.
 
 use curtail_load::calibrate::{Found, Measured, calibrate};
 use curtail_load::{Parts, StampsBy};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_method_measures_or_says_why_not() {
+async fn every_method_measures_or_gives_a_reason() {
     let found = calibrate().await.unwrap();
     assert!(found.clock_read_ns > 0.0 && found.system_clock_read_ns > 0.0);
     assert_eq!(found.methods.len(), 12);
@@ -30,7 +30,7 @@ async fn every_method_measures_or_says_why_not() {
             let Parts { schedule_lag, client_send, wire_to_wire, client_wake_up } = parts;
             let all = client_send + wire_to_wire + client_wake_up;
             assert!(all.abs_diff(p50) <= 2 && schedule_lag == 0, "{parts:?} of {p50}");
-            // Nobody else is between the wire and this program.
+            // With the bypass, there is nothing between the wire and this program.
             assert_eq!(stamped.past_stack.is_some(), stamps == StampsBy::Xdp);
             assert_eq!(parts.client_wake_up == 0, stamps == StampsBy::Xdp, "{parts:?}");
         }

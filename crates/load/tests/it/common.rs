@@ -1,4 +1,4 @@
-//! What the tests share: servers on loopback.
+//! Shared parts of the tests: servers on loopback.
 
 use std::future::{Future, pending};
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// A server that ends with its value.
+/// A server that stops when this is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -42,12 +42,12 @@ impl Server {
         Server { address, accepted, task }
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of connections accepted so far.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// This many requests in equal gaps.
+    /// Returns a plan of `requests` requests with equal gaps.
     pub(crate) fn plan(&self, rate: f64, requests: u64) -> Plan {
         plan_for(self.address, rate, requests)
     }
@@ -78,12 +78,12 @@ pub(crate) async fn observe(plan: &Plan, mut on_answer: impl FnMut(&Answer)) -> 
     run_observed(plan, pending(), |_| {}, go_on).await.unwrap()
 }
 
-/// An address where nobody listens.
+/// Returns an address on which no server listens.
 pub(crate) async fn unused() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// Sends each datagram back, as often as `copies` says of its sequence number.
+/// Echoes each datagram. `copies` returns the number of copies for a sequence number.
 pub(crate) async fn udp_echo(copies: impl Fn(u64) -> usize + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -98,24 +98,25 @@ pub(crate) async fn udp_echo(copies: impl Fn(u64) -> usize + Send + 'static) -> 
     address
 }
 
-/// Equal gaps and no path: UDP, and the protocols whose requests are `queries`.
+/// Returns a plan with equal gaps and no path, for UDP and the protocols whose requests are
+/// `queries`.
 pub(crate) fn plan_of(scheme: &str, address: SocketAddr, rate: f64, requests: u64) -> Plan {
     let target = format!("{scheme}://{address}").parse().unwrap();
     Plan { target, timeout_ns: 1_000 * MS, ..plan_for(address, rate, requests) }
 }
 
-/// The head of the next request, as text; `None` at the end of the connection.
+/// Returns the head of the next request, as text. `None` at the end of the connection.
 pub(crate) async fn next_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        // One byte at a time, so that nothing of the next request is taken.
+        // One byte at a time, so that no byte of the next request is consumed.
         head.push(stream.read_u8().await.ok()?);
     }
     String::from_utf8(head).ok()
 }
 
 pub(crate) async fn say(stream: &mut TcpStream, text: &str) {
-    // A client that is gone is the client's affair.
+    // Fails if the client is gone.
     let _ = stream.write_all(text.as_bytes()).await;
 }
 
@@ -124,19 +125,19 @@ pub(crate) async fn answer(stream: &mut TcpStream, status: u16, body: &str) {
     say(stream, &format!("HTTP/1.1 {status} \r\ncontent-length: {length}\r\n\r\n{body}")).await;
 }
 
-/// Answers every request with 200 and its own target.
+/// Responds to every request with 200 and the request target.
 pub(crate) async fn echo(mut stream: TcpStream) {
     while let Some(head) = next_head(&mut stream).await {
         answer(&mut stream, 200, target(&head)).await;
     }
 }
 
-/// The request target in the head of a request.
+/// Returns the request target in the head of a request.
 pub(crate) fn target(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
 }
 
-/// A server of HTTP/2 that sends bodies back, and of gRPC that sends messages back.
+/// Serves HTTP/2 and gRPC, and echoes bodies and messages.
 pub(crate) async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin) {
     let Ok(mut connection) = handshake(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {

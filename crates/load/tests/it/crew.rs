@@ -1,4 +1,4 @@
-//! Agents on loopback: real ones, and ones that say what a test has them say.
+//! Agents on loopback: real ones, and scripted ones.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-/// An agent in this process, that ends with its value.
+/// An agent in this process. It stops when this is dropped.
 pub(crate) struct Agent {
     pub(crate) address: String,
     pub(crate) events: mpsc::Receiver<Event>,
@@ -25,21 +25,21 @@ impl Agent {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let token = token.map(|token| Token::new(token).unwrap());
-        let (tell, events) = mpsc::channel(100);
-        let tell = move |event| tell.try_send(event).expect("a test has few events");
+        let (send, events) = mpsc::channel(100);
+        let send = move |event| send.try_send(event).expect("a test has few events");
         let end = Arc::new(Notify::new());
         let ended = Arc::clone(&end);
         let stop = async move { ended.notified().await };
-        let task = tokio::spawn(serve(listener, token, stop, tell));
+        let task = tokio::spawn(serve(listener, token, stop, send));
         Agent { address, events, end, task }
     }
 
-    /// Ends as a process does that gets SIGTERM.
+    /// Stops the agent as SIGTERM would.
     pub(crate) fn end(&self) {
         self.end.notify_one();
     }
 
-    /// Ends as a process does that is killed: its connections close.
+    /// Stops the agent as SIGKILL would: its connections close.
     pub(crate) fn kill(&self) {
         self.task.abort();
     }
@@ -51,34 +51,34 @@ impl Drop for Agent {
     }
 }
 
-/// An agent that says what it is told to: a list of answers to each message.
+/// Starts an agent that sends the given list of messages in response to each message.
 pub(crate) async fn scripted(answers: Vec<Vec<Value>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         for answers in answers {
-            if hear(&mut stream).await.is_none() {
+            if receive(&mut stream).await.is_none() {
                 return;
             }
             for answer in answers {
-                tell(&mut stream, &answer).await;
+                send(&mut stream, &answer).await;
             }
         }
-        while hear(&mut stream).await.is_some() {}
+        while receive(&mut stream).await.is_some() {}
     });
     address
 }
 
-/// What is said next on a connection; none at its end.
-pub(crate) async fn hear(stream: &mut TcpStream) -> Option<Value> {
+/// Returns the next message on a connection. `None` if the connection has ended.
+pub(crate) async fn receive(stream: &mut TcpStream) -> Option<Value> {
     let length = stream.read_u32().await.ok()?;
     let mut bytes = vec![0; length as usize];
     stream.read_exact(&mut bytes).await.ok()?;
     Some(serde_json::from_slice(&bytes).unwrap())
 }
 
-pub(crate) async fn tell(stream: &mut TcpStream, value: &Value) {
+pub(crate) async fn send(stream: &mut TcpStream, value: &Value) {
     let bytes = serde_json::to_vec(value).unwrap();
     stream.write_u32(bytes.len() as u32).await.unwrap();
     stream.write_all(&bytes).await.unwrap();
@@ -95,7 +95,7 @@ pub(crate) async fn measured(
     run(plan, of, pending(), |_| {}).await
 }
 
-pub(crate) fn nobody() -> SocketAddr {
-    // Port 1 is never given out.
+pub(crate) fn unused_address() -> SocketAddr {
+    // The system never assigns port 1.
     "127.0.0.1:1".parse().unwrap()
 }

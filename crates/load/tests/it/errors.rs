@@ -1,4 +1,4 @@
-//! Failures are counted by kind and kept out of the latencies.
+//! Tests that failures are counted by kind and excluded from the latencies.
 
 use std::future::pending;
 
@@ -8,7 +8,7 @@ use crate::common::{
 use curtail_load::Errors;
 use tokio::net::TcpStream;
 
-/// Does what the request's target says.
+/// Fails in the way that the request target names.
 async fn misbehave(mut stream: TcpStream) {
     while let Some(head) = next_head(&mut stream).await {
         match target(&head) {
@@ -36,7 +36,7 @@ async fn misbehave(mut stream: TcpStream) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_failure_is_counted_as_what_it_is() {
+async fn each_failure_is_counted_by_kind() {
     let server = Server::start(misbehave).await;
     let mut plan = server.plan(200.0, 44);
     let queries = [
@@ -62,7 +62,7 @@ async fn each_failure_is_counted_as_what_it_is() {
     };
     assert_eq!(report.errors, errors, "{report:?}");
     assert_eq!((report.requests, report.histogram.len()), (44, 8));
-    // Those that failed at once count as at least the time-out, too.
+    // Requests that failed immediately count as at least the timeout, too.
     assert_eq!(report.at_least_histogram.count_between(1_000 * MS, u64::MAX), 36);
     assert!(report.uncorrected_ns.max.unwrap() < 1_000 * MS);
     assert!(!report.valid);
@@ -72,7 +72,7 @@ async fn each_failure_is_counted_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_counted() {
+async fn failures_to_connect_are_counted() {
     let report = measure(&plan_for(unused().await, 500.0, 10)).await;
     assert_eq!(report.errors, Errors { connect: 10, ..Errors::default() });
     assert_eq!((report.at_least_histogram.len(), report.valid), (10, false));
@@ -81,7 +81,8 @@ async fn a_server_that_is_not_there_is_counted() {
     assert!(report.failures.unwrap().first.contains("cannot connect"));
 }
 
-/// Answers one request, and closes when the next one is there: they have crossed.
+/// Responds to one request, and closes the connection when the next request arrives: the request
+/// and the close cross on the wire.
 async fn one_each(mut stream: TcpStream) {
     if next_head(&mut stream).await.is_some() {
         answer(&mut stream, 200, "fine").await;
@@ -90,7 +91,7 @@ async fn one_each(mut stream: TcpStream) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_crosses_the_closing_of_a_used_connection_is_cut_off() {
+async fn a_request_that_crosses_the_close_of_its_connection_is_cut_off() {
     let server = Server::start(one_each).await;
     let mut plan = server.plan(200.0, 20);
     plan.connections = 1;

@@ -1,4 +1,4 @@
-//! Servers of HTTP/2 that go away: what they have not looked at is sent again.
+//! Tests of HTTP/2 servers that go away: requests that they have not processed are sent again.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 const PREFACE_BYTES: usize = 24;
 const HEADERS: u8 = 1;
 const END: u8 = 1 | 4;
-/// `:status: 200`, of the static table (RFC 7541, appendix A).
+/// `:status: 200` from the static table (RFC 7541, appendix A).
 const STATUS_200: u8 = 0x88;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -31,7 +31,7 @@ fn answer(stream: u32) -> Vec<u8> {
     frame(HEADERS, END, stream, &[STATUS_200])
 }
 
-/// Says hello, and reads until so many requests have come.
+/// Sends the settings, and reads until `count` requests have arrived.
 async fn requests(stream: &mut TcpStream, mut count: usize) -> Option<()> {
     stream.write_all(&frame(4, 0, 0, &[])).await.ok()?;
     stream.read_exact(&mut [0; PREFACE_BYTES]).await.ok()?;
@@ -51,7 +51,8 @@ fn plan(server: &Server, requests: u64) -> Plan {
     plan
 }
 
-/// A server whose first connection goes as `first` says, which hears of the others; those are served.
+/// Starts a server that handles its first connection with `first`, and serves the others normally.
+/// `first` is notified when another connection arrives.
 async fn first_goes<F: Future<Output = ()> + Send + 'static>(
     first: impl Fn(TcpStream, Arc<Notify>) -> F + Send + 'static,
 ) -> Server {
@@ -70,17 +71,18 @@ async fn first_goes<F: Future<Output = ()> + Send + 'static>(
     .await
 }
 
-/// Says the last, and waits for the client to close: with a reset, what was said might be lost.
-async fn finish(mut stream: TcpStream, said: &[Vec<u8>]) {
-    let _ = stream.write_all(&said.concat()).await;
+/// Sends the last frames, and waits for the client to close. Otherwise a reset might discard them.
+async fn finish(mut stream: TcpStream, frames: &[Vec<u8>]) {
+    let _ = stream.write_all(&frames.concat()).await;
     let _ = stream.read_to_end(&mut Vec::new()).await;
 }
 
-/// The first connection takes five requests, looks at two of them, and goes away.
+/// Starts a server whose first connection receives five requests, processes two of them, and goes
+/// away.
 async fn leaving(reason: u8) -> Server {
     first_goes(move |mut stream, _| async move {
         requests(&mut stream, 5).await.unwrap();
-        // A user would wait for that, too.
+        // A user would wait for this, too.
         tokio::time::sleep(Duration::from_millis(50)).await; // tidy: real time
         finish(stream, &[answer(1), goaway(3, reason), answer(3)]).await;
     })
@@ -88,7 +90,7 @@ async fn leaving(reason: u8) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_hands_back_is_sent_again_and_counts_once() {
+async fn a_request_that_a_server_hands_back_is_sent_again_and_counts_once() {
     let server = leaving(0).await;
     let (mut slow, mut samples) = (0, 0);
     let report = run_sampled(
@@ -98,7 +100,7 @@ async fn what_a_server_hands_back_is_sent_again_and_counts_once() {
         |sample| {
             samples += 1;
             slow += u32::from(sample.good && sample.done_ns - sample.intended_ns > 40 * MS);
-            // What came after the first sending is no lag of the generator's.
+            // The time after the first attempt does not count as schedule lag.
             assert!(sample.taken_ns <= sample.sent_ns.unwrap());
         },
     )
@@ -117,8 +119,8 @@ async fn what_a_server_hands_back_is_sent_again_and_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_may_have_looked_at_is_not_sent_again() {
-    // An error ends the connection: the answer to the second request does not count any more.
+async fn a_request_that_a_server_may_have_processed_is_not_sent_again() {
+    // An error ends the connection, so the response to the second request no longer counts.
     let server = leaving(2).await;
     let report = measure(&plan(&server, 100)).await;
     assert_eq!((report.requests, report.errors.total()), (100, report.errors.reset));
@@ -127,11 +129,11 @@ async fn what_a_server_may_have_looked_at_is_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
+async fn requests_do_not_wait_for_a_connection_that_is_going_away() {
     let server = first_goes(|mut stream, others| async move {
         requests(&mut stream, 2).await.unwrap();
         let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
-        // There would be none if it had to wait for this.
+        // If requests waited for this connection, no other connection would be opened.
         others.notified().await;
         finish(stream, &[answer(3)]).await;
     })
@@ -142,8 +144,9 @@ async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_whose_last_request_was_given_up_leaves_its_place() {
-    // Each answers one request, forgets another, and stays open until the client closes it.
+async fn a_connection_going_away_is_replaced_when_its_last_request_expires() {
+    // Each connection responds to one request, ignores another, and stays open until the client
+    // closes it.
     let server = Server::start(|mut stream| async move {
         if requests(&mut stream, 2).await.is_some() {
             finish(stream, &[answer(1), goaway(3, 0)]).await;
@@ -157,10 +160,10 @@ async fn a_connection_whose_last_request_was_given_up_leaves_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_says_why_it_closes_is_quoted() {
+async fn the_reason_that_a_server_gives_for_a_close_is_reported() {
     let server = Server::start(|mut stream| async move {
         if requests(&mut stream, 1).await.is_some() {
-            // It may have looked at the first.
+            // The server may have processed the first request.
             let _ = stream.write_all(&goaway(1, 11)).await;
             let _ = stream.shutdown().await;
             finish(stream, &[]).await;
@@ -168,12 +171,12 @@ async fn a_server_that_says_why_it_closes_is_quoted() {
     })
     .await;
     let report = measure(&plan(&server, 1)).await;
-    let said = report.failures.expect("there is no answer").first;
-    assert!(said.contains("GOAWAY, ENHANCE_YOUR_CALM"), "{said}");
+    let message = report.failures.expect("there is no response").first;
+    assert!(message.contains("GOAWAY, ENHANCE_YOUR_CALM"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_never_looks_at_anything_is_given_up() {
+async fn a_request_is_not_retried_forever() {
     let server = Server::start(async |mut stream: TcpStream| {
         if requests(&mut stream, 1).await.is_some() {
             finish(stream, &[goaway(0, 0)]).await;
@@ -182,8 +185,8 @@ async fn a_server_that_never_looks_at_anything_is_given_up() {
     .await;
     let report = measure(&plan(&server, 5)).await;
     assert_eq!(report.errors, Errors { reset: 5, ..Errors::default() });
-    assert!(report.failures.unwrap().first.contains("went away before it looked at the request"));
-    // The first time, and three times more.
+    assert!(report.failures.unwrap().first.contains("repeatedly refused to process the request"));
+    // One attempt, and three more.
     assert_eq!(report.sent_again, 15);
     assert!(!report.valid);
 }

@@ -1,4 +1,5 @@
-//! The load generator against real sockets on loopback: one binary, for each would be linked by itself.
+//! Tests of the load generator against real sockets on loopback. They form one binary, because each
+//! binary would be linked separately.
 
 mod agents;
 mod agents_refused;

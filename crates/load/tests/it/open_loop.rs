@@ -1,5 +1,5 @@
-//! What is measured, against servers on loopback. These run in real time; what they assert holds on
-//! a slow machine too.
+//! Tests of the measurements, against servers on loopback. They run in real time, and their
+//! assertions hold on a slow machine as well.
 
 use std::future::pending;
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ async fn a_stall_shows_in_the_corrected_latency_only() {
     })
     .await;
     let mut plan = server.plan(1_000.0, 1_500);
-    // So that requests wait behind the one that is stalled.
+    // One connection, so that requests wait behind the stalled one.
     plan.connections = 1;
     let report = measure(&plan).await;
 
@@ -38,14 +38,14 @@ async fn a_stall_shows_in_the_corrected_latency_only() {
     assert!(corrected.unwrap() > 150 * MS, "{report:?}");
     assert!(uncorrected.unwrap() < 100 * MS, "{report:?}");
     assert!(report.uncorrected_ns.max.unwrap() >= 199 * MS, "{report:?}");
-    // The wait was for the one connection, which is the generator's doing.
+    // Requests waited for the only connection, which limits the generator, not the server.
     let warning = report.warning().unwrap();
     assert!(warning.contains("all 1 connections busy"), "{warning}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_are_sent_whatever_the_earlier_ones_do() {
-    // Answers nothing until all requests are there.
+async fn requests_are_sent_regardless_of_earlier_ones() {
+    // Sends no response until all requests have arrived.
     let (arrived, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
     let server = Server::start(move |mut stream| {
         let (arrived, all) = (Arc::clone(&arrived), Arc::clone(&all));
@@ -68,7 +68,7 @@ async fn requests_are_sent_whatever_the_earlier_ones_do() {
 }
 
 #[tokio::test]
-async fn the_same_plan_asks_the_same() {
+async fn the_same_plan_sends_the_same_requests() {
     let server = Server::start(echo).await;
     let mut plan = server.plan(2_000.0, 200);
     plan.pace = Pace::poisson(2_000.0);
@@ -77,25 +77,25 @@ async fn the_same_plan_asks_the_same() {
     plan.warmup_ns = 20 * MS;
     let mut runs = Vec::new();
     for _ in 0..2 {
-        let mut asked = Vec::new();
+        let mut sent = Vec::new();
         let report = observe(&plan, |answer| {
-            // The server echoes the target, so this is what was really asked.
+            // The server echoes the target, so its length identifies the query that was sent.
             assert_eq!(answer.body_bytes, answer.query as u64 + 1);
             assert!(answer.head.as_ref().unwrap().header("content-length").is_some());
             assert!(answer.latency_ns >= answer.uncorrected_ns);
-            asked.push((answer.index, answer.intended_ns, answer.query));
+            sent.push((answer.index, answer.intended_ns, answer.query));
         })
         .await;
-        assert_eq!((report.requests, asked.len()), (200, 200), "{report:?}");
-        asked.sort_unstable();
-        runs.push(asked);
+        assert_eq!((report.requests, sent.len()), (200, 200), "{report:?}");
+        sent.sort_unstable();
+        runs.push(sent);
     }
-    assert!(runs[0][0].0 > 0, "the warm-up is not told");
+    assert!(runs[0][0].0 > 0, "the warm-up is not reported");
     assert_eq!(runs[0], runs[1]);
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closed_is_opened_again() {
+async fn a_connection_that_the_server_closed_is_reopened() {
     let server = Server::start(async |mut stream| {
         if next_head(&mut stream).await.is_some() {
             answer(&mut stream, 200, "").await;
@@ -110,7 +110,7 @@ async fn a_connection_that_the_server_closed_is_opened_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn progress_is_told_twice_per_second() {
+async fn progress_is_reported_twice_per_second() {
     let server = Server::start(echo).await;
     let mut snapshots = Vec::new();
     let mut plan = server.plan(200.0, 0);
@@ -124,7 +124,7 @@ async fn progress_is_told_twice_per_second() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cut_short_tells_what_it_has() {
+async fn a_run_that_is_cut_short_reports_its_measurements() {
     let server = Server::start(echo).await;
     let mut plan = server.plan(500.0, 0);
     plan.extent = Extent::Duration { ns: 3_600_000 * MS };
@@ -142,7 +142,7 @@ async fn a_run_that_is_cut_short_tells_what_it_has() {
     };
     let report = run_observed(&plan, cancel, |_| {}, on_answer).await.unwrap();
     assert!(report.partial);
-    // Responses that were there already when it was cut count, too.
+    // Responses that arrived before the run was cut short also count.
     assert!(answers >= 100);
     assert_eq!(
         (report.histogram.len(), report.errors.total()),
@@ -154,15 +154,15 @@ async fn a_run_that_is_cut_short_tells_what_it_has() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_cut_while_the_server_stalls_reports_every_request_that_was_due() {
-    // Answers 100 requests, and no further one.
+    // The server responds to the first 100 requests only.
     let (served, stalled) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
-    let tell = Arc::clone(&stalled);
+    let notify = Arc::clone(&stalled);
     let server = Server::start(move |mut stream| {
-        let (served, tell) = (Arc::clone(&served), Arc::clone(&tell));
+        let (served, notify) = (Arc::clone(&served), Arc::clone(&notify));
         async move {
             while next_head(&mut stream).await.is_some() {
                 if served.fetch_add(1, Ordering::SeqCst) >= 100 {
-                    tell.notify_one();
+                    notify.notify_one();
                     pending::<()>().await;
                 }
                 answer(&mut stream, 200, "").await;
@@ -181,10 +181,11 @@ async fn a_run_that_is_cut_while_the_server_stalls_reports_every_request_that_wa
     let report = curtail_load::run_sampled(&plan, cancel, |_| {}, see).await.unwrap();
     let errors = report.errors;
     assert_eq!((report.histogram.len(), errors.in_flight), (100, 4), "{report:?}");
-    // One is due every millisecond, and the run lasted for as long as the others took and 300 ms.
+    // One request is due every millisecond. The run lasts 300 ms longer than the first 100
+    // responses.
     assert!(errors.overdue >= 290, "{errors:?}");
     assert_eq!((report.requests, report.sent), (104 + errors.overdue, 104));
-    // Most requests had no response, so most figures are those of unfinished ones.
+    // Most requests had no response, so most figures come from unfinished ones.
     assert!(report.latency_ns.p90.unwrap() > 150 * MS, "{:?}", report.latency_ns);
     assert!(report.latency_at_least.contains(&"p90"));
     let unfinished = |reason: &Invalid| matches!(reason, Invalid::Unfinished { in_flight: 4, .. });
@@ -194,7 +195,7 @@ async fn a_run_that_is_cut_while_the_server_stalls_reports_every_request_that_wa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_no_connection_and_no_backlog_takes_is_dropped_and_makes_the_run_invalid() {
+async fn requests_beyond_the_backlog_are_dropped_and_make_the_run_invalid() {
     let server = Server::start(async |mut stream| {
         next_head(&mut stream).await;
         pending::<()>().await;
@@ -205,7 +206,7 @@ async fn what_no_connection_and_no_backlog_takes_is_dropped_and_makes_the_run_in
     let report = measure(&plan).await;
     assert_eq!((report.errors.timeout, report.errors.dropped), (3, 17), "{report:?}");
     assert_eq!(report.requests, 20);
-    // More connections would wait for it, too.
+    // More connections would also wait for the server.
     let limited_by = Limit::Server { few_ns: None, all_ns: None };
     let dropped = Invalid::Dropped { count: 17, backlog: 2, limited_by };
     assert!(report.invalid_because.contains(&dropped), "{:?}", report.invalid_because);

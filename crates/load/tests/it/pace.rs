@@ -1,10 +1,10 @@
-//! When requests are sent: closed loops, rates that change, recorded times, and when there are enough.
+//! Tests of the pace: closed loops, changing rates, and the end of a run.
 
 use crate::common::{MS, Server, answer, echo, measure, next_head, observe, plan_for, unused};
 use curtail_load::{Arrivals, Extent, Invalid, Pace, Precision, Profile};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_loop_sends_as_many_as_are_answered() {
+async fn a_closed_loop_sends_one_request_per_response() {
     let server = Server::start(echo).await;
     for (threads, connections) in [(1, 4), (2, 5)] {
         let mut plan = server.plan(1.0, 501);
@@ -21,7 +21,7 @@ async fn a_closed_loop_sends_as_many_as_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_loop_ends_with_its_time() {
+async fn a_closed_loop_ends_after_its_duration() {
     let server = Server::start(echo).await;
     let mut plan = server.plan(1.0, 0);
     (plan.pace, plan.connections) = (Pace::Closed, 2);
@@ -33,18 +33,18 @@ async fn a_closed_loop_ends_with_its_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_loop_does_not_hammer_a_server_that_is_not_there() {
+async fn a_closed_loop_backs_off_if_the_server_is_down() {
     let mut plan = plan_for(unused().await, 1.0, 0);
     (plan.pace, plan.connections) = (Pace::Closed, 4);
     plan.extent = Extent::Duration { ns: 400 * MS };
     let report = measure(&plan).await;
     assert_eq!(report.requests, report.errors.connect);
-    // Each connection at 0, 1, 3, 7, 15, 31, 63, 127, 227 and 327 ms, or later.
+    // Each connection tries at 0, 1, 3, 7, 15, 31, 63, 127, 227 and 327 ms, or later.
     assert!((8..=40).contains(&report.requests), "{}", report.requests);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_loop_goes_on_as_soon_as_a_server_answers_again() {
+async fn a_closed_loop_resumes_when_the_server_responds_again() {
     let tried = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::start(move |stream| {
         let fine = tried.fetch_add(1, std::sync::atomic::Ordering::SeqCst) >= 3;
@@ -61,14 +61,14 @@ async fn a_closed_loop_goes_on_as_soon_as_a_server_answers_again() {
     assert_eq!((report.errors.reset, report.histogram.len(), server.accepted()), (3, 197, 4));
     let failures = report.failures.unwrap();
     let pause = failures.last_at_ns - failures.first_at_ns;
-    // 1 ms and 2 ms.
+    // The backoffs are 1 ms and 2 ms.
     assert!(pause >= 3 * MS, "{pause}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn threads_share_one_schedule() {
     let server = Server::start(echo).await;
-    let mut asked = Vec::new();
+    let mut runs = Vec::new();
     for threads in [1, 3] {
         let mut plan = server.plan(2_000.0, 300);
         (plan.pace, plan.threads, plan.connections) = (Pace::poisson(2_000.0), threads, 9);
@@ -79,13 +79,13 @@ async fn threads_share_one_schedule() {
         .await;
         assert_eq!((report.requests, report.histogram.len(), report.unobserved), (300, 300, 0));
         of_run.sort_unstable();
-        asked.push(of_run);
+        runs.push(of_run);
     }
-    assert_eq!(asked[0], asked[1]);
+    assert_eq!(runs[0], runs[1]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rate_in_steps_is_kept() {
+async fn a_rate_in_steps_is_followed() {
     let server = Server::start(echo).await;
     let mut plan = server.plan(1.0, 0);
     let profile: Profile = "100:200ms,1000:300ms".parse().unwrap();
@@ -100,14 +100,18 @@ async fn a_rate_in_steps_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_ends_when_its_percentiles_are_sure_enough_and_not_before() {
+async fn a_run_ends_only_when_its_percentiles_are_precise_enough() {
     let server = Server::start(echo).await;
     let mut plan = server.plan(500.0, 0);
     plan.extent = Extent::Duration { ns: 60_000 * MS };
     plan.until = Some(Precision { relative: 0.9, per_mille: vec![500] });
     let report = measure(&plan).await;
     assert!(report.requests < 30_000 && !report.partial);
-    assert_eq!(report.requests, report.histogram.len(), "what was sent is answered");
+    assert_eq!(
+        report.requests,
+        report.histogram.len(),
+        "every request that was sent has a response"
+    );
     let [low, high] = report.latency_ci95_ns.p50.unwrap();
     assert!(low <= report.latency_ns.p50.unwrap() && report.latency_ns.p50.unwrap() <= high);
 
@@ -120,7 +124,7 @@ async fn a_run_ends_when_its_percentiles_are_sure_enough_and_not_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies_is_told_with_when_and_how_many() {
+async fn the_failures_of_a_server_that_dies_are_reported_with_times_and_count() {
     let served = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let server = Server::start(move |mut stream| {
         let served = std::sync::Arc::clone(&served);
@@ -140,5 +144,9 @@ async fn a_server_that_dies_is_told_with_when_and_how_many() {
     assert_eq!(failures.since_last_good, 50);
     assert!(failures.last_good_at_ns.unwrap() >= 90 * MS);
     assert!(failures.last_at_ns >= failures.first_at_ns && failures.last_at_ns >= 149 * MS);
-    assert!(failures.first.contains("closed before it answered"), "{}", failures.first);
+    assert!(
+        failures.first.contains("closed the connection before it responded"),
+        "{}",
+        failures.first
+    );
 }

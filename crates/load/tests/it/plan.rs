@@ -1,4 +1,4 @@
-//! Bad input is refused with a text that says what is wrong.
+//! Tests that bad input is rejected with an explanation.
 
 use curtail_load::{Arrivals, Extent, Pace, Plan, Precision, Profile, Target, Trust, run};
 
@@ -44,11 +44,11 @@ fn other_targets_are_refused() {
         ("http://", "has no host"),
         ("http://:80/", "has no host"),
         ("http:///path", "has no host"),
-        ("http://a b:80/", "the host may have"),
-        ("http://ä:80/", "the host may have"),
-        ("http://[::1:80/", "the host may have"),
-        ("http://[::1]x:80/", "the host may have"),
-        ("http://[name]:80/", "the host may have"),
+        ("http://a b:80/", "the host may contain"),
+        ("http://ä:80/", "the host may contain"),
+        ("http://[::1:80/", "the host may contain"),
+        ("http://[::1]x:80/", "the host may contain"),
+        ("http://[name]:80/", "the host may contain"),
         ("http://me:secret@h:80/", "use a header"),
         ("http://h:0/", "the port is not"),
         ("http://h:65536/", "the port is not"),
@@ -70,7 +70,7 @@ fn other_targets_are_refused() {
     }
 }
 
-/// Without the check of the parser.
+/// Bypasses the parser's check.
 fn profile(text: &str) -> Pace {
     let rate = |text: &str| text.parse::<f64>().unwrap();
     let profile = match text.split_once("..") {
@@ -122,10 +122,10 @@ fn values_out_of_range_are_refused() {
         (
             "http://h",
             |plan| plan.queries = vec!["/fine".into(), "/not fine".into()],
-            "request `/not fine`: has a character",
+            "request `/not fine`: contains a character",
         ),
-        ("http://h", |plan| plan.queries = vec!["/{key}".into()], "say how many with --keys"),
-        ("http://h/{key}", |plan| plan.protocol.data = None, "say how many with --keys"),
+        ("http://h", |plan| plan.queries = vec!["/{key}".into()], "set their number with --keys"),
+        ("http://h/{key}", |plan| plan.protocol.data = None, "set their number with --keys"),
         ("http://h", |plan| plan.protocol.streams = 5, "add --http2"),
         ("http://h", |plan| plan.protocol.pipeline = 2, "use memcached://"),
         ("http://h", |plan| plan.protocol.pipeline = 0, "use 1 to 65536"),
@@ -137,8 +137,8 @@ fn values_out_of_range_are_refused() {
         ("http://h", |plan| plan.protocol.streams = 0, "0 streams; use 1 to 65536"),
         ("http://h", |plan| plan.queries = vec!["{\"path\"".into()], "request `{\"path\"`"),
         ("http://h", |plan| plan.queries = vec!["{\"a\": 1}".into()], "unknown field `a`"),
-        ("udp://h:1", |plan| plan.protocol.data = Some("x".into()), "udp:// has no use for data"),
-        ("redis://h", |plan| plan.protocol.data = None, "nothing to ask redis://"),
+        ("udp://h:1", |plan| plan.protocol.data = Some("x".into()), "udp:// does not support data"),
+        ("redis://h", |plan| plan.protocol.data = None, "no requests for redis://"),
         ("memcached://h", |plan| plan.protocol.http2 = true, ""),
         (
             "http://h",
@@ -155,7 +155,7 @@ fn values_out_of_range_are_refused() {
 }
 
 #[tokio::test]
-async fn a_run_refuses_what_it_cannot_do() {
+async fn a_plan_that_cannot_run_is_refused() {
     let mut bad = plan();
     bad.connections = 0;
     let error = run(&bad, std::future::pending(), |_| {}).await.unwrap_err();

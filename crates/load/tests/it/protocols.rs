@@ -1,5 +1,5 @@
-//! Each protocol but HTTP/1.1 over sockets. What ends a response, and what servers may say, is tested without
-//! them (`session/tests`).
+//! Tests each protocol except HTTP/1.1, over sockets. Tests without sockets (`session/tests`) cover
+//! how responses end and what servers send.
 
 use std::fs;
 
@@ -30,13 +30,13 @@ async fn lost_datagrams_time_out_and_nothing_waits_for_them() {
 }
 
 #[tokio::test]
-async fn a_port_where_nobody_listens_is_reported() {
+async fn a_port_without_a_listener_is_reported() {
     let report = measure(&plan_of("udp", unused().await, 500.0, 20)).await;
     assert_eq!(report.errors.connect, 20, "{report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_loop_of_datagrams_has_one_under_way() {
+async fn a_closed_loop_has_one_datagram_in_flight() {
     let mut plan = plan_of("udp", udp_echo(|_| 1).await, 1.0, 2_000);
     (plan.pace, plan.connections) = (Pace::Closed, 1);
     let report = measure(&plan).await;
@@ -44,7 +44,7 @@ async fn a_closed_loop_of_datagrams_has_one_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn responses_are_counted_as_what_they_are() {
+async fn responses_are_counted_by_kind() {
     let refused = Errors { refused: 10, ..Errors::default() };
     let full = "SERVER_ERROR out of memory storing object\r\n";
     for (scheme, query, answer, errors) in [
@@ -57,7 +57,7 @@ async fn responses_are_counted_as_what_they_are() {
     ] {
         let server = Server::start(move |mut stream| async move {
             while stream.read(&mut [0; 64]).await.is_ok_and(|count| count > 0) {
-                // In two pieces, of which the first ends inside of the delimiter.
+                // The response is sent in two writes. The first one may end inside the delimiter.
                 let (head, tail) = answer.split_at(answer.len() - 1);
                 say(&mut stream, head).await;
                 say(&mut stream, tail).await;
@@ -72,13 +72,13 @@ async fn responses_are_counted_as_what_they_are() {
         let report = measure(&plan).await;
         assert_eq!(report.errors, errors, "{query}: {report:?}");
         if let Some(failures) = report.failures {
-            let said = answer.trim_end().trim_start_matches('-');
-            assert_eq!(failures.first, format!("the server said: {said}"));
+            let message = answer.trim_end().trim_start_matches('-');
+            assert_eq!(failures.first, format!("the server reported: {message}"));
         }
     }
 }
 
-/// Of HTTP/2, over one connection.
+/// Returns a plan for HTTP/2 over one connection.
 fn plan(server: &Server, requests: u64, queries: &[&str]) -> Plan {
     let mut plan = server.plan(500.0, requests);
     (plan.protocol.http2, plan.connections) = (true, 1);
@@ -87,7 +87,7 @@ fn plan(server: &Server, requests: u64, queries: &[&str]) -> Plan {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_come_over_one_connection_with_bodies_both_ways() {
+async fn bodies_go_both_ways_over_one_connection() {
     let server = Server::start(serve_http2).await;
     let big = format!(r#"{{"path": "/echo", "body": "{}"}}"#, "b".repeat(200_000));
     let mut plan = plan(&server, 60, &["/a", r#"{"path": "/echo", "body": "twelve bytes"}"#, &big]);
@@ -101,7 +101,7 @@ async fn answers_come_over_one_connection_with_bodies_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_never_says_anything_is_connected_to_anew() {
+async fn a_connection_to_a_silent_server_is_reopened() {
     let server = Server::start(async |mut stream: TcpStream| {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     })
@@ -123,7 +123,7 @@ service Echo {
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_are_json_where_there_is_a_schema() {
+async fn messages_are_json_with_a_schema() {
     let server = Server::start(serve_http2).await;
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("echo.proto");
@@ -134,7 +134,7 @@ async fn messages_are_json_where_there_is_a_schema() {
     // Field 1 is `ok`.
     let raw = r#"{"base64": "CgJvaw=="}"#;
     let json = r#"{"text": "hello", "number": 5}"#;
-    // With their prefix.
+    // The sizes include the message prefix.
     for (file, message, bytes) in [(None, raw, 9), (Some(&source), json, 14), (Some(&set), "{}", 5)]
     {
         let mut plan = plan(&server, 20, &[message]);
@@ -151,9 +151,9 @@ async fn messages_are_json_where_there_is_a_schema() {
     let missing = directory.path().join("missing");
     for (file, target, message, why) in [
         (None, "test.Echo/Say", json, "--proto FILE"),
-        (Some(&set), "test.Echo/Say", r#"{"word": 1}"#, "is no test.Words as JSON"),
-        (Some(&source), "test.Echo/Shout", "{}", "has no method Shout; there is Say, Watch"),
-        (Some(&set), "test.Other/Say", "{}", "has no service test.Other; there is test.Echo"),
+        (Some(&set), "test.Echo/Say", r#"{"word": 1}"#, "is not a test.Words as JSON"),
+        (Some(&source), "test.Echo/Shout", "{}", "has no method Shout; it has Say, Watch"),
+        (Some(&set), "test.Other/Say", "{}", "has no service test.Other; it has test.Echo"),
         (Some(&source), "test.Echo/Watch", "{}", "Watch is a stream"),
         (Some(&bad), "test.Echo/Say", "{}", "descriptor_set_out"),
         (Some(&missing), "test.Echo/Say", "{}", "check the path"),
@@ -167,7 +167,7 @@ async fn messages_are_json_where_there_is_a_schema() {
     }
 }
 
-/// What `requests` take over one connection, at 1,000 per second.
+/// Measures `requests` requests over one connection, at 1,000 per second.
 async fn piped(batch: &str, requests: u64) -> Report {
     let server = Server::start(|stream| async move {
         let mut lines = BufReader::new(stream);
@@ -186,8 +186,9 @@ async fn piped(batch: &str, requests: u64) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_is_sent_when_it_is_full_or_its_time_is_over() {
-    // What waits for the connection goes with it, so the last batch may be short of requests.
+async fn a_batch_is_sent_when_it_is_full_or_its_wait_is_over() {
+    // Requests that wait for the connection to open are written with it, so the last batch may be
+    // incomplete.
     let full = piped("500ms:4", 100).await;
     assert!(full.histogram.count_between(0, 400 * MS) >= 96, "{:?}", full.latency_ns);
     let late = piped("200ms", 100).await.latency_ns;

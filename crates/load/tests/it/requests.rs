@@ -1,4 +1,5 @@
-//! Requests and keys: what is refused, and what is drawn. What is sent is tested in `session/requests`.
+//! Tests of requests and keys: rejected input, and distributions. The encoding is tested in
+//! `session/requests`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +20,7 @@ fn keys_have_their_distribution() {
         counts
     };
     let uniform = counts(KeyDistribution::Uniform);
-    // Their standard deviation is 10.
+    // The standard deviation of each count is 10.
     assert!((0..100).all(|key| uniform[&key].abs_diff(100) < 60), "{uniform:?}");
     // The sum of 1/k up to 100 is 5.187.
     let zipf = counts(KeyDistribution::Zipf(1.0));
@@ -38,11 +39,11 @@ fn key_distributions_are_read() {
 }
 
 #[test]
-fn keys_go_with_requests_that_have_them() {
+fn keys_require_requests_that_use_them() {
     let keys = |count| Some(Keys { count, distribution: KeyDistribution::Uniform });
     let mut plan = Plan::new("http://h/x".parse().unwrap(), 1.0);
     plan.protocol.keys = keys(5);
-    assert!(plan.check().unwrap_err().to_string().contains("no request has {key}"));
+    assert!(plan.check().unwrap_err().to_string().contains("no request contains {key}"));
     plan.queries = vec!["/{key}".to_owned(), "/x".to_owned()];
     assert_eq!(plan.check(), Ok(()));
     plan.protocol.keys = keys(500_001);
@@ -55,13 +56,13 @@ fn keys_go_with_requests_that_have_them() {
 }
 
 #[test]
-fn lines_of_requests_are_read_and_bad_ones_reported_with_the_line_and_what_to_write() {
+fn malformed_lines_of_requests_are_reported_with_the_line_and_the_fix() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("queries");
     let read_http = |file: &Path| read_queries_for(file, Scheme::Http);
     for (text, queries) in [
         ("/a\r\n\n  /b?q=1  \n/c", &["/a", "/b?q=1", "/c"][..]),
-        // As some editors save it.
+        // Some editors save a byte order mark.
         ("\u{feff}/a\r\n/b\r\n", &["/a", "/b"]),
         ("/a/{key}\n{\"body\": \"{key}\"}\n", &["/a/{key}", "{\"body\": \"{key}\"}"]),
     ] {

@@ -1,4 +1,5 @@
-//! What whoever watches a run is told: the latencies of each interval, and every request.
+//! Tests of the data that the observers of a run receive: the latencies of each interval, and every
+//! request.
 
 use std::future::{pending, poll_fn};
 use std::pin::pin;
@@ -41,11 +42,11 @@ async fn the_intervals_add_up_to_the_report_count_by_count() {
     for sample in &samples {
         of_samples.record(sample.done_ns - sample.intended_ns).unwrap();
     }
-    assert_eq!(of_samples, report.histogram, "both tell of the same requests");
+    assert_eq!(of_samples, report.histogram, "both report the same requests");
 }
 
 #[tokio::test]
-async fn a_sample_has_the_times_of_its_request_in_their_order() {
+async fn a_sample_has_the_times_of_its_request_in_order() {
     let server = Server::start(|mut stream| async move {
         while next_head(&mut stream).await.is_some() {
             answer(&mut stream, 404, "gone").await;
@@ -54,8 +55,8 @@ async fn a_sample_has_the_times_of_its_request_in_their_order() {
     .await;
     let mut samples = Vec::new();
     let plan = server.plan(500.0, 30);
-    let told = |sample: &Sample| samples.push(sample.clone());
-    run_sampled(&plan, pending(), |_| {}, told).await.unwrap();
+    let observe = |sample: &Sample| samples.push(sample.clone());
+    run_sampled(&plan, pending(), |_| {}, observe).await.unwrap();
     samples.sort_by_key(|sample| sample.index);
     assert_eq!(samples.len(), 30);
     for (place, sample) in samples.iter().enumerate() {
@@ -69,36 +70,36 @@ async fn a_sample_has_the_times_of_its_request_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_request_that_fails_is_a_sample_with_the_kind_of_its_failure() {
+async fn a_failed_request_is_a_sample_with_its_kind_of_failure() {
     let closing = Server::start(|mut stream| async move { drop(next_head(&mut stream).await) });
     let closing = closing.await;
-    let nobody = unused().await;
+    let unused_address = unused().await;
     let silent =
         Server::start(|mut stream| async move { while next_head(&mut stream).await.is_some() {} });
     let silent = silent.await;
     for (address, ending) in
-        [(closing.address, "reset"), (nobody, "connect"), (silent.address, "timeout")]
+        [(closing.address, "reset"), (unused_address, "connect"), (silent.address, "timeout")]
     {
         let mut plan = plan_for(address, 500.0, 5);
         plan.timeout_ns = 50 * MS;
         let mut endings = Vec::new();
-        let told = |sample: &Sample| endings.push((sample.ending(), sample.good));
-        run_sampled(&plan, pending(), |_| {}, told).await.unwrap();
+        let observe = |sample: &Sample| endings.push((sample.ending(), sample.good));
+        run_sampled(&plan, pending(), |_| {}, observe).await.unwrap();
         assert_eq!(endings, vec![(ending.to_owned(), false); 5]);
     }
 }
 
-/// Begins a run, and drops it when its observer has not looked for so many requests.
+/// Starts a run, leaves it unpolled while the server responds to `requests` requests, and drops it.
 async fn dropped_after(requests: usize) {
-    let (asked, reached) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-    let (count, tell) = (Arc::clone(&asked), Arc::clone(&reached));
+    let (served, reached) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (count, notify) = (Arc::clone(&served), Arc::clone(&reached));
     let server = Server::start(move |mut stream| {
-        let (count, tell) = (Arc::clone(&count), Arc::clone(&tell));
+        let (count, notify) = (Arc::clone(&count), Arc::clone(&notify));
         async move {
             while next_head(&mut stream).await.is_some() {
                 answer(&mut stream, 200, "").await;
                 count.fetch_add(1, Ordering::Relaxed);
-                tell.notify_one();
+                notify.notify_one();
             }
         }
     })
@@ -107,21 +108,21 @@ async fn dropped_after(requests: usize) {
     (plan.pace, plan.extent) = (Pace::Closed, Extent::Duration { ns: 3_600_000 * MS });
     (plan.threads, plan.connections) = (2, 8);
     let mut run = pin!(run_sampled(&plan, pending(), |_| {}, |_| {}));
-    // One look starts the threads: there is no name to be looked up.
+    // One poll starts the threads, because no name has to be resolved.
     let looked = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await;
     assert!(looked.is_pending());
-    let enough = asked.load(Ordering::Relaxed) + requests;
-    while asked.load(Ordering::Relaxed) < enough {
+    let enough = served.load(Ordering::Relaxed) + requests;
+    while served.load(Ordering::Relaxed) < enough {
         reached.notified().await;
     }
 }
 
 #[test]
-fn a_run_that_is_dropped_ends_though_its_observer_has_not_kept_up() {
+fn dropping_a_run_ends_it_even_if_its_observer_is_slow() {
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        // More than the channel of outcomes has room for.
+        // More requests than the channel of outcomes has room for.
         runtime.block_on(dropped_after(10_000));
         ended.send(()).unwrap();
     });

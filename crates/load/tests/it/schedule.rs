@@ -1,4 +1,4 @@
-//! Schedules: their statistics, and that a seed decides them.
+//! Tests that schedules have the right statistics, and that a seed determines them.
 
 use curtail_load::{Arrivals, Extent, Pace, Plan, Profile, QueryOrder, Schedule, Slot};
 
@@ -20,16 +20,16 @@ fn gaps_of_a_poisson_schedule_are_exponential() {
     let gaps = gaps_ns(Schedule::new(Profile::Steady(1_000.0), &Arrivals::Poisson, 42), 100_000);
     let mean_ns = mean(&gaps);
     let variance = mean(&gaps.iter().map(|gap| (gap - mean_ns).powi(2)).collect::<Vec<_>>());
-    // The standard error of the mean is 0.3 %, that of the variance 0.9 %.
+    // The standard error of the mean is 0.3 %, and that of the variance is 0.9 %.
     assert!((mean_ns / 1e6 - 1.0).abs() < 0.01, "mean {mean_ns} ns");
     assert!((variance / 1e12 - 1.0).abs() < 0.03, "variance {variance} ns^2");
-    // Exponential, and not only of its moments: e^-1 of the gaps are above the mean, e^-3 above
-    // three times the mean.
+    // The shape is that of an exponential distribution, too: a share of e^-1 of the gaps is above
+    // the mean, and a share of e^-3 is above three times the mean.
     for times in [1.0, 3.0] {
         let above = gaps.iter().filter(|gap| **gap > times * 1e6).count() as f64 / 1e5;
         assert!((above / f64::exp(-times) - 1.0).abs() < 0.05, "{above} above {times} means");
     }
-    // Independent: neighbors are not correlated.
+    // Neighbors are not correlated.
     let products = gaps.windows(2).map(|pair| (pair[0] - mean_ns) * (pair[1] - mean_ns));
     let correlation = mean(&products.collect::<Vec<_>>()) / variance;
     assert!(correlation.abs() < 0.015, "{correlation}");
@@ -45,7 +45,7 @@ fn a_constant_schedule_does_not_drift() {
 }
 
 #[test]
-fn a_seed_decides_times_and_queries() {
+fn a_seed_determines_times_and_queries() {
     let slots = |seed| -> Vec<Slot> {
         Schedule::new(Profile::Steady(500.0), &Arrivals::Poisson, seed)
             .with_queries(1_000, QueryOrder::Random)
@@ -58,7 +58,7 @@ fn a_seed_decides_times_and_queries() {
 
 #[test]
 fn a_schedule_is_the_same_in_every_release() {
-    // Recorded experiments depend on it.
+    // Recorded experiments depend on these values.
     let slots = Schedule::new(Profile::Steady(1_000.0), &Arrivals::Poisson, 1)
         .with_queries(100, QueryOrder::Random);
     let found: Vec<_> = slots.take(4).map(|slot| (slot.at_ns, slot.query)).collect();
@@ -88,7 +88,7 @@ fn queries_in_order_are_cycled() {
 }
 
 #[test]
-fn in_rounds_each_query_is_asked_once_before_any_is_asked_again() {
+fn in_rounds_each_query_is_sent_once_before_any_is_repeated() {
     let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Constant, 5);
     let slots = schedule.with_queries(20, QueryOrder::Rounds).take(20 * 50);
     let queries: Vec<usize> = slots.map(|slot| slot.query).collect();
@@ -100,7 +100,8 @@ fn in_rounds_each_query_is_asked_once_before_any_is_asked_again() {
     }
     assert!(rounds[0].is_sorted(), "the first is as given");
     assert!(rounds.windows(2).all(|pair| pair[0] != pair[1]), "and not in one order");
-    // The first of a round is any: 50 draws of 20 leave out a certain one with 8 %.
+    // Any of the 20 queries may be first in a round. The probability that a given one is never
+    // first in 50 rounds is 8 %.
     let mut first: Vec<usize> = rounds.iter().map(|round| round[0]).collect();
     first.sort_unstable();
     first.dedup();
@@ -108,7 +109,7 @@ fn in_rounds_each_query_is_asked_once_before_any_is_asked_again() {
 }
 
 #[test]
-fn a_warm_up_is_missing_from_no_round() {
+fn a_warm_up_takes_no_query_out_of_a_round() {
     let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Constant, 5)
         .with_queries(3, QueryOrder::Rounds)
         .with_extent(2_000_000_000, Extent::Requests(6));
@@ -125,12 +126,12 @@ fn drawn_queries_are_uniform() {
     for slot in schedule.take(100_000) {
         counts[slot.query] += 1;
     }
-    // Their standard deviation is 95.
+    // The standard deviation of each count is 95.
     assert!(counts.iter().all(|count| count.abs_diff(10_000) < 400), "{counts:?}");
 }
 
 #[test]
-fn what_the_warm_up_sends_is_marked_and_not_part_of_the_extent() {
+fn warm_up_requests_are_marked_and_not_part_of_the_extent() {
     let mut plan = plan();
     plan.pace = Pace::constant(1_000.0);
     plan.warmup_ns = 10_000_000;

@@ -1,4 +1,4 @@
-//! TLS: who is trusted, what is agreed on, and what is said when it fails.
+//! Tests of TLS: trust, negotiation, and the error messages.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio_rustls::TlsAcceptor;
 
-/// A server's side of TLS, and the file that names whom to trust.
+/// The server's side of TLS, and the file with the authority to trust.
 struct Secure {
     acceptor: TlsAcceptor,
     authority: PathBuf,
@@ -20,7 +20,8 @@ struct Secure {
 }
 
 impl Secure {
-    /// Of a server of this name, which its authority signs, or it is that itself.
+    /// Creates the certificate of a server with this name. An authority signs it. If `by_itself`,
+    /// it is the authority's own certificate instead.
     fn new(name: &str, by_itself: bool, protocols: &[&str]) -> Secure {
         let names = if by_itself { vec![name.to_owned()] } else { Vec::new() };
         let mut params = CertificateParams::new(names).unwrap();
@@ -50,7 +51,8 @@ impl Secure {
         Secure { acceptor, authority: file, _directory: directory }
     }
 
-    /// Serves HTTP/2 where that was agreed on; else each request gets as many bytes as its path says.
+    /// Serves HTTP/2 if it was negotiated. Otherwise each response has the number of bytes in the
+    /// request's path.
     async fn serve(&self) -> Server {
         let acceptor = self.acceptor.clone();
         Server::start(move |stream| {
@@ -88,7 +90,7 @@ impl Secure {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn https_answers_and_keeps_its_connections() {
+async fn https_responds_and_keeps_its_connections() {
     let secure = Secure::new("127.0.0.1", false, &["h2", "http/1.1"]);
     let server = secure.serve().await;
     let mut plan = secure.plan(&server, 60, &["/5", "/0", "/300000"]);
@@ -102,20 +104,20 @@ async fn https_answers_and_keeps_its_connections() {
     let before = server.accepted();
     let report = measure(&plan).await;
     assert_eq!((report.errors.total(), server.accepted() - before), (0, 1), "{report:?}");
-    // A server that dies after the handshake.
+    // The server closes the connection after the handshake.
     let plan = secure.plan(&server, 20, &["/5", "/dies"]);
     assert_eq!(measure(&plan).await.errors, Errors { reset: 10, ..Errors::default() });
 }
 
 fn first_without_tls(report: Report) -> String {
-    let first = report.failures.expect("nothing is agreed on").first;
+    let first = report.failures.expect("no protocol is negotiated").first;
     assert_eq!(report.errors, Errors { tls: 3, ..Errors::default() }, "{first}");
     assert!(report.errors.to_string().contains("3 without TLS"));
     first
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_not_trusted_or_not_agreed_with_is_reported_with_what_to_do() {
+async fn a_failed_tls_handshake_is_reported_with_the_fix() {
     let secure = Secure::new("127.0.0.1", false, &[]);
     for (of_server, trusts_other, http2, texts) in [
         (Secure::new("127.0.0.1", false, &[]), true, false, ["is not trusted", "--cacert"]),
@@ -125,13 +127,13 @@ async fn a_server_that_is_not_trusted_or_not_agreed_with_is_reported_with_what_t
         (Secure::new("127.0.0.1", false, &[]), false, true, ["leave out --http2", ""]),
     ] {
         let server = of_server.serve().await;
-        let whose = if trusts_other { &secure } else { &of_server };
-        let mut plan = whose.plan(&server, 3, &[]);
+        let client = if trusts_other { &secure } else { &of_server };
+        let mut plan = client.plan(&server, 3, &[]);
         plan.protocol.http2 = http2;
         let first = first_without_tls(measure(&plan).await);
         assert!(texts.iter().all(|text| first.contains(text)), "{first}");
     }
-    // The system knows nothing of it either.
+    // The system does not trust this authority either.
     let server = secure.serve().await;
     let mut plan = secure.plan(&server, 3, &[]);
     plan.protocol.trust = Trust::System;

@@ -1,4 +1,4 @@
-//! Stamps of the kernel: every answer has them, and the parts of a latency add up.
+//! Tests kernel timestamps: every response has them, and the parts of a latency add up.
 
 use crate::common::{Server, echo, measure, plan_of, udp_echo};
 use curtail_load::{Plan, Report, StampsBy};
@@ -9,15 +9,15 @@ fn judge(report: &Report) {
     assert_eq!(stamps.clock_steps, 0);
     let latency = report.latency_ns.p50.unwrap();
     let parts = report.split_ns.p50.unwrap();
-    // What the kernel and this program did in between is apart.
+    // The time in the kernel and the time in this program are reported separately.
     assert!(parts.client_wake_up > 0 && parts.wire_to_wire > 0, "{parts:?}");
     let sum = parts.schedule_lag + parts.client_send + parts.wire_to_wire + parts.client_wake_up;
-    // The parts are those of the requests around the percentile: within some buckets.
+    // The parts come from the requests around the percentile, so the sum is off by a few buckets.
     assert!(sum.abs_diff(latency) < latency / 4, "{parts:?} of {latency}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_on_a_stream_have_stamps() {
+async fn responses_on_a_stream_have_stamps() {
     let server = Server::start(echo).await;
     for stamps in [StampsBy::Kernel, StampsBy::User] {
         let plan = Plan { stamps, threads: 2, ..server.plan(1_000.0, 600) };

@@ -1,7 +1,8 @@
-//! Timestamps of the kernel, and the way past it. A process of its own: beside other tests, which keep all
-//! processors busy, the kernel switches stamping on too late and a ring of frames overflows.
+//! Tests of kernel timestamps and of the bypass of the network stack, in a separate process. Other
+//! tests keep all processors busy. Alongside them, the kernel would enable timestamping too late,
+//! and a ring of frames would overflow.
 
-#[allow(dead_code, reason = "the other tests use more of it")]
+#[allow(dead_code, reason = "only the other tests use all of it")]
 #[path = "../it/common.rs"]
 mod common;
 mod kernel;

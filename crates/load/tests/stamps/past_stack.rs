@@ -1,5 +1,5 @@
-//! Past the network stack: a server at the other end of a wire answers, and one that is not there is told. The
-//! wire is between two network namespaces of this process.
+//! Tests the bypass of the network stack: a server at the other end of a wire responds, and a
+//! missing server is reported. The wire connects two network namespaces of this process.
 
 #[path = "../../../xdp/tests/common/mod.rs"]
 mod wire;
@@ -20,7 +20,7 @@ fn plan(server: SocketAddr) -> Plan {
     plan
 }
 
-/// In a namespace, threads of the run included.
+/// Runs a plan in a namespace, including the threads of the run.
 fn run_in(namespace: &Namespace, plan: &Plan) -> Report {
     let report = namespace.inside(|| -> io::Result<Report> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -30,7 +30,7 @@ fn run_in(namespace: &Namespace, plan: &Plan) -> Report {
 }
 
 #[test]
-fn answers_come_past_the_stack() {
+fn responses_bypass_the_stack() {
     let Some((near, far)) = wire() else { return };
     let server = echo(&far);
     for bytes in [16, 1_472] {
@@ -46,20 +46,21 @@ fn answers_come_past_the_stack() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told() {
+fn a_missing_server_is_reported() {
     let Some((near, far)) = wire() else { return };
     let (socket, server) = bind(&far);
     drop(socket);
     let report = run_in(&near, &plan(server));
     assert_eq!(report.errors.total(), 500, "{:?}", report.errors);
     let first = report.failures.unwrap().first;
-    // The far kernel says so, to our kernel; connections are opened again and again, over one socket.
+    // The far kernel refuses the packets. The connection is reopened each time, over the same
+    // socket.
     assert!(first.contains("refused"), "{first}");
     assert!(report.connections_opened > 1);
 }
 
 #[test]
-fn what_does_not_go_past_the_stack_is_refused_before_anything_is_sent() {
+fn plans_that_cannot_bypass_the_stack_are_refused_before_the_run() {
     let fine = plan("10.201.0.2:9".parse().unwrap());
     assert_eq!(fine.check(), Ok(()));
     let refused = |plan: Plan| plan.check().unwrap_err().to_string();

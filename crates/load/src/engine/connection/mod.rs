@@ -16,44 +16,47 @@ use crate::results::outcome::Outcome;
 use crate::session::fault::{Fault, Wait};
 use crate::session::{Out, Session, Token};
 
-/// Unwritten bytes beyond which it takes no further request, because the server does not read.
+/// A connection with more unwritten bytes takes no further requests, because the server is not
+/// reading.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Most requests that wait for a send timestamp. A device without timestamps never delivers any.
+/// Maximum number of requests that wait for a send timestamp. A device without timestamps never
+/// delivers any.
 const TX_PENDING_MAX: usize = 1 << 16;
-/// Earlier requests that may still get a send timestamp after that of a later one.
+/// Number of earlier requests whose send timestamps may still arrive after that of a later request.
 const TX_REORDERED_MAX: usize = 16;
-/// Reads of one connection in one turn, so that others are read and due requests are sent.
+/// Maximum number of reads from one connection per turn. The limit leaves time to read other
+/// connections and to send due requests.
 const READS_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Connection {
     id: usize,
     link: Link,
-    /// After a close: the wire past the network stack, for the next connection.
+    /// The wire that bypasses the network stack. It is kept after a close, for the next connection.
     kept: Option<Wire>,
     input: BytesMut,
     out: Out,
     flights: Slab<Flight>,
     written: u64,
-    /// Requests of a batch that is not written yet, and when it must be.
+    /// Number of requests in the unwritten batch, and the time at which it must be written.
     batched: usize,
     batch_until_ns: u64,
-    /// Requests not yet written as a whole, with the offsets of their ends.
+    /// Requests that are not completely written yet, with the offsets of their ends.
     unsent: VecDeque<(Token, u64)>,
-    /// Written requests, by the number that the send timestamp will have.
+    /// Written requests, each with the number that its send timestamp will have.
     tx_pending: VecDeque<(u32, Token)>,
     datagrams: u32,
     watched: bool,
     responded: bool,
     last_good: bool,
-    /// Consecutive closes without a response.
+    /// How many times in a row the connection closed without a response.
     failures: u32,
 }
 
 #[derive(Debug)]
 enum Link {
     Closed,
-    /// To the address of this index; later ones are left to try.
+    /// Connecting to the address with this index. The addresses after it have not been tried yet.
     Connecting {
         wire: Wire,
         session: Box<dyn Session>,
@@ -91,7 +94,7 @@ impl Connection {
         self.flights.len()
     }
 
-    /// True if a request can be sent now, if need be over a new connection.
+    /// Whether a request can be sent now, over a new connection if necessary.
     pub(super) fn has_room(&self) -> bool {
         match &self.link {
             Link::Closed => true,
@@ -101,7 +104,8 @@ impl Connection {
         }
     }
 
-    /// The server takes no further request on it, but has yet to respond to some.
+    /// Whether the server accepts no more requests on this connection but has yet to respond to
+    /// earlier ones.
     pub(super) fn is_going_away(&self) -> bool {
         matches!(&self.link, Link::Open { session, .. } if !session.reusable())
             && !self.flights.is_empty()
@@ -118,18 +122,20 @@ impl Connection {
     pub(super) fn moved(&mut self, id: usize, poller: &Poller) {
         self.id = id;
         if let Link::Open { wire, .. } = &self.link {
-            // The poller watches it already; only its number changes.
+            // The poller already watches the wire. Only its index changes.
             let _ = poller.modify(wire, id as u64, self.watched);
         }
     }
 
-    /// If it is closed: consecutive closes without a response, because the server is down or refuses us.
+    /// Returns how many times in a row the connection closed without a response. `None` if the
+    /// connection is not closed, or if the number is 0. A number above 0 means that the server is
+    /// down or refuses the connection.
     pub(super) fn closed_failures(&self) -> Option<u32> {
         (matches!(self.link, Link::Closed) && self.failures > 0).then_some(self.failures)
     }
 
-    /// Sends a request that was taken up at `now_ns`; there is room. Returns its token, unless it failed at
-    /// once.
+    /// Sends a request that was taken at `now_ns`. The connection must have room. Returns the
+    /// request's token, or `None` if it failed immediately.
     pub(super) fn send(&mut self, due: Due, now_ns: u64, context: &mut Context) -> Option<Token> {
         let query = due.slot().query;
         let opened = !matches!(self.link, Link::Open { .. });
@@ -149,7 +155,7 @@ impl Connection {
         Some(token as Token)
     }
 
-    /// True if the latest request waits for further ones.
+    /// Adds the latest request to a batch. Returns true if the batch waits for further requests.
     fn batches(&mut self, now_ns: u64, context: &mut Context) -> bool {
         let Batch::Within { wait_ns, most } = context.task.sessions.batch else { return false };
         self.batched += 1;
@@ -160,7 +166,7 @@ impl Connection {
         self.batched < most
     }
 
-    /// Writes the batch that must be written at this time, if it has not been.
+    /// Writes the batch that is due at this time, unless it has already been written.
     pub(super) fn end_batch(&mut self, until_ns: u64, context: &mut Context) {
         if self.batched > 0 && self.batch_until_ns == until_ns {
             self.flush(context);
@@ -168,7 +174,8 @@ impl Connection {
         }
     }
 
-    /// Opens a connection to one of the addresses from `first` on. If none accepts, all requests fail.
+    /// Opens a connection to an address, starting with index `first`. If no address accepts the
+    /// connection, all requests fail.
     fn open(&mut self, first: usize, context: &mut Context) {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in first..context.task.addresses.len() {
@@ -183,7 +190,7 @@ impl Connection {
                 }
             };
             let connecting = wire.and_then(|mut wire| {
-                // Datagrams now; a stream must be connected first.
+                // Enable timestamps only on datagram sockets now; a stream must be connected first.
                 if let Some(stamps) = context.stamps.as_ref().filter(|_| datagrams) {
                     wire.stamp(stamps.layer())?;
                 }
@@ -241,7 +248,7 @@ impl Connection {
             if let Some(stamps) = &context.stamps
                 && !context.task.sessions.datagrams()
             {
-                // Missing timestamps show in the coverage.
+                // If this fails, the coverage shows that timestamps are missing.
                 let _ = wire.stamp(stamps.layer());
             }
             context.record.connects += 1;
@@ -251,7 +258,7 @@ impl Connection {
         }
     }
 
-    /// Writes pending output. What the system does not take now is written when it does.
+    /// Writes pending output. The rest is written when the system accepts more.
     fn flush(&mut self, context: &mut Context) {
         let Link::Open { wire, .. } = &mut self.link else { return };
         self.batched = 0;
@@ -283,7 +290,7 @@ impl Connection {
                     self.datagrams = self.datagrams.wrapping_add(1);
                     self.datagrams.wrapping_sub(1)
                 } else {
-                    // Kernels count bytes in 32 bits.
+                    // The kernel counts bytes in 32 bits.
                     end.wrapping_sub(1) as u32
                 };
                 push_tx_pending(&mut self.tx_pending, number, token);
@@ -322,7 +329,8 @@ impl Connection {
         for _ in 0..READS_MAX {
             let Link::Open { wire, session } = &mut self.link else { return };
             let found = wire.read(&mut self.input, &mut context.scratch);
-            // Before parsing, which is our own work, not the server's.
+            // Read the clock before parsing, because the time that parsing takes is ours, not the
+            // server's.
             let now_ns = context.task.clock.elapsed_ns();
             let fault = match found {
                 Ok(Found::Nothing) => return,
@@ -330,7 +338,7 @@ impl Connection {
                     let held = session.holds();
                     let done = session.receive(&mut self.input, &mut self.out);
                     if held && !session.holds() {
-                        // The requests that the session held are in the output now.
+                        // The output now contains the requests that the session held.
                         let end = self.written + self.out.bytes.len() as u64;
                         self.unsent.iter_mut().for_each(|unsent| unsent.1 = end);
                     }
@@ -341,7 +349,8 @@ impl Connection {
             };
             let reusable = session.reusable();
             if context.stamps.as_ref().is_some_and(|of| of.layer() == Layer::Hardware) {
-                // A device delivers a send timestamp later than the kernel, often just before the response.
+                // A device delivers a send timestamp later than the kernel does, often just before
+                // the response.
                 self.record_left(context);
             }
             self.settle(now_ns, context);
@@ -363,7 +372,7 @@ impl Connection {
     fn settle(&mut self, done_ns: u64, context: &mut Context) {
         let came = context.scratch.received_ns.zip(context.stamps.as_ref());
         for reply in self.out.replies.drain(..) {
-            // A request that has expired has no flight.
+            // An expired request has no flight.
             let Some(flight) = self.flights.try_remove(reply.token as usize) else { continue };
             if flight.can_resend(&reply.result) {
                 context.resends.push(flight);
@@ -379,7 +388,7 @@ impl Connection {
                 Some((stamp_ns, stamps)) => {
                     stamps.came_ns(stamp_ns, left, outcome.taken_ns, done_ns)
                 }
-                // With the bypass, nothing is between the wire and this program.
+                // With the bypass, there is nothing between the wire and this program.
                 None => context.scratch.bypassed.then_some(done_ns),
             };
             context.outcomes.push(Outcome { came_ns, ..outcome });
@@ -411,7 +420,7 @@ impl Connection {
         context.outcomes.push(expired.complete(now_ns, Err(Fault::Timeout(wait))));
         let usable = match &mut self.link {
             Link::Open { session, .. } => session.abandon(token, &mut self.out),
-            // An address that does not respond is abandoned with its last request.
+            // An address that does not respond is abandoned once its last request has timed out.
             Link::Connecting { session, .. } if !self.flights.is_empty() => {
                 session.abandon(token, &mut self.out)
             }
@@ -424,18 +433,18 @@ impl Connection {
             self.flush(context);
             self.settle_at_once(context);
         } else {
-            // All other requests on it fail with it.
+            // All other requests on the connection fail with it.
             self.close(&Fault::Closed, context);
         }
     }
 
-    /// Hands over its requests as unfinished, because the run ends.
+    /// Reports all requests as unfinished, because the run is ending.
     pub(super) fn cut(&mut self, now_ns: u64, outcomes: &mut Vec<Outcome>) {
         outcomes.extend(self.flights.drain().map(|flight| flight.unfinished(now_ns)));
     }
 
-    /// Reads what arrives after the close (late responses, or another refusal), because the poller would
-    /// otherwise report it repeatedly.
+    /// Discards data that arrives after the close (late responses, or another refusal). Otherwise
+    /// the poller would report it repeatedly.
     fn discard(&mut self, context: &mut Context) {
         let Some(wire) = &mut self.kept else { return };
         for _ in 0..READS_MAX {
@@ -446,15 +455,17 @@ impl Connection {
         self.input.clear();
     }
 
-    /// Closes the socket of a closed connection, except one that bypasses the stack and has not failed
-    /// itself: to reopen that takes milliseconds, and fails while the kernel still tears down the last one.
+    /// Releases the socket of a closed connection. Keeps a socket that bypasses the stack, unless
+    /// the socket itself failed: opening a new one takes milliseconds, and fails while the kernel
+    /// is still tearing down the old one.
     fn release(&mut self, wire: Wire, fault: &Fault, context: &Context) {
         let Some(stack) = wire.stack() else { return };
         let failed = matches!(fault, Fault::Io(_));
         if !failed && context.poller.modify(&wire, self.id as u64, false).is_ok() {
             self.kept = Some(wire);
         } else {
-            // The stack socket outlives the wire, and is not read until the next one. The poller watched it.
+            // The stack socket outlives the wire, and nothing reads it until the next connection.
+            // So the poller must not watch it.
             let _ = context.poller.remove(stack);
         }
     }
@@ -482,7 +493,7 @@ impl Connection {
     }
 }
 
-/// Records a request that was written. Drops the oldest where no timestamps arrive.
+/// Adds a request that was written. Drops the oldest if no timestamps arrive.
 fn push_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32, token: Token) {
     if tx_pending.len() >= TX_PENDING_MAX {
         tx_pending.pop_front();
@@ -490,8 +501,8 @@ fn push_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32, token: 
     tx_pending.push_back((number, token));
 }
 
-/// Takes the request with this number. Devices deliver timestamps a little out of order; requests from before
-/// have left without one.
+/// Removes and returns the request with this number. Devices deliver timestamps slightly out of
+/// order; much earlier requests are dropped, because their timestamps will not come.
 fn take_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32) -> Option<Token> {
     let at = tx_pending.iter().position(|(pending, _)| *pending == number)?;
     let token = tx_pending.remove(at).map(|(_, token)| token);

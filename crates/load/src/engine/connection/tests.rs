@@ -1,4 +1,5 @@
-//! A bypassed connection that ends keeps its socket. A veth pair connects two namespaces of this process.
+//! Tests that a bypassed connection keeps its socket when it ends. A veth pair connects two
+//! namespaces of this process.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,22 +18,22 @@ use crate::plan::schedule::Slot;
 
 const DUE: Due = Due::New(Slot { index: 0, at_ns: 0, query: 0, warmup: false });
 
-struct Around {
+struct Harness {
     context: Context,
     _notify: UnixStream,
 }
 
-impl Around {
-    fn new(server: SocketAddr) -> Around {
+impl Harness {
+    fn new(server: SocketAddr) -> Harness {
         let plan = Plan::new(format!("udp://{server}").parse().unwrap(), 1.0);
         let bypass = Arc::new(Bypass::prepare(server).expect("a kernel with AF_XDP"));
         let (task, _notify) = task(&plan, server, Some(bypass));
-        Around { context: Context::new(task).unwrap(), _notify }
+        Harness { context: Context::new(task).unwrap(), _notify }
     }
 
     fn turn(&mut self, connection: &mut Connection) {
         let events = self.context.poller.wait(Duration::from_secs(10)).unwrap();
-        assert!(events > 0, "something happens within ten seconds: {connection:?}");
+        assert!(events > 0, "no event within ten seconds: {connection:?}");
         for at in 0..events {
             let ready = self.context.poller.ready(at);
             connection.ready(ready.readable || ready.error, &mut self.context);
@@ -49,7 +50,7 @@ impl Around {
 }
 
 #[test]
-fn past_the_stack_a_refusal_leaves_the_socket_open_and_the_poller_idle() {
+fn with_the_bypass_a_refusal_leaves_the_socket_open_and_the_poller_idle() {
     let (near, far) = match pair() {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             println!("SKIPPED: {error}");
@@ -62,34 +63,34 @@ fn past_the_stack_a_refusal_leaves_the_socket_open_and_the_poller_idle() {
     let server = socket.local_addr().unwrap();
     drop(socket);
     near.inside(|| -> io::Result<()> {
-        let (mut around, mut connection) = (Around::new(server), Connection::new(0));
-        let refused = around.request(&mut connection).result.unwrap_err();
+        let (mut harness, mut connection) = (Harness::new(server), Connection::new(0));
+        let refused = harness.request(&mut connection).result.unwrap_err();
         assert!(refused.to_string().contains("refused"), "{refused}");
         assert!(matches!(connection.link, Link::Closed));
         let kept = connection.kept.as_ref().expect("it is kept");
         let (number, own) = (kept.as_fd().as_raw_fd(), kept.stack().unwrap().local_addr()?);
-        assert_eq!(around.context.poller.wait(Duration::ZERO)?, 0, "the poller would spin");
+        assert_eq!(harness.context.poller.wait(Duration::ZERO)?, 0, "the poller would spin");
         // The server is back, and sends a late datagram.
         let socket = bind(server);
         socket.send_to(b"too late", own)?;
-        around.turn(&mut connection);
-        assert_eq!(around.context.poller.wait(Duration::ZERO)?, 0, "the poller would spin");
+        harness.turn(&mut connection);
+        assert_eq!(harness.context.poller.wait(Duration::ZERO)?, 0, "the poller would spin");
         let echo = std::thread::spawn(move || {
             let mut bytes = [0; 2_000];
             let (count, from) = socket.recv_from(&mut bytes).unwrap();
             socket.send_to(&bytes[..count], from).unwrap();
         });
-        around.request(&mut connection).result.expect("a response");
+        harness.request(&mut connection).result.expect("a response");
         echo.join().unwrap();
         let Link::Open { wire, .. } = &connection.link else { panic!("{connection:?}") };
-        assert_eq!((wire.as_fd().as_raw_fd(), around.context.record.connects), (number, 2));
+        assert_eq!((wire.as_fd().as_raw_fd(), harness.context.record.connects), (number, 2));
         Ok(())
     })
     .unwrap();
 }
 
 #[test]
-fn without_stamps_the_latest_requests_are_waited_for_and_no_more() {
+fn without_stamps_only_the_latest_requests_stay_pending() {
     let mut pending = VecDeque::new();
     let all = TX_PENDING_MAX as u32 + 7;
     (0..all).for_each(|number| push_tx_pending(&mut pending, number, number % 5));
@@ -97,7 +98,7 @@ fn without_stamps_the_latest_requests_are_waited_for_and_no_more() {
 }
 
 #[test]
-fn stamps_out_of_order_find_their_requests_and_old_requests_are_given_up() {
+fn stamps_out_of_order_find_their_requests_and_old_requests_are_dropped() {
     let mut pending: VecDeque<(u32, Token)> =
         (0..100).map(|number| (number, number + 500)).collect();
     for number in [1, 3, 2, 0] {

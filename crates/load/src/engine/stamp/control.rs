@@ -1,29 +1,31 @@
-//! Control messages of a received message: the timestamps of a packet, and the number of a sent one.
+//! Parses the control messages of a received message: the timestamps of a packet, and the number of
+//! a sent packet.
 //!
-//! Source: Linux, Documentation/networking/timestamping.rst; `struct scm_timestamping` and
-//! `struct sock_extended_err` of include/uapi/linux/errqueue.h.
+//! Source: Linux, Documentation/networking/timestamping.rst; `struct scm_timestamping` and `struct
+//! sock_extended_err` of include/uapi/linux/errqueue.h.
 
 use nix::libc;
 
 use super::Layer;
 
 const WORD: usize = size_of::<usize>();
-/// The length of a control message and two numbers: `struct cmsghdr`.
+/// The size of `struct cmsghdr`: the length of the message, its level and its type.
 const HEADER_BYTES: usize = WORD + 8;
 const ORIGIN_TIMESTAMPING: u8 = 4;
 const STAGE_SENT: u32 = 0;
 
-/// What the control messages of one receive contain.
+/// The data from the control messages of one received message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The timestamp of the layer, in nanoseconds of its clock. None if the kernel reports zero, which means
-    /// that this layer took none.
+    /// The timestamp of the layer, in nanoseconds on its clock. `None` if the kernel reports zero,
+    /// which means that this layer took none.
     pub(super) stamp_ns: Option<u64>,
-    /// The number of the sent packet that the timestamp belongs to.
+    /// The number of the sent packet to which the timestamp belongs.
     pub(super) number: Option<u32>,
 }
 
-/// Reads control messages in any order. Zeros follow the last one. Ends at one that was truncated.
+/// Parses control messages in any order. Stops at the zeros after the last message, or at a
+/// truncated message.
 pub(super) fn parse(mut rest: &[u8], layer: Layer) -> Found {
     let mut found = Found::default();
     while let Some(length) = word(rest, 0)
@@ -45,7 +47,7 @@ pub(super) fn parse(mut rest: &[u8], layer: Layer) -> Found {
     found
 }
 
-/// One of three times: by software, unused, by hardware.
+/// Returns the layer's time. The data contains three times: software, unused, hardware.
 fn stamp_ns(data: &[u8], layer: Layer) -> Option<u64> {
     let at = match layer {
         Layer::Software => 0,
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layer_reads_its_own_time_and_none_of_zero() {
+    fn each_layer_reads_its_own_time_and_ignores_zero() {
         let (software, hardware) = (Some(5_000_000_007), Some(2_000_000_003));
         assert_eq!(both(&stamps([5, 7], [0, 0])), [software, None]);
         assert_eq!(both(&stamps([0, 0], [2, 3])), [None, hardware]);
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_may_come_in_any_order_with_others_between() {
+    fn messages_may_arrive_in_any_order_and_between_others() {
         let expected = Found { stamp_ns: Some(2_000_000_003), number: Some(41) };
         let other = message(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &[1, 0, 0, 0]);
         let [stamps, sent] = [stamps([0, 0], [2, 3]), sent(ORIGIN_TIMESTAMPING, STAGE_SENT, 41)];
@@ -133,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn truncated_messages_lack_what_was_cut_off() {
+    fn truncated_messages_have_no_timestamp() {
         let whole = [sent(ORIGIN_TIMESTAMPING, STAGE_SENT, 41), stamps([5, 7], [2, 3])].concat();
         for length in 0..whole.len() {
             let found = parse(&whole[..length], Layer::Hardware);
             assert_eq!(found.stamp_ns, None, "{length}");
         }
-        // The kernel shortens the message to the room that there was.
+        // The kernel truncates a message to fit the available room.
         for room in 0..stamps([5, 7], [2, 3]).len() {
             let mut shortened = stamps([5, 7], [2, 3]);
             shortened[..WORD].copy_from_slice(&room.to_ne_bytes());

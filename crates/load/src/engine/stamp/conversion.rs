@@ -1,9 +1,10 @@
-//! Converts the clock of timestamps to the clock of the run.
+//! Converts timestamps from their own clock to the run's clock.
 //!
-//! On Linux the system clock and the run's run at the same speed, corrections included, but the system clock
-//! can be set at any time. A device's clock can be set, too, and nothing need correct its speed. So this module
-//! measures the offset repeatedly. If two measurements differ by more than the measurement error and the
-//! drift, the clock was set, and timestamps from between them mean nothing.
+//! On Linux the system clock and the run's clock advance at the same speed, corrections included,
+//! but the system clock can be set at any time. A device's clock can be set as well, and its speed
+//! may be uncorrected. So this module measures the offset repeatedly. If two measurements differ by
+//! more than the measurement error and the drift, the clock was set, and timestamps between them
+//! are useless.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -12,13 +13,14 @@ use super::Layer;
 use super::nic::Phc;
 
 const EVERY_NS: u64 = 50_000_000;
-/// A measurement is off by some tens of microseconds if every try is interrupted, and smaller steps do no
-/// more harm than that.
+/// Smallest offset change that counts as a step. A measurement is off by a few tens of microseconds
+/// if every attempt is interrupted; smaller steps do no more harm than that.
 const STEP_NS: u64 = 100_000;
-/// Oscillators of network devices are off by at most 100 parts per million (IEEE 802.3), and so is ours.
+/// Reciprocal of the maximum drift. A network device's oscillator is off by at most 100 parts per
+/// million (IEEE 802.3), and so is this machine's. Together they drift by at most 1/5,000.
 const DEVICE_DRIFT: u64 = 5_000;
 
-/// The clock of timestamps.
+/// The clock that timestamps use.
 #[derive(Debug, Clone)]
 pub(crate) enum StampClock {
     System,
@@ -33,7 +35,7 @@ impl StampClock {
         }
     }
 
-    /// The time in nanoseconds. None if the device is gone.
+    /// Returns the time in nanoseconds. `None` if the device is gone.
     fn now_ns(&self) -> Option<u64> {
         match self {
             StampClock::System => {
@@ -44,8 +46,8 @@ impl StampClock {
         }
     }
 
-    /// Tries per measurement: the fastest one counts. A read of a device's clock takes microseconds, in which
-    /// the thread sends nothing.
+    /// Number of attempts per measurement; the fastest one counts. Reading a device's clock takes
+    /// microseconds, and meanwhile the thread sends nothing.
     fn tries(&self) -> usize {
         match self {
             StampClock::System => 5,
@@ -53,7 +55,7 @@ impl StampClock {
         }
     }
 
-    /// The most that it deviates from the run's clock in a span, in nanoseconds.
+    /// Returns the maximum drift relative to the run's clock over a span, in nanoseconds.
     fn drift_ns(&self, span_ns: u64) -> u64 {
         match self {
             StampClock::System => 0,
@@ -62,7 +64,7 @@ impl StampClock {
     }
 }
 
-/// When a request left: by its timestamp, and in nanoseconds since the epoch.
+/// When a request left: its timestamp, and the time in nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Departure {
     pub(crate) stamp_ns: u64,
@@ -73,7 +75,7 @@ pub(crate) struct Departure {
 pub(crate) struct Conversion {
     clock: StampClock,
     epoch: Instant,
-    /// The clock at the epoch, in its nanoseconds.
+    /// The reading of the clock at the epoch, in nanoseconds.
     at_epoch_ns: u64,
     measured: Instant,
     steps: u32,
@@ -83,7 +85,7 @@ pub(crate) struct Conversion {
 
 impl Conversion {
     pub(crate) fn new(clock: StampClock, epoch: Instant) -> Conversion {
-        // Without a measurement every timestamp is out of its bounds.
+        // Without a measurement, every timestamp is out of bounds.
         let (measured, at_epoch_ns) = measure(&clock, epoch).unwrap_or((epoch, u64::MAX));
         Conversion { clock, epoch, at_epoch_ns, measured, steps: 0, valid_from_ns: 0 }
     }
@@ -116,18 +118,20 @@ impl Conversion {
         self.steps
     }
 
-    /// A timestamp in nanoseconds since the epoch, of an event between two known times. None if it predates
-    /// the epoch or the last step of the clock. None also if it is outside of these times, because then the
-    /// clock has just been set, and no measurement has noticed yet.
+    /// Converts the timestamp of an event between two known times to nanoseconds since the epoch.
+    /// `None` if it predates the epoch or the last step of the clock. Also `None` if it is not
+    /// between the two times. This happens if the clock has just been set, and no measurement has
+    /// detected this yet.
     pub(crate) fn since_epoch_ns(&self, stamp_ns: u64, from_ns: u64, until_ns: u64) -> Option<u64> {
         let since = stamp_ns.checked_sub(self.at_epoch_ns)?;
         let between = from_ns.saturating_sub(STEP_NS)..=until_ns.saturating_add(STEP_NS);
         (since >= self.valid_from_ns && between.contains(&since)).then_some(since)
     }
 
-    /// When a response arrived, in nanoseconds since the epoch, with the bounds of [`Self::since_epoch_ns`].
-    /// Counts from its request's timestamp: the difference between two timestamps of one clock needs no
-    /// conversion, so it does not depend on how exactly the offset is known.
+    /// Returns when a response arrived, in nanoseconds since the epoch, within the bounds of
+    /// [`Self::since_epoch_ns`]. Counts from the timestamp of its request if possible: the
+    /// difference between two timestamps of one clock needs no conversion, so an inexact offset
+    /// does not affect it.
     pub(crate) fn came_ns(
         &self,
         stamp_ns: u64,
@@ -144,7 +148,7 @@ impl Conversion {
     }
 }
 
-/// When it was measured, and the clock at the epoch.
+/// Measures the clock. Returns the time of the measurement, and the clock's reading at the epoch.
 fn measure(clock: &StampClock, epoch: Instant) -> Option<(Instant, u64)> {
     let one = || {
         let before = Instant::now();
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_of_now_is_now() {
+    fn the_current_time_is_converted_to_the_current_time() {
         for epoch in [Instant::now(), Instant::now() + Duration::from_secs(3)] {
             let conversion = Conversion::new(StampClock::System, epoch - Duration::from_secs(5));
             let before = Instant::now();
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_is_noticed_and_stamps_of_before_are_dropped() {
+    fn a_clock_step_is_detected_and_earlier_stamps_are_dropped() {
         let epoch = Instant::now();
         let mut conversion = Conversion::new(StampClock::System, epoch);
         let (second, at) = (1_000_000_000, conversion.at_epoch_ns);
@@ -201,10 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn stamps_between_a_step_and_its_notice_are_dropped_whichever_way_it_went() {
+    fn stamps_between_a_clock_step_and_its_detection_are_dropped() {
         let conversion = Conversion::new(StampClock::System, Instant::now());
         let (second, at) = (1_000_000_000, conversion.at_epoch_ns);
-        // A request that was taken up after 5 s, whose response came within 2 ms.
+        // The request was taken after 5 s, and its response arrived within 2 ms.
         let (from, until) = (5 * second, 5 * second + 2_000_000);
         let stamp = at + 5 * second + 1_000_000;
         assert_eq!(conversion.since_epoch_ns(stamp, from, until), Some(from + 1_000_000));
@@ -217,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_as_far_from_its_request_as_their_stamps_are_unless_the_clock_was_set() {
+    fn a_response_time_is_the_difference_of_two_stamps_unless_the_clock_was_set() {
         let mut conversion = Conversion::new(StampClock::System, Instant::now());
         let (second, at) = (1_000_000_000, conversion.at_epoch_ns);
         let left = Some(Departure { stamp_ns: at + second, at_ns: second });
         let came = |conversion: &Conversion, stamp| conversion.came_ns(stamp, left, 0, 9 * second);
-        // The offset was measured once more meanwhile, and was less exact.
+        // Meanwhile, the offset was measured again, with a larger error.
         conversion.take(conversion.epoch, at + 3_000);
         assert_eq!(came(&conversion, at + second + 20_000), Some(second + 20_000));
         assert_eq!(
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_a_device_may_drift_and_that_is_no_step() {
+    fn drift_of_a_device_clock_does_not_count_as_a_step() {
         let file = std::fs::File::open("/dev/null").unwrap();
         let clock = StampClock::Device(Arc::new(Phc::of(file)));
         let epoch = Instant::now();

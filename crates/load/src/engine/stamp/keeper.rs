@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeviceClock, Layer, PastStack, Room, drain, enable, read};
 
-/// For how long to send packets until one has a timestamp. Linux enables timestamping in a task of its own,
-/// which takes some tens of microseconds, and longer where all processors are busy.
+/// How long to keep sending packets until one has a timestamp. Linux enables timestamping in a
+/// separate task, which takes a few tens of microseconds, and longer if all processors are busy.
 const ENABLED_WITHIN: Duration = Duration::from_secs(1);
-/// A packet to itself arrives by then, or it is lost.
+/// If a packet that the socket sends to itself has not arrived by then, it is lost.
 const ARRIVES_WITHIN: Duration = Duration::from_millis(100);
 const CALIBRATED: u32 = 2_000;
 
-/// While a keeper exists, the kernel timestamps the packets that this machine receives.
+/// While this value exists, the kernel timestamps all packets that this machine receives.
 #[derive(Debug)]
 pub struct Keeper {
-    /// Timestamping stays enabled as long as a socket wants it.
+    /// Timestamping stays enabled as long as a socket requests it.
     _socket: UdpSocket,
     pub(crate) stamping: Stamping,
 }
@@ -28,13 +28,14 @@ pub struct Keeper {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamping {
     pub(crate) unstamped: u32,
-    /// What a packet with timestamps costs more to send and receive, in nanoseconds.
+    /// The time that timestamps add to sending and receiving a packet, in nanoseconds.
     pub(crate) cost_ns: u64,
     pub(crate) hardware_clocks: Vec<String>,
-    /// Instead of all that: devices timestamp the packets, one on each machine.
+    /// The devices that timestamp the packets, one on each machine. If set, the fields above are
+    /// empty.
     #[serde(default)]
     pub(crate) hardware: Vec<DeviceClock>,
-    /// Instead of all that: packets bypass the stack.
+    /// The bypass of the network stack. If set, the fields above are empty.
     pub(crate) past_stack: Option<PastStack>,
 }
 
@@ -50,7 +51,7 @@ impl Stamping {
 }
 
 impl Keeper {
-    /// Enables timestamping, and sends packets to itself until one has a timestamp.
+    /// Enables timestamping, and sends packets from a socket to itself until one has a timestamp.
     pub fn new() -> io::Result<Keeper> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(socket.local_addr()?)?;
@@ -65,8 +66,8 @@ impl Keeper {
         while !stamped(&socket, &mut room)? {
             unstamped += 1;
             if start.elapsed() > ENABLED_WITHIN {
-                let why =
-                    "the kernel stamps no packets (SO_TIMESTAMPING); leave out --stamps kernel";
+                let why = "the kernel does not timestamp packets (SO_TIMESTAMPING); leave out \
+                           --stamps kernel";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, why));
             }
         }
@@ -78,7 +79,7 @@ impl Keeper {
     }
 }
 
-/// Sends a packet and receives it, with its timestamps. True if it has both.
+/// Sends a packet and receives it. Returns true if it has both timestamps.
 fn stamped(socket: &UdpSocket, room: &mut Room) -> io::Result<bool> {
     socket.send(&[0; 8])?;
     let (_, received) = read(socket, &mut [0; 8], room)?;
@@ -87,7 +88,7 @@ fn stamped(socket: &UdpSocket, room: &mut Room) -> io::Result<bool> {
     Ok(sent && received.is_some())
 }
 
-/// The median time of a packet to itself, in nanoseconds.
+/// Returns the median time that a packet takes from the socket to itself, in nanoseconds.
 fn round_trips(
     socket: &UdpSocket,
     mut one: impl FnMut(&UdpSocket) -> io::Result<()>,

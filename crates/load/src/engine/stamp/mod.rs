@@ -1,20 +1,22 @@
-//! When a packet was sent and received: timestamps of `SO_TIMESTAMPING`, by software or hardware.
+//! Timestamps of sent and received packets, taken with `SO_TIMESTAMPING` in software or hardware.
 //!
-//! A program sees a packet late by its own wake-up, which takes longer than many responses. The kernel
-//! records when it handed a packet to the device, and when it received one from it. A device with a clock of
-//! its own records when the packet was on the wire.
+//! A program sees a packet only after its own wake-up, which takes longer than many responses. The
+//! kernel records when it handed a packet to the device, and when it received a packet from the
+//! device. A device with its own clock records when the packet was on the wire.
 //!
-//! | timestamp | of | delivered by |
+//! | timestamp | event | delivered by |
 //! |---|---|---|
-//! | sent | the last byte of a request | the error queue of the socket |
-//! | received | the packet whose bytes were read last | ancillary data of the read |
+//! | sent | the last byte of a request leaves | the error queue of the socket |
+//! | received | the packet with the last bytes of a read arrives | ancillary data of the read |
 //!
-//! A sent timestamp names its request by a number: on UDP that of the datagram, on TCP that of the request's
-//! last byte (`OPT_ID`, `OPT_ID_TCP`). It comes without a copy of the packet (`OPT_TSONLY`).
+//! A sent timestamp identifies its request by a number: on UDP the number of the datagram, on TCP
+//! the number of the request's last byte (`OPT_ID`, `OPT_ID_TCP`). It comes without a copy of the
+//! packet (`OPT_TSONLY`).
 //!
-//! Software timestamping of received packets applies to the whole machine, and starts a little after a socket
-//! asks for it: [`Keeper`] asks, waits for the first timestamp, and keeps timestamping enabled. For hardware,
-//! the module `nic` configures the device. Sockets, control messages and the conversion are the same for both.
+//! Software timestamping of received packets applies to the whole machine, and starts shortly after
+//! a socket requests it. [`Keeper`] requests it, waits for the first timestamp, and keeps
+//! timestamping enabled. For hardware, the module `nic` configures the device. Sockets, control
+//! messages and the conversion are the same for both.
 //!
 //! Source: document 000, §2.6 and §3.1; Linux, Documentation/networking/timestamping.rst.
 
@@ -45,17 +47,17 @@ use control::{Found, parse};
 /// Linux, include/uapi/linux/net_tstamp.h.
 const OPT_ID_TCP: u32 = 1 << 16;
 
-/// What takes the timestamps of a socket.
+/// The layer that takes a socket's timestamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layer {
-    /// The kernel, by the system clock.
+    /// The kernel, with the system clock.
     #[default]
     Software,
-    /// The network device, by its own clock.
+    /// The network device, with its own clock.
     Hardware,
 }
 
-/// A buffer for ancillary data. Reused for every call.
+/// A reusable buffer for ancillary data.
 #[derive(Debug)]
 pub struct Room {
     control: Vec<u8>,
@@ -63,12 +65,13 @@ pub struct Room {
 }
 
 impl Room {
-    /// Enough for the timestamp of a layer and the error that carries it, with an address, and some to spare.
+    /// Creates a buffer with more than enough room for the timestamp of a layer, the error message
+    /// that carries it, and the address in that message.
     pub fn new(layer: Layer) -> Room {
         Room { control: cmsg_space!(Timestamps, [u8; 64], [u8; 64]), layer }
     }
 
-    /// Calls `recvmsg`: the number of bytes, and what the control messages contain.
+    /// Calls `recvmsg`. Returns the number of bytes and the contents of the control messages.
     fn receive(
         &mut self,
         socket: &impl AsFd,
@@ -76,7 +79,7 @@ impl Room {
         flags: MsgFlags,
     ) -> io::Result<(usize, Found)> {
         let mut parts = [IoSliceMut::new(bytes)];
-        // The parser ends at the zeros behind what this call writes.
+        // The parser stops at the zeros after the data that this call writes.
         self.control.fill(0);
         let control = Some(&mut self.control[..]);
         let descriptor = socket.as_fd().as_raw_fd();
@@ -86,10 +89,11 @@ impl Room {
     }
 }
 
-/// Asks for timestamps on a socket: a connected TCP socket on which nothing was sent yet, or a UDP one.
+/// Enables timestamps on a socket: a UDP socket, or a connected TCP socket on which nothing has
+/// been sent yet.
 ///
-/// The system's error. Kernels before 6.2 ignore `OPT_ID_TCP` without an error; then timestamps may miss
-/// their requests.
+/// Returns the system's error. Kernels before 6.2 ignore `OPT_ID_TCP` without an error; timestamps
+/// may then be matched to the wrong requests.
 pub fn enable(socket: &impl AsFd, stream: bool, layer: Layer) -> io::Result<()> {
     use TimestampingFlag as Flag;
     let mut flags = Flag::SOF_TIMESTAMPING_OPT_ID | Flag::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -111,7 +115,8 @@ pub fn enable(socket: &impl AsFd, stream: bool, layer: Layer) -> io::Result<()> 
     Ok(setsockopt(socket, sockopt::Timestamping, &flags)?)
 }
 
-/// Reads from a socket: how many bytes, and when the packet with the last of them arrived.
+/// Reads from a socket. Returns the number of bytes, and when the packet with the last of them
+/// arrived.
 pub fn read(
     socket: &impl AsFd,
     bytes: &mut [u8],
@@ -121,9 +126,10 @@ pub fn read(
     Ok((count, found.stamp_ns))
 }
 
-/// Takes the timestamps of sent requests from the error queue, oldest first, until it is empty. `each` gets
-/// the number of the datagram, or of the last byte in the stream, counted from 0 since timestamps were asked
-/// for, and the time in nanoseconds of the layer's clock: for software since 1970.
+/// Takes the timestamps of sent requests from the error queue, oldest first, until it is empty.
+/// `each` gets a number and the time in nanoseconds on the layer's clock. The number identifies the
+/// datagram, or the request's last byte in the stream. Numbering starts at 0 when timestamps are
+/// enabled. The software clock counts from 1970.
 pub fn drain(
     socket: &impl AsFd,
     room: &mut Room,

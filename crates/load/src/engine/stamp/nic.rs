@@ -1,4 +1,5 @@
-//! A network device that timestamps packets by its own clock (PHC, /dev/ptpN), for the time of a run.
+//! Configures a network device to timestamp packets with its own clock (PHC, /dev/ptpN) during a
+//! run.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -13,19 +14,20 @@ use nix::errno::Errno;
 use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 use serde::{Deserialize, Serialize};
 
-/// Reads of both clocks; the fastest one counts.
+/// Number of times that both clocks are read; the fastest attempt counts.
 const TRIES: usize = 25;
 
 /// A network device's clock, which timestamps packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceClock {
-    /// The device.
+    /// The name of the device.
     pub device: String,
-    /// The path of its clock.
+    /// The path of the clock.
     pub clock: String,
-    /// By how much it was ahead of the system clock before the run, in nanoseconds.
+    /// How far the clock was ahead of the system clock before the run, in nanoseconds.
     pub ahead_ns: i64,
-    /// The most that `ahead_ns` is off, in nanoseconds: half of the time to read both clocks.
+    /// The maximum error of `ahead_ns`, in nanoseconds: half of the time that it took to read both
+    /// clocks.
     pub within_ns: u64,
 }
 
@@ -46,7 +48,8 @@ impl Phc {
         u64::try_from(ns).map_err(io::Error::other)
     }
 
-    /// How far it is ahead of the system clock, and half of the time to read both, in nanoseconds.
+    /// Returns how far the clock is ahead of the system clock, and half of the time that it took to
+    /// read both, in nanoseconds.
     fn ahead_ns(&self) -> io::Result<(i64, u64)> {
         let system_ns = || {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -76,7 +79,7 @@ pub(crate) struct Nic {
 impl Nic {
     /// Configures the device through which this machine reaches a server.
     ///
-    /// [`ErrorKind::Unsupported`] names the device and what it lacks.
+    /// [`ErrorKind::Unsupported`] names the device and the missing feature.
     pub(crate) fn prepare(addresses: &[SocketAddr]) -> io::Result<Nic> {
         let name = device_to_all(addresses)?;
         let refused = |call| {
@@ -88,8 +91,8 @@ impl Nic {
         if !lacking.is_empty() {
             let lacking = lacking.join(", ");
             return Err(unsupported(format!(
-                "{name} takes no hardware timestamps of all packets; it lacks {lacking} (ethtool -T {name}); \
-                 use --stamps kernel"
+                "{name} does not timestamp all packets in hardware; it lacks {lacking} (ethtool \
+                 -T {name}); use --stamps kernel"
             )));
         }
         let clock = format!("/dev/ptp{}", capabilities.clock);
@@ -107,17 +110,18 @@ impl Nic {
 
 type SetConfig = fn(&str, Config) -> Result<Config, Errno>;
 
-/// While this exists, a device timestamps all packets. Then its previous configuration returns.
+/// Configures a device to timestamp all packets. Dropping it restores the previous configuration.
 #[derive(Debug)]
 struct Configured {
     device: String,
-    /// None if the device timestamped all packets already.
+    /// `None` if the device already timestamped all packets.
     before: Option<Config>,
     set: SetConfig,
 }
 
 impl Configured {
-    /// `ERANGE` if the driver chose a configuration that leaves packets out.
+    /// Returns `ERANGE` if the driver chose a configuration that leaves some packets without
+    /// timestamps.
     fn new(device: &str, before: Config, set: SetConfig) -> Result<Configured, Errno> {
         let mut configured = Configured { device: device.to_owned(), before: None, set };
         if !before.stamps_all() {
@@ -134,13 +138,14 @@ impl Configured {
 impl Drop for Configured {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // What was measured is right all the same, and `hwstamp_ctl` shows the configuration.
+            // The measurements are valid even if this fails, and `hwstamp_ctl` shows the
+            // configuration.
             let _ = (self.set)(&self.device, before);
         }
     }
 }
 
-/// The device to all addresses of a server that can be reached.
+/// Returns the device through which this machine reaches all reachable addresses of a server.
 fn device_to_all(addresses: &[SocketAddr]) -> io::Result<String> {
     let found = addresses.iter().map(|address| device_to(*address));
     let (mut devices, mut unreachable) = (Vec::new(), None);
@@ -165,22 +170,24 @@ fn device_to_all(addresses: &[SocketAddr]) -> io::Result<String> {
     }
 }
 
-/// Why a device takes no hardware timestamps, by the error of a call.
+/// Explains why a device takes no hardware timestamps, given the error that a call returned.
 fn refusal(device: &str, call: &str, error: Errno) -> io::Error {
     match error {
         Errno::EPERM | Errno::EACCES => io::Error::new(
             ErrorKind::PermissionDenied,
             format!(
-                "{device}: its hardware timestamps are off, and {call} takes root, or CAP_NET_ADMIN; or have \
-                 them turned on (hwstamp_ctl -i {device} -t 1 -r 1)"
+                "{device}: its hardware timestamps are off, and {call} needs root or \
+                 CAP_NET_ADMIN; run as root, or turn them on first (hwstamp_ctl -i {device} -t 1 \
+                 -r 1)"
             ),
         ),
         Errno::EOPNOTSUPP | Errno::ENOTTY | Errno::EINVAL => unsupported(format!(
-            "{device}: its driver lacks {call}, and with it hardware timestamps; use --stamps kernel"
+            "{device}: its driver lacks {call}, so it has no hardware timestamps; use --stamps \
+             kernel"
         )),
         Errno::ERANGE => unsupported(format!(
-            "{device}: its driver timestamps some packets, and not all that are sent and received ({call}); \
-             use --stamps kernel"
+            "{device}: its driver timestamps only some of the packets that are sent and received \
+             ({call}); use --stamps kernel"
         )),
         _ => {
             let kind = io::Error::from(error).kind();
@@ -205,7 +212,7 @@ mod tests {
         for (error, kind, text) in [
             (Errno::EPERM, ErrorKind::PermissionDenied, "hwstamp_ctl -i eth7 -t 1 -r 1"),
             (Errno::EOPNOTSUPP, ErrorKind::Unsupported, "its driver lacks SIOCSHWTSTAMP"),
-            (Errno::ERANGE, ErrorKind::Unsupported, "timestamps some packets, and not all"),
+            (Errno::ERANGE, ErrorKind::Unsupported, "timestamps only some of the packets"),
             (Errno::EBUSY, ErrorKind::ResourceBusy, "SIOCSHWTSTAMP: Device or resource busy"),
         ] {
             let refused = on(error);
@@ -220,7 +227,7 @@ mod tests {
         let refused = Nic::prepare(&["127.0.0.1:9".parse().unwrap()]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         let refused = refused.to_string();
-        assert!(refused.starts_with("lo takes no hardware timestamps"), "{refused}");
+        assert!(refused.starts_with("lo does not timestamp all packets"), "{refused}");
         assert!(refused.contains("it lacks hardware-transmit, hardware-receive"), "{refused}");
     }
 
@@ -234,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_of_before_returns_and_one_that_suffices_stays() {
+    fn a_previous_configuration_is_restored_and_a_sufficient_one_is_kept() {
         let before = Config::default();
         let configured = Configured::new("eth7", before, record).unwrap();
         assert_eq!(SET.take(), [Config::ALL]);
@@ -242,7 +249,7 @@ mod tests {
         assert_eq!(SET.take(), [before]);
         drop(Configured::new("eth7", Config::ALL, record).unwrap());
         assert_eq!(SET.take(), []);
-        // A driver that leaves packets out.
+        // A driver that leaves some packets without timestamps.
         let fewer: SetConfig = |device, config| record(device, config).map(|_| Config::default());
         assert_eq!(Configured::new("eth7", before, fewer).err(), Some(Errno::ERANGE));
         assert_eq!(SET.take(), [Config::ALL, before]);
@@ -252,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_reached_through_one_device_name_it() {
+    fn addresses_behind_one_device_resolve_to_that_device() {
         let both = ["127.0.0.1:9", "127.9.9.9:9"].map(|address| address.parse().unwrap());
         assert_eq!(device_to_all(&both).unwrap(), "lo");
         let none = device_to_all(&[]).unwrap_err().to_string();
@@ -260,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_clock_cannot_be_read() {
+    fn a_file_that_is_not_a_clock_cannot_be_read() {
         let phc = Phc::of(File::open("/dev/null").unwrap());
         assert!(phc.now_ns().is_err());
     }

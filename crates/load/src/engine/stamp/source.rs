@@ -1,4 +1,5 @@
-//! What takes the timestamps of requests and responses, and what it needs during a run.
+//! The source of the timestamps for requests and responses, and the resources that it needs during
+//! a run.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,31 +14,33 @@ use crate::plan::Plan;
 use crate::plan::error::{LoadError, PlanError};
 use curtail_xdp::{Bypass, bpf::Mode};
 
-/// What takes the timestamps of requests and responses.
+/// The source of the timestamps for requests and responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StampsBy {
     /// This program: latencies include the network stack of this machine and the program's wake-up.
     #[default]
     User,
-    /// The kernel, by software timestamps (`SO_TIMESTAMPING`): time in the stack is reported separately.
+    /// The kernel, with software timestamps (`SO_TIMESTAMPING`): time in the stack is reported
+    /// separately.
     Kernel,
-    /// The network device, by its own clock (PHC): its timestamps are the nearest to the wire. It must be able
-    /// to timestamp all packets; to configure it takes `CAP_NET_ADMIN`.
+    /// The network device, with its own clock (PHC). Its timestamps are nearest to the wire. The
+    /// device must be able to timestamp all packets; configuring it requires `CAP_NET_ADMIN`.
     Hardware,
-    /// This program, which bypasses the stack (AF_XDP). UDP over IPv4 only, by one connection, to a server
-    /// that is not on this machine, and with the privileges for it.
+    /// This program, bypassing the stack (AF_XDP). Works only for UDP over IPv4, on one connection,
+    /// to a server on another machine, and with the required privileges.
     Xdp,
 }
 
 /// The bypass of the network stack in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastStack {
-    /// The device.
+    /// The name of the device.
     pub device: String,
-    /// The number of receive queues. Packets of queues other than the first come through the stack.
+    /// The number of receive queues. Packets on queues other than the first come through the stack.
     pub queues: usize,
-    /// True if responses are redirected in the device's driver; otherwise at the entrance of the stack.
+    /// Whether responses are redirected in the device's driver. Otherwise they are redirected at
+    /// the entrance of the stack.
     pub in_driver: bool,
 }
 
@@ -88,7 +91,7 @@ impl Source {
         }
     }
 
-    /// The clock of the timestamps that sockets deliver.
+    /// Returns the clock that the sockets' timestamps use.
     pub(crate) fn clock(&self) -> Option<StampClock> {
         match self {
             Source::Kernel(_) => Some(StampClock::System),
@@ -111,6 +114,6 @@ pub(crate) fn fits(plan: &Plan, most: usize) -> Result<(), PlanError> {
         return Ok(());
     }
     Err(PlanError::Value(format!(
-        "datagrams of {bytes} bytes; past the network stack at most {most} fit: use a smaller --size"
+        "datagrams of {bytes} bytes; --stamps xdp allows at most {most}: use a smaller --size"
     )))
 }

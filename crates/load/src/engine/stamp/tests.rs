@@ -56,5 +56,5 @@ fn requests_in_a_stream_are_stamped_by_their_last_byte() {
         assert_eq!((bytes, received.is_some()), (6, true));
     }
     drop(far);
-    assert_eq!(read(&near, &mut [0; 8], &mut room).unwrap(), (0, None), "the end has no stamp");
+    assert_eq!(read(&near, &mut [0; 8], &mut room).unwrap(), (0, None), "the end has no timestamp");
 }

@@ -1,12 +1,15 @@
-//! The latencies of a run in blocks of time, to estimate confidence intervals of its percentiles.
+//! Divides the latencies of a run into blocks of time, to estimate confidence intervals of its
+//! percentiles.
 //!
-//! Consecutive latencies correlate: a queue that is long now is still long a moment later. A percentile of
-//! 10,000 requests is therefore far less precise than 10,000 independent draws would make it. Blocks that are
-//! long compared to this memory are nearly independent: the variance of the share of slow requests between
-//! blocks gives the error of the share over the whole run, and the percentiles at the two bounds of that
-//! share bound the percentile (Woodruff 1952, with the variance of a ratio over blocks as clusters).
+//! Consecutive latencies correlate: a long queue is still long a moment later. A percentile of
+//! 10,000 requests is therefore far less precise than one of 10,000 independent draws. If blocks
+//! last much longer than this correlation, they are nearly independent. The share of slow requests
+//! varies between blocks, and its variance gives the error of that share over the whole run. The
+//! latencies at the two bounds of the share are then the bounds of the percentile (Woodruff 1952,
+//! with the variance of a ratio over blocks as clusters).
 //!
-//! There are at most [`BLOCKS_MAX`]; as a run grows, pairs of blocks merge. Cost: constant per request.
+//! There are at most [`BLOCKS_MAX`] blocks; as a run gets longer, pairs of blocks merge. Cost:
+//! constant per request.
 
 use std::hint::black_box;
 
@@ -19,9 +22,10 @@ use crate::results::split::{BUCKETS, bucket_middle_ns, bucket_of};
 pub(crate) const BLOCKS_MAX: usize = 64;
 /// The initial block length, in nanoseconds.
 const SHORTEST_NS: u64 = 20_000_000;
-/// The block length doubles at most this often, which suffices for years.
+/// Maximum number of times that the block length doubles. This is enough for a run of several
+/// years.
 const DOUBLED_MAX: u32 = 30;
-/// Fewer blocks cannot estimate their variance.
+/// Minimum number of blocks for an estimate of their variance.
 const BLOCKS_MIN: usize = 8;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -37,7 +41,7 @@ pub(crate) struct Blocks {
 #[derive(Debug, Serialize, Deserialize)]
 struct SparseBlocks {
     length_ns: u64,
-    /// Per block: buckets and their counts.
+    /// For each block, its non-empty buckets and their counts.
     counts: Vec<Vec<(u32, u32)>>,
 }
 
@@ -46,8 +50,9 @@ impl Blocks {
         Blocks { length_ns: SHORTEST_NS, counts: Vec::new() }
     }
 
-    /// Empty blocks, as long as those of a run of `so_far_ns`, preallocated for `more_ns` beyond. There may
-    /// be more than [`BLOCKS_MAX`], because `merge` decides whether pairs of blocks merge.
+    /// Creates empty blocks with the block length of a run that has lasted `so_far_ns`, and
+    /// preallocates blocks for another `more_ns`. There may be more than [`BLOCKS_MAX`], because
+    /// `merge` decides whether pairs of blocks merge.
     pub(crate) fn with_room(so_far_ns: u64, more_ns: u64) -> Blocks {
         let doubled = |times| SHORTEST_NS << times;
         let fits = |length_ns: &u64| so_far_ns.div_ceil(*length_ns) <= BLOCKS_MAX as u64;
@@ -60,7 +65,8 @@ impl Blocks {
         Blocks { length_ns, counts }
     }
 
-    /// Adds the latency of a request whose intended time is `at_ns` after the measured time began.
+    /// Adds the latency of a request whose intended time is `at_ns` after the start of the measured
+    /// time.
     pub(crate) fn add(&mut self, at_ns: u64, latency_ns: u64) {
         let mut block = at_ns / self.length_ns;
         while block >= self.counts.len().max(BLOCKS_MAX) as u64 {
@@ -113,7 +119,7 @@ impl Blocks {
         }
     }
 
-    /// Drops trailing empty blocks.
+    /// Returns the blocks without trailing empty ones.
     fn used(&self) -> Blocks {
         let last = self.counts.iter().rposition(|counts| counts.iter().any(|count| *count > 0));
         let counts = self.counts[..last.map_or(0, |last| last + 1)].to_vec();
@@ -125,9 +131,9 @@ impl Blocks {
         self.counts.len()
     }
 
-    /// The standard error of the share of requests at or below `ns`; none with too few blocks. Also
-    /// tries longer blocks and returns the largest error, because blocks that are too short to be
-    /// independent underestimate it.
+    /// Returns the standard error of the share of requests at or below `ns`. `None` if there are
+    /// too few blocks. Also tries longer blocks and returns the largest error, because blocks that
+    /// are too short to be independent underestimate it.
     pub(crate) fn share_error(&self, ns: u64) -> Option<Error> {
         let last = bucket_of(ns);
         let mut pairs: Vec<(f64, f64)> = self
@@ -154,7 +160,8 @@ impl Blocks {
         widest
     }
 
-    /// The latency in nanoseconds at `quantile`, for each block of at least `requests` requests.
+    /// Returns the latency in nanoseconds at `quantile`, for each block with at least `requests`
+    /// requests.
     pub(crate) fn quantiles(&self, quantile: f64, requests: u64) -> Vec<f64> {
         let of = |counts: &Vec<u32>| {
             let all: u64 = counts.iter().map(|count| u64::from(*count)).sum();
@@ -187,16 +194,16 @@ impl TryFrom<SparseBlocks> for Blocks {
 
     fn try_from(sparse: SparseBlocks) -> Result<Blocks, &'static str> {
         let SparseBlocks { length_ns, counts } = sparse;
-        // Blocks of other lengths never merge evenly.
+        // Blocks of any other length never merge evenly with ours.
         let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == length_ns);
         if !known || counts.len() > BLOCKS_MAX {
-            return Err("its blocks are none");
+            return Err("its blocks are invalid");
         }
         let mut blocks = Blocks { length_ns, counts: Vec::new() };
         for block in counts {
             let mut counts = vec![0; BUCKETS];
             for (at, count) in block {
-                *counts.get_mut(at as usize).ok_or("its blocks are none")? = count;
+                *counts.get_mut(at as usize).ok_or("its blocks are invalid")? = count;
             }
             blocks.counts.push(counts);
         }
@@ -208,18 +215,18 @@ impl TryFrom<SparseBlocks> for Blocks {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Error {
     pub(crate) standard: f64,
-    /// Degrees of freedom.
+    /// The degrees of freedom.
     pub(crate) freedom: usize,
 }
 
 impl Error {
-    /// Half the width of the 95 % confidence interval.
+    /// Returns the half width of the 95 % confidence interval.
     pub(crate) fn half_width(&self) -> f64 {
         self.standard * student_quantile(self.freedom as f64)
     }
 }
 
-/// The error of the ratio of two sums over blocks.
+/// Returns the error of the ratio of two sums over blocks.
 fn ratio_error(pairs: &[(f64, f64)]) -> Error {
     let (part, all) = pairs.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
     let share = part / all;

@@ -23,7 +23,7 @@ fn threads_and_intervals_add_up() {
     for i in 0..10_000_u64 {
         let (at, latency) = (i * MS, MS + i * 100);
         whole.add(at, latency);
-        // The second part has only the first tenth, so its blocks are shorter.
+        // The second part contains only the first tenth of the time, so its blocks are shorter.
         parts[usize::from(i < 1_000 && i % 2 == 0)].add(at, latency);
     }
     let [mut one, other] = parts;
@@ -36,7 +36,7 @@ fn threads_and_intervals_add_up() {
 }
 
 #[test]
-fn too_few_blocks_say_nothing() {
+fn too_few_blocks_give_no_error() {
     let mut blocks = Blocks::new();
     assert_eq!(blocks.share_error(MS), None);
     for i in 0..7 {
@@ -47,8 +47,8 @@ fn too_few_blocks_say_nothing() {
     assert!(blocks.share_error(MS).is_some());
 }
 
-/// Waiting times of an M/M/1 queue at this utilization with a mean service time of 1 ms: a share 1
-/// − e^−(1−ρ)·latency is at most `latency`.
+/// Records waiting times of an M/M/1 queue with this utilization and a mean service time of 1 ms.
+/// The share of latencies up to `latency` is 1 − e^−(1−ρ)·latency.
 fn queue(utilization: f64, requests: u64, seed: u64) -> Blocks {
     let mut rng = seed::rng(seed);
     let mut draw = |mean: f64| -> f64 {
@@ -56,7 +56,7 @@ fn queue(utilization: f64, requests: u64, seed: u64) -> Blocks {
         one * mean * 1e6
     };
     let (mut blocks, mut at, mut free) = (Blocks::new(), 0.0_f64, 0.0_f64);
-    // The queue has reached its steady state.
+    // Skips the time until the queue reaches its steady state.
     for i in 0..requests + 2_000 {
         at += draw(1.0 / utilization);
         free = free.max(at) + draw(1.0);
@@ -69,8 +69,8 @@ fn queue(utilization: f64, requests: u64, seed: u64) -> Blocks {
 
 #[test]
 fn the_interval_of_a_percentile_covers_the_truth_of_a_queue() {
-    // 95 of 100 are expected, with a standard deviation of 2.2; a method that assumes independent
-    // requests gets about 50.
+    // 95 of 100 are expected, with a standard deviation of 2.2. A method that assumes independent
+    // requests covers about 50.
     let (utilization, quantile) = (0.7, 0.99_f64);
     let truth_ns = -(1.0 - quantile).ln() / (1.0 - utilization) * 1e6;
     let (mut covered, mut naive) = (0, 0);
@@ -85,7 +85,7 @@ fn the_interval_of_a_percentile_covers_the_truth_of_a_queue() {
             .flat_map(|counts| &counts[..=last])
             .map(|count| u64::from(*count))
             .sum();
-        // The bucket's upper bound.
+        // The upper bound of the bucket.
         let border_ns = bucket_middle_ns(last) as f64 * 1.008;
         let exact = 1.0 - (-(1.0 - utilization) * border_ns / 1e6).exp();
         let off = (below as f64 / requests as f64 - exact).abs();
@@ -125,7 +125,7 @@ fn quantiles_are_those_of_each_block() {
 }
 
 #[test]
-fn room_is_in_the_shortest_blocks_that_suffice() {
+fn room_uses_the_shortest_sufficient_blocks() {
     let room = |so_far_ns, more_ns| {
         let blocks = Blocks::with_room(so_far_ns, more_ns);
         (blocks.counts.len(), blocks.length_ns / MS)
@@ -148,7 +148,7 @@ fn room_is_in_the_shortest_blocks_that_suffice() {
 }
 
 #[test]
-fn room_beyond_the_end_makes_no_block_longer() {
+fn room_beyond_the_end_does_not_lengthen_blocks() {
     for run_ms in [600, 1_200, 1_300, 2_400, 9_900] {
         let (mut alone, mut sum) = (Blocks::new(), Blocks::new());
         for from_ms in (0..run_ms).step_by(500) {

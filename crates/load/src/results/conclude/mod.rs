@@ -16,7 +16,7 @@ use crate::results::verdict::{
     unasked_too_often, withheld,
 };
 
-/// Below this coverage the latency parts represent only some of the requests.
+/// With less coverage than this, the latency parts represent only some of the requests.
 const STAMPED_SHARE_FINE: f64 = 0.99;
 
 pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
@@ -73,7 +73,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     }
 }
 
-/// Good responses in time, and their rate.
+/// Returns the number of good responses that arrived in time, and their rate.
 fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
     let shift_ns = record.latency.value_at_quantile(0.5);
     let start = facts.start_ns.saturating_add(shift_ns);
@@ -85,21 +85,23 @@ fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
     (answered, achieved_rate)
 }
 
-/// Only for Poisson arrivals, because other processes have other gaps.
+/// Tests the arrivals if they are Poisson. The gaps of other processes are not exponential.
 fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
     let profile = facts.profile.as_ref().filter(|_| facts.poisson)?;
     let blocks = record.sends.clone().blocks();
     arrival_test::test(&blocks, profile, facts.planned_ns)
 }
 
-/// Good responses in time as the verdict counts them, including those that only the median shift excludes.
+/// Returns the number of good responses that arrived in time, as the verdict counts them. It
+/// includes responses that are outside the window only because the window is shifted by the median.
 ///
-/// Latencies above the median reach past the end of the window, and those below it end before its
-/// start. If the server keeps up, that is the rate times the mean distance from the median.
+/// A response that is slower than the median may arrive after the end of the window, and a faster
+/// one before its start. If the server keeps up, the number of these responses is the rate times
+/// the mean absolute difference between a latency and the median.
 fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
     let good = record.requests.saturating_sub(record.errors.total());
     if facts.profile.is_none() {
-        // A closed loop waits for its responses, so they are all in time.
+        // A closed loop waits for its responses, so all of them arrive in time.
         return good;
     }
     let median_ns = record.latency.value_at_quantile(0.5);
@@ -111,7 +113,8 @@ fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
     answered.saturating_add(edges as u64).min(good)
 }
 
-/// The first percentile that is less precise than `required`, and half its interval over its value, if known.
+/// Returns the first percentile that is less precise than `required`, with the half width of its
+/// interval divided by its value, if known.
 fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
     let all = record.all();
     per_mille.iter().find_map(|per_mille| {
@@ -123,7 +126,7 @@ fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Opt
 fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
     let Stamping { unstamped, cost_ns, hardware_clocks, hardware, past_stack } =
         facts.stamps.clone()?;
-    // The record keeps no timestamps of responses that do not count.
+    // The record keeps only the timestamps of good responses.
     if record.latency.is_empty() {
         return None;
     }
@@ -151,7 +154,7 @@ fn failures(record: &Record) -> Option<Failures> {
     })
 }
 
-/// Remarks. A reason that is only a remark here moves.
+/// Returns the remarks. Removes the reasons that are only remarks for this run.
 fn notes(record: &Record, facts: &Facts, reasons: &mut Vec<Invalid>) -> Vec<Note> {
     let mut notes: Vec<Note> = busy_machine(facts).into_iter().collect();
     let fell_behind = reasons.iter().any(|reason| matches!(reason, Invalid::FellBehind { .. }));
@@ -171,7 +174,7 @@ fn notes(record: &Record, facts: &Facts, reasons: &mut Vec<Invalid>) -> Vec<Note
     notes
 }
 
-/// The reasons why the run is invalid.
+/// Returns the reasons why the run is invalid.
 fn reasons(
     record: &Record,
     facts: &Facts,
@@ -200,7 +203,7 @@ fn reasons(
             limited_by: limit(record, facts, late, true),
         });
     }
-    // What was unfinished when the run ended is not late yet.
+    // Requests that were unfinished when the run ended are not late yet.
     let (due, requests, errors) = (requests, requests - errors.unfinished(), errors.ended());
     let answered = in_time(record, facts, answered);
     if too_few(answered, requests) {
@@ -220,7 +223,8 @@ fn reasons(
         let (count, backlog) = (errors.dropped, facts.backlog);
         reasons.push(Invalid::Dropped { count, backlog, limited_by });
     }
-    // A user who interrupts a run before the measurement knows why it is empty.
+    // A user who interrupts a run before the measurement begins needs no explanation for an empty
+    // report.
     if record.latency.is_empty() && (due > 0 || facts.cut_ns.is_none()) {
         reasons.push(Invalid::NothingMeasured { requests: due });
     }
@@ -240,7 +244,7 @@ fn reasons(
         }
         reasons.extend(withheld.filter(|_| per_mille.contains(&999)).map(Invalid::Withheld));
     }
-    // Latencies follow a rate that changes.
+    // If the rate changes, latencies change with it.
     if matches!(facts.profile, None | Some(Profile::Steady(_)))
         && let Some(trend) = stationary::trend(&record.blocks)
     {

@@ -23,7 +23,7 @@ fn slot(at_ns: u64) -> Slot {
     Slot { index: 0, at_ns, query: 0, warmup: false }
 }
 
-/// A request that got this result 4 ms after a connection took it.
+/// Creates a request that ended with this result, 4 ms after a connection took it.
 fn ended(at_ns: u64, lag_ns: u64, result: Result<u16, Fault>) -> Outcome {
     ended_after(4 * MS, at_ns, lag_ns, result)
 }
@@ -40,7 +40,7 @@ fn ended_after(took_ns: u64, at_ns: u64, lag_ns: u64, result: Result<u16, Fault>
     }
 }
 
-/// Requests every 2 ms, each with a response after 4 ms.
+/// Records requests every 2 ms, each with a response after 4 ms.
 fn steady(requests: u64, lag_ns: impl Fn(u64) -> u64) -> Record {
     steadily(requests, |i| ended(i * 2 * MS, lag_ns(i), Ok(200)))
 }
@@ -51,7 +51,7 @@ fn steadily(requests: u64, outcome: impl Fn(u64) -> Outcome) -> Record {
     record
 }
 
-/// A run with `good` good responses and these failures.
+/// Records a run with `good` good responses and these failures.
 fn with(good: u64, failures: impl IntoIterator<Item = Result<u16, Fault>>) -> Report {
     let mut record = steady(good, |_| 0);
     failures
@@ -123,13 +123,13 @@ fn a_percentile_with_fewer_than_ten_samples_above_it_is_null() {
     assert_eq!(json["p50"], Value::Null);
 }
 
-/// A run in which `late` of the requests lag by `lag_ns`.
+/// Records a run in which `late` of the requests lag by `lag_ns`.
 fn lagging(late: u64, lag_ns: u64, requests: u64) -> Report {
     conclude(steady(requests, |i| if i < late { lag_ns } else { 0 }), &facts(requests))
 }
 
 #[test]
-fn a_run_that_falls_behind_says_how_far() {
+fn a_run_that_falls_behind_reports_the_lag() {
     let report = lagging(11, 2 * MS, 1_000);
     assert!(!report.valid);
     assert!(matches!(report.invalid_because[..], [Invalid::FellBehind { late: 11, .. }]));
@@ -149,7 +149,7 @@ fn a_run_that_falls_behind_says_how_far() {
 
 #[test]
 fn each_reported_percentile_has_its_own_limit() {
-    // Responses take 4 ms, and 5 % of that is below every floor.
+    // Responses take 4 ms, and 5 % of that is less than the lag that is always acceptable.
     let limit = |late: u64, lag_ns: u64, requests| match lagging(late, lag_ns, requests)
         .invalid_because[..]
     {
@@ -175,8 +175,8 @@ fn each_reported_percentile_has_its_own_limit() {
 
 #[test]
 fn the_lag_is_judged_by_the_latency_at_the_same_percentile() {
-    // Responses take 10 ms, but two in a hundred take 100 ms: a lag of 5 ms is fine at the 99th
-    // percentile, half a millisecond at the 50th.
+    // Responses take 10 ms, but two in a hundred take 100 ms. So a lag of 5 ms is acceptable at the
+    // 99th percentile, and half a millisecond at the 50th.
     let lagging = |late: u64, lag_ns: u64| {
         let outcome = |i| {
             let took_ns = if i % 50 == 0 { 100 * MS } else { 10 * MS };
@@ -209,7 +209,7 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
     near(max, 7 * MS);
     near(report.schedule_lag_ns.p999, 3 * MS);
     let text = "p99.9 is withheld: 11 of 10000 requests were sent more than 1ms after their \
-                intended times, which is too much of it";
+                intended times, so too much of it would be lag";
     let json = to_value(&report).unwrap();
     let typed = json!({
         "kind": "withheld", "late": 11, "requests": 10_000, "limit_ns": MS, "text": text,
@@ -226,8 +226,8 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
 }
 
 #[test]
-fn the_plan_is_reported_beside_the_rate_that_was_asked_for() {
-    // 463 of 500 Poisson arrivals on average.
+fn the_planned_rate_is_reported_beside_the_offered_rate() {
+    // A Poisson plan for 500 requests on average drew 463 of them.
     let report = conclude(steady(463, |_| 0), &facts(500));
     assert_eq!((report.requests, report.sent, report.valid), (463, 463, true));
     assert!((report.planned_rate.unwrap() - 463.0).abs() < 1e-9, "{report:?}");
@@ -243,7 +243,7 @@ fn late_responses_do_not_count_as_achieved() {
     use Invalid::{FellShort, NotStationary};
     assert!(matches!(report.invalid_because[..], [FellShort { .. }, NotStationary { .. }]));
     let text = report.invalid_because[0].to_string();
-    assert!(text.contains(" well but late; the server does not sustain this rate"), "{text}");
+    assert!(text.contains("with a late response; the server does not sustain this rate"), "{text}");
     assert!(!text.contains(", 0 "), "{text}");
 }
 
@@ -255,17 +255,17 @@ fn one_slow_last_response_does_not_spoil_the_rate() {
 }
 
 #[test]
-fn failures_count_as_at_least_the_time_out() {
+fn failures_count_as_at_least_the_timeout() {
     let report = with(1_000, [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout(Wait::Answer))]);
     let errors = Errors { status_5xx: 1, status_other: 2, timeout: 1, ..Errors::default() };
     assert_eq!((report.errors, report.errors.total()), (errors, 4));
     assert_eq!((report.requests, report.histogram.len()), (1_004, 1_000));
-    // They failed after 0.9 s.
+    // The failures took only 0.9 s.
     near(report.latency_ns.max, TIMEOUT);
     near(report.latency_ns.p99, 4 * MS);
     assert_eq!(report.latency_at_least, ["max", "mean"]);
     assert_eq!(report.failures.map(|failures| failures.first).as_deref(), Some("status 503"));
-    // A server that sheds its slowest 2 % has no better 99th percentile for it.
+    // Shedding the slowest 2 % does not improve the server's 99th percentile.
     let report = with(9_800, (0..200).map(|_| Ok(503)));
     near(report.latency_ns.p95, 4 * MS);
     near(report.latency_ns.p99, TIMEOUT);
@@ -276,7 +276,7 @@ fn failures_count_as_at_least_the_time_out() {
     assert_eq!((report.split_ns.p95.is_some(), report.split_ns.p99), (true, None));
 }
 
-/// Requests every 2 ms until the run is cut, whose server stalls for the last second of it.
+/// Records requests every 2 ms until the run is cut short. The server stalls for the last second.
 fn stalled() -> (Record, Facts) {
     let cut_ns = 3_000 * MS;
     let mut record = Record::new();
@@ -284,7 +284,7 @@ fn stalled() -> (Record, Facts) {
         let in_flight = Err(Fault::Unfinished(Left::InFlight));
         let outcome = match at_ns {
             0..2_000_000_000 => ended(at_ns, 0, Ok(200)),
-            // The connections are in use. Others wait.
+            // These requests hold the connections. The others wait.
             2_000_000_000..2_128_000_000 => ended_after(cut_ns - at_ns, at_ns, 0, in_flight),
             _ => Outcome::overdue(slot(at_ns), cut_ns),
         };
@@ -294,7 +294,7 @@ fn stalled() -> (Record, Facts) {
 }
 
 #[test]
-fn what_is_unfinished_when_a_run_is_cut_counts_as_its_age() {
+fn requests_that_are_unfinished_when_a_run_is_cut_count_as_their_age() {
     let (record, facts) = stalled();
     let report = conclude(record, &facts);
     let errors = Errors { in_flight: 64, overdue: 436, ..Errors::default() };
@@ -309,10 +309,10 @@ fn what_is_unfinished_when_a_run_is_cut_counts_as_its_age() {
     assert_eq!(report.invalid_because[0], Invalid::Interrupted { requests: 1_500 });
     assert_eq!(
         report.invalid_because[1].to_string(),
-        "unfinished: when the run ended, of the requests 64 were in flight, 436 were due and not sent, the \
-         oldest for 1s; each counts as at least its age"
+        "unfinished: when the run ended, 64 requests were in flight, 436 requests were due but \
+         not sent, the oldest for 1s; each counts as at least its age"
     );
-    // The server has yet to fall short of anything: a run is cut with some requests in flight.
+    // The server does not fall short if a run is cut short while some requests are in flight.
     let short =
         |reason: &Invalid| matches!(reason, Invalid::FellShort { .. } | Invalid::Failed { .. });
     assert!(!report.invalid_because.iter().any(short), "{:?}", report.invalid_because);
@@ -320,8 +320,9 @@ fn what_is_unfinished_when_a_run_is_cut_counts_as_its_age() {
 }
 
 #[test]
-fn a_percentile_is_a_lower_bound_only_if_what_is_unfinished_may_raise_it() {
-    // Young ones are below the median, which would be higher if they took forever.
+fn a_percentile_is_a_lower_bound_only_if_unfinished_requests_may_raise_it() {
+    // The ages of recent requests are below the median. If these requests took forever, the median
+    // would be higher.
     let of = |young: u64| {
         let mut record =
             steadily(1_000, |i| ended_after(MS + i * MS / 100, i * 2 * MS, 0, Ok(200)));
@@ -333,7 +334,7 @@ fn a_percentile_is_a_lower_bound_only_if_what_is_unfinished_may_raise_it() {
     };
     assert_eq!(of(0), [""; 0]);
     assert_eq!(of(40), ["p50", "p90", "p95", "p99", "max", "mean"]);
-    // Of equal latencies, as many as are unfinished change none but the highest.
+    // If all latencies are equal, an unfinished request can raise only the maximum and the mean.
     let mut record = steady(1_000, |_| 0);
     record.add(&ended_after(10, 1_999 * MS, 0, Err(Fault::Unfinished(Left::InFlight))), 0, TIMEOUT);
     assert_eq!(conclude(record, &facts(1_000)).latency_at_least, ["max", "mean"]);
@@ -367,11 +368,11 @@ fn more_than_one_failure_in_a_thousand_makes_a_run_invalid() {
     assert_eq!(report.invalid_because, [failed]);
     assert_eq!(
         report.invalid_because[0].to_string(),
-        "failed: 3 of 2000 requests have no good answer, 3 with a bad status (5xx); each counts as \
-         at least 10s"
+        "failed: 3 of 2000 requests have no good response, 3 with a bad status (5xx); each counts \
+         as at least 10s"
     );
     assert_eq!((report.histogram.len(), report.at_least_histogram.len()), (1_997, 3));
-    // The server sheds the slowest 2 %: too few to fall short.
+    // The server sheds the slowest 2 %, which are too few for it to fall short.
     let report = failing(980, 20);
     assert!(matches!(report.invalid_because[..], [Invalid::Failed { requests: 1_000, .. }]));
 }
@@ -452,7 +453,7 @@ fn missing_stamps_make_a_run_invalid_if_requested() {
     let stamping = Stamping { past_stack: Some(past_stack), ..Stamping::default() };
     let past = conclude(record(900), &Facts { stamps: Some(stamping), ..facts(1_000) });
     let why = past.invalid_because[0].to_string();
-    assert!(why.contains("10.0 % of the answers came through the network stack"), "{why}");
+    assert!(why.contains("10.0 % of the responses came through the network stack"), "{why}");
     assert!(why.contains("ethtool -L eth7 combined 1"), "{why}");
     assert!(conclude(record(0), &facts(1_000)).valid, "no timestamps requested");
 }
@@ -461,10 +462,10 @@ fn missing_stamps_make_a_run_invalid_if_requested() {
 fn equal_gaps_are_not_poisson_arrivals() {
     let mut record = steady(1_000, |_| 0);
     record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
-    // Requests that are due at random times and late are sent in equal gaps.
+    // Requests that are due at random times are sent late, with equal gaps.
     let late = Record { lag: steady(1_000, |_| MS / 10).lag, ..record.clone() };
     let report = conclude(late, &Facts { poisson: true, ..facts(1_000) });
-    assert!(report.valid, "100 us are little beside 4 ms: {:?}", report.invalid_because);
+    assert!(report.valid, "100 us are negligible compared to 4 ms: {:?}", report.invalid_because);
     let late = Record { lag: steady(1_000, |_| MS / 4).lag, ..record.clone() };
     let report = conclude(late, &Facts { poisson: true, ..facts(1_000) });
     assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
@@ -473,8 +474,8 @@ fn equal_gaps_are_not_poisson_arrivals() {
 }
 
 #[test]
-fn gaps_that_are_not_poisson_are_a_remark_where_the_lag_is_negligible() {
-    // At 25,000 per second and more a thread sends what is due in bunches.
+fn gaps_that_are_not_poisson_are_a_remark_if_the_lag_is_negligible() {
+    // At 25,000 per second and more, a thread sends due requests in bunches.
     let mut record = steady(1_000, |_| 17_000);
     record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
     let report = conclude(record, &Facts { poisson: true, ..facts(1_000) });
@@ -495,10 +496,10 @@ fn a_busy_machine_is_noted_if_it_kept_a_thread_waiting() {
     };
     let busy = Taken { others: 0.8, stolen: 0.0, stalled: Some(0.6) };
     let report = of(busy, 0.3);
-    assert!(report.valid, "it is a remark: {:?}", report.invalid_because);
+    assert!(report.valid, "it is a note: {:?}", report.invalid_because);
     assert_eq!(report.notes, [Note::BusyMachine { agent: None, taken: busy }]);
-    let text = "these figures are about this machine, not only about the server: while it was measured, other \
-                processes took 80 % of its processors";
+    let text = "these figures describe this machine, not only the server: during the measurement, \
+                other processes took 80 % of its processors";
     let json = to_value(&report).unwrap();
     let typed =
         json!({"kind": "busy_machine", "others": 0.8, "stolen": 0.0, "stalled": 0.6, "text": text});
@@ -511,7 +512,7 @@ fn a_busy_machine_is_noted_if_it_kept_a_thread_waiting() {
 }
 
 #[test]
-fn a_closed_loop_whose_thread_has_no_time_left_is_noted() {
+fn a_closed_loop_whose_thread_is_never_idle_is_noted() {
     let sender = Some(Sender { idle: 0.01, ran: Some(0.99), queued: Some(0.0) });
     let facts = Facts { sender, profile: None, ..facts(1_000) };
     let report = conclude(steady(1_000, |_| 0), &facts);
@@ -557,7 +558,7 @@ fn a_run_cut_while_it_awaits_responses_took_as_long_as_planned() {
     assert_eq!(end_ns(Some(60 * MS)), 60 * MS);
 }
 
-/// Requests at 20/s for 30 s, with exponential latencies of mean 2 s.
+/// Records requests at 20/s for 30 s, with exponential latencies whose mean is 2 s.
 fn spread() -> Record {
     steadily(600, |i| {
         let share = (i as f64 * 0.618_033_988_75).fract();
@@ -584,7 +585,7 @@ fn withholding_a_requested_percentile_makes_a_run_invalid() {
     assert_eq!(of(990), []);
     let why = of(999);
     assert!(matches!(why[..], [Invalid::Withheld(_)]), "{why:?}");
-    assert!(why[0].to_string().ends_with("too much of it, and it was asked for"), "{}", why[0]);
+    assert!(why[0].to_string().ends_with("lag, but the plan requires it"), "{}", why[0]);
 }
 
 #[test]
@@ -592,7 +593,7 @@ fn extraneous_data_after_responses_invalidates_a_run() {
     let of = |unasked| Record { unasked, ..steady(1_000, |_| 0) };
     assert_eq!(conclude(of(30), &facts(1_000)).invalid_because, []);
     let text = conclude(of(31), &facts(1_000)).invalid_because[0].to_string();
-    assert!(text.contains("more behind 31 of 1000 good answers"), "{text}");
+    assert!(text.contains("more after 31 of 1000 good responses"), "{text}");
     let few = Record { unasked: 3, ..steady(10, |_| 0) };
     assert!(conclude(few, &facts(10)).valid);
 }

@@ -1,6 +1,6 @@
-//! Unary gRPC calls (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md): a message is a flag, a 4-byte
-//! length, and that many bytes; the status is in the trailers, or in the headers if there is no
-//! message. Messages are counted and discarded.
+//! Unary gRPC calls (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md). A message is a flag, a 4-byte
+//! length, and that number of bytes. The status is in the trailers, or in the headers if there is
+//! no message. Messages are counted and discarded.
 
 use http::HeaderMap;
 use percent_encoding::percent_decode;
@@ -51,13 +51,13 @@ impl Unary {
     }
 
     pub(super) fn status(&mut self) -> Result<Status, Fault> {
-        let malformed = |what: String| Err(Fault::Malformed(what));
+        let malformed = |message: String| Err(Fault::Malformed(message));
         let Some((code, message)) = self.status.take() else {
-            return malformed("the answer has no grpc-status; is there a gRPC server?".to_owned());
+            return malformed("the response has no grpc-status; is it a gRPC server?".to_owned());
         };
         let number = std::str::from_utf8(&code).ok().and_then(|code| code.parse::<usize>().ok());
         let Some(number) = number else {
-            return malformed("the grpc-status of the answer is no number".to_owned());
+            return malformed("the grpc-status of the response is not a number".to_owned());
         };
         if number > 0 {
             let name = CODES.get(number).copied().unwrap_or("a code that is not known");
@@ -72,10 +72,10 @@ impl Unary {
                 if length == received {
                     Ok(Status::Fine)
                 } else {
-                    malformed(format!("a message of {length} bytes, but {received} came"))
+                    malformed(format!("a message of {length} bytes, but {received} arrived"))
                 }
             }
-            _ => malformed("a call that went well has no message".to_owned()),
+            _ => malformed("the response to a successful call has no message".to_owned()),
         }
     }
 }

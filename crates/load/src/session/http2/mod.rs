@@ -1,10 +1,11 @@
 //! HTTP/2 (RFC 9113): concurrent requests on one connection.
 //!
-//! The `h2` crate handles frames at one end of an in-memory pipe; the bytes of the wire enter and
-//! leave at the other. Received bytes trigger a poll of the connection and the responses. Responses
-//! are counted and discarded as they arrive, so windows stay open and memory is constant.
+//! The `h2` crate handles frames at one end of an in-memory pipe; at the other end, bytes from the
+//! wire enter the pipe and bytes for the wire leave it. Received bytes trigger a poll of the
+//! connection and the responses. Responses are counted and discarded as they arrive, so windows
+//! stay open and memory is constant.
 //!
-//! Cost: some microseconds per request, for header tables and stream state.
+//! Cost: a few microseconds per request, for header tables and stream state.
 
 mod grpc;
 mod stream;
@@ -27,23 +28,24 @@ use stream::{fault, response, unseen};
 use crate::session::fault::{Fault, Greeting};
 use crate::session::{Body, Out, Reply, Session, Sessions, Token};
 
-/// Per direction: more than one read from the socket.
+/// Capacity per direction: more than one read from the socket.
 const PIPE_BYTES: usize = 1 << 20;
 const TAKEN_BYTES: usize = 16 << 10;
-/// What a server may send before it gets a WINDOW_UPDATE.
+/// The number of bytes that a server may send before it gets a WINDOW_UPDATE.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_HEAD_BYTES: usize = 9;
 /// The maximum frame payload, because we leave SETTINGS_MAX_FRAME_SIZE at its default (§6.5.2).
 const FRAME_BYTES_MAX: usize = 16 << 10;
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
-/// Maximum number of reset streams to remember. Frames of other reset streams cause another reset.
+/// Maximum number of reset streams to remember. Frames on other reset streams trigger another
+/// reset.
 const RESET_STREAMS_MAX: usize = 4 << 10;
 
 pub(crate) struct Http2 {
     sessions: Arc<Sessions>,
     pipe: DuplexStream,
-    /// None once the connection has ended.
+    /// `None` once the connection has ended.
     connection: Option<Connection<DuplexStream, Bytes>>,
     sender: Option<SendRequest<Bytes>>,
     responses: FuturesUnordered<Abortable<BoxFuture<'static, Reply>>>,
@@ -78,7 +80,8 @@ impl Http2 {
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_header_list_size(HEADERS_BYTES_MAX)
-            // Until the server's SETTINGS arrive, because it could refuse a second stream.
+            // Send only one request until the server's SETTINGS arrive, because the server could
+            // refuse a second stream.
             .initial_max_send_streams(1)
             .max_concurrent_reset_streams(RESET_STREAMS_MAX)
             // Frames for abandoned requests are not a protocol violation.
@@ -125,11 +128,11 @@ impl Http2 {
         };
         let mut context = Context::from_waker(Waker::noop());
         let sender = self.sender.as_mut().map(|sender| sender.poll_ready(&mut context));
-        // After a GOAWAY, or with exhausted stream identifiers.
+        // This happens after a GOAWAY, or when the stream identifiers are exhausted.
         self.closing |= !matches!(sender, Some(Poll::Ready(Ok(())) | Poll::Pending));
         match ended {
             Some(fault) => {
-                // The server gave a reason for the close.
+                // Replaces the generic fault with the server's reason for the close.
                 let closed = |reply: &&mut Reply| matches!(reply.result, Err(Fault::Closed));
                 for reply in out.replies[before..].iter_mut().filter(closed) {
                     reply.result = Err(fault.clone());
@@ -167,7 +170,7 @@ impl Http2 {
         Ok(())
     }
 
-    /// Checks the server's first bytes; true once they are HTTP/2.
+    /// Checks the server's first bytes. Returns true once they are known to be HTTP/2.
     fn greet(&mut self, input: &BytesMut) -> Result<bool, Fault> {
         let is_grpc = self.sessions.is_grpc();
         match Greeting::of(input) {
@@ -177,27 +180,28 @@ impl Http2 {
             }
             Greeting::Unknown => Ok(false),
             Greeting::Http1 if is_grpc => Err(Fault::Mismatch(
-                "the server answered HTTP/1 to HTTP/2, which gRPC needs; is it the right port?",
+                "the server sent HTTP/1 in response to HTTP/2, which gRPC needs; is it the right \
+                 port?",
             )),
-            Greeting::Http1 => {
-                Err(Fault::Mismatch("the server answered HTTP/1 to HTTP/2; leave out --http2"))
-            }
+            Greeting::Http1 => Err(Fault::Mismatch(
+                "the server sent HTTP/1 in response to HTTP/2; leave out --http2",
+            )),
             Greeting::Tls if is_grpc => {
-                Err(Fault::Mismatch("the server speaks TLS; write grpcs:// instead of grpc://"))
+                Err(Fault::Mismatch("the server uses TLS; write grpcs:// instead of grpc://"))
             }
             Greeting::Tls => {
-                Err(Fault::Mismatch("the server speaks TLS; write https:// instead of http://"))
+                Err(Fault::Mismatch("the server uses TLS; write https:// instead of http://"))
             }
             Greeting::Other => {
-                Err(Fault::Mismatch("the server does not speak HTTP/2; is it the right port?"))
+                Err(Fault::Mismatch("the server does not use HTTP/2; is it the right port?"))
             }
         }
     }
 }
 
-/// Removes one complete frame (RFC 9113 §4.1) from the start of `input`. One frame at a time, so
-/// that a request's outcome does not depend on how reads are split. Returns all bytes of an
-/// oversized frame: `h2` rejects its header.
+/// Removes one complete frame (RFC 9113 §4.1) from the start of `input`. Frames are processed one
+/// at a time, so that a request's outcome does not depend on how reads are split. Returns all bytes
+/// if the frame is oversized: `h2` rejects its header.
 fn take_frame(input: &mut BytesMut) -> Option<BytesMut> {
     let head = input.get(..FRAME_HEAD_BYTES)?;
     let length = FRAME_HEAD_BYTES + u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;

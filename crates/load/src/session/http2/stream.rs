@@ -40,7 +40,8 @@ pub(super) async fn response(
         unary.headers(&trailers);
     }
     let status = match &mut unary {
-        // A successful call has status 200 and then a gRPC status; other 2xx have none.
+        // A successful call has status 200 and a gRPC status. A 2xx without a gRPC status is a
+        // fault.
         Some(unary) if head.status.is_success() => unary.status()?,
         _ => Status::Http(head.status.as_u16()),
     };
@@ -54,8 +55,8 @@ fn incomplete(error: &h2::Error) -> Fault {
     }
 }
 
-/// Maps an `h2` error for a request without any part of a response. A GOAWAY ends only requests
-/// that the server guarantees not to have processed (RFC 9113 §6.8).
+/// Maps the `h2` error of a request to a fault, if no part of the response has arrived yet. A
+/// GOAWAY ends only requests that the server guarantees not to have processed (RFC 9113 §6.8).
 pub(super) fn unseen(error: &h2::Error) -> Fault {
     match fault(error) {
         Fault::Reset(why) if error.is_remote() && error.is_go_away() => Fault::Unprocessed(why),
@@ -73,6 +74,6 @@ pub(super) fn fault(error: &h2::Error) -> Fault {
     } else if error.is_remote() {
         Fault::Reset(format!("RST_STREAM, {reason}"))
     } else {
-        Fault::Malformed(format!("what the server sent is not HTTP/2: {error}"))
+        Fault::Malformed(format!("the server sent invalid HTTP/2: {error}"))
     }
 }

@@ -1,4 +1,4 @@
-//! Commands of memcached and Redis, as typed.
+//! memcached and Redis commands, as typed.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -10,7 +10,7 @@ const KEY_BYTES_MAX: usize = 250;
 const KNOWN: &str = "memcached commands are get and gets KEY..., gat and gats SECONDS KEY..., set, add, \
                      replace, append and prepend KEY VALUE [SECONDS], delete KEY, incr and decr KEY N, \
                      touch KEY SECONDS, and version";
-/// Redis commands without a response, or with more than one.
+/// Redis commands that have no response, or more than one.
 const STREAMS: [&str; 7] =
     ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "MONITOR", "SYNC", "PSYNC", "HELLO"];
 
@@ -33,12 +33,12 @@ fn append(scheme: Scheme, line: &str, buffer: &mut BytesMut) -> Result<(), Strin
     }
 }
 
-/// An array of bulk strings (RESP2).
+/// Appends a command as an array of bulk strings (RESP2).
 fn redis(words: &Words, buffer: &mut BytesMut) -> Result<(), String> {
     let name = words.first().ok_or("there is no command; write one such as GET key")?;
     let streams = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
     if let Some(name) = STREAMS.iter().find(|known| streams(known)) {
-        return Err(format!("{name} has not one answer per request; leave it out"));
+        return Err(format!("{name} does not have exactly one response per request; leave it out"));
     }
     buffer.put_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {
@@ -49,7 +49,8 @@ fn redis(words: &Words, buffer: &mut BytesMut) -> Result<(), String> {
     Ok(())
 }
 
-/// A line, followed by a data block for some commands (doc/protocol.txt of memcached).
+/// Appends a command as a line, followed by a data block for some commands (doc/protocol.txt of
+/// memcached).
 fn memcached(words: &Words, buffer: &mut BytesMut) -> Result<(), String> {
     let (name, arguments) = words.split_first().ok_or(KNOWN)?;
     let name = name.to_ascii_lowercase();
@@ -76,7 +77,7 @@ fn memcached(words: &Words, buffer: &mut BytesMut) -> Result<(), String> {
     let plain = |key: &Vec<u8>| key.iter().all(u8::is_ascii_graphic);
     if let Some(key) = keys.iter().find(|key| !plain(key) || key.len() > KEY_BYTES_MAX) {
         let key = String::from_utf8_lossy(key);
-        return Err(format!("key `{key}`: a key has 1 to 250 visible characters of ASCII"));
+        return Err(format!("key `{key}`: a key must have 1 to 250 visible ASCII characters"));
     }
     buffer.put_slice(&name);
     if let Some((data, seconds)) = data {
@@ -98,11 +99,11 @@ fn memcached(words: &Words, buffer: &mut BytesMut) -> Result<(), String> {
 
 fn number(word: &[u8]) -> Result<&[u8], String> {
     let digits = (1..=20).contains(&word.len()) && word.iter().all(u8::is_ascii_digit);
-    let shown = || format!("`{}` is no whole number", String::from_utf8_lossy(word));
+    let shown = || format!("`{}` is not a whole number", String::from_utf8_lossy(word));
     if digits { Ok(word) } else { Err(shown()) }
 }
 
-/// Splits a line into words at unquoted white space; double quotes support escapes.
+/// Splits a line into words at unquoted white space. Double quotes support escapes.
 fn words(line: &str) -> Result<Words, String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -111,7 +112,7 @@ fn words(line: &str) -> Result<Words, String> {
         if matches!(first, '"' | '\'') {
             rest = quoted(&rest[1..], first, &mut word)?;
             if rest.starts_with(|c: char| !c.is_ascii_whitespace()) {
-                return Err("something follows a closing quote; put a space between".to_owned());
+                return Err("text follows a closing quote; put a space between them".to_owned());
             }
         } else {
             let end = rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(rest.len());
@@ -124,7 +125,7 @@ fn words(line: &str) -> Result<Words, String> {
     Ok(words)
 }
 
-/// Appends the quoted text, and returns what follows the quote.
+/// Appends the quoted text, and returns the text after the closing quote.
 fn quoted<'a>(mut rest: &'a str, quote: char, word: &mut Vec<u8>) -> Result<&'a str, String> {
     let stops = [quote, '\\'];
     while let Some(at) = rest.find(stops) {
@@ -145,7 +146,7 @@ fn quoted<'a>(mut rest: &'a str, quote: char, word: &mut Vec<u8>) -> Result<&'a 
     Err(format!("a quote is not closed; write another {quote}"))
 }
 
-/// Decodes a text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
+/// Decodes text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
 ///
 /// ```
 /// assert_eq!(curtail_load::unescape(r"ping\r\n"), Ok(b"ping\r\n".to_vec()));
@@ -165,7 +166,7 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Decodes the escape after a backslash; returns its byte and the remaining text.
+/// Decodes the escape after a backslash. Returns its byte and the remaining text.
 pub(super) fn escape(rest: &str) -> Result<(u8, &str), String> {
     let mut characters = rest.chars();
     let byte = match characters.next() {
@@ -185,7 +186,7 @@ pub(super) fn escape(rest: &str) -> Result<(u8, &str), String> {
         }
         Some(other) => {
             return Err(format!(
-                r"`\{other}` is no escape; write \n, \r, \t, \0, \\ or \xHH, or \\{other} for itself"
+                r"`\{other}` is not an escape; write \n, \r, \t, \0, \\ or \xHH, or \\{other} for itself"
             ));
         }
         None => return Err(r"a backslash at the end; write \\ for one".to_owned()),
@@ -214,7 +215,7 @@ mod tests {
             ("GET \"a", "not closed"),
             ("GET 'a'b", "a space between"),
             ("GET \"\\q\"", r"`\q`"),
-            ("monitor", "MONITOR has not one answer"),
+            ("monitor", "MONITOR does not have exactly one response"),
         ] {
             let error = rendered(Scheme::Redis, line).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");
@@ -234,7 +235,7 @@ mod tests {
             ("get", "memcached commands are"),
             ("flush_all", "memcached commands are"),
             ("set a", "memcached commands are"),
-            ("incr a b", "`b` is no whole number"),
+            ("incr a b", "`b` is not a whole number"),
             ("get 'a b'", "key `a b`"),
             (&long, "1 to 250"),
         ] {

@@ -1,4 +1,4 @@
-//! Unary gRPC calls: a message is JSON according to a schema, or raw bytes as `{"base64": "..."}`.
+//! Unary gRPC calls. A message is JSON according to a schema, or raw bytes as `{"base64": "..."}`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{Rendered, Texts, refused};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
 
-const RAW_MEND: &str = "without a schema, write the message's bytes as {\"base64\": \"...\"}; with \
+const RAW_FIX: &str = "without a schema, write the message's bytes as {\"base64\": \"...\"}; with \
                         --proto FILE, write it as JSON";
 
 #[derive(Deserialize)]
@@ -26,10 +26,10 @@ struct Raw {
 }
 
 pub(super) fn check_line(line: &str) -> Result<(), PlanError> {
-    // Some messages are not JSON objects, such as StringValue.
+    // Some messages, such as StringValue, are not JSON objects.
     serde_json::from_str::<serde::de::IgnoredAny>(line).map(drop).map_err(|error| {
-        let what = "write one message per line as JSON, such as {\"id\": 7}";
-        PlanError::Value(format!("{error}; {what}"))
+        let fix = "write one message per line as JSON, such as {\"id\": 7}";
+        PlanError::Value(format!("{error}; {fix}"))
     })
 }
 
@@ -41,8 +41,8 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanEr
     for (text, _) in texts.iter() {
         let bytes = encode(&text, schema.as_ref()).map_err(|why| refused(&text, why))?;
         let length = u32::try_from(bytes.len())
-            .map_err(|_| refused(&text, "is longer than 4 GiB, which no message can be"))?;
-        // The compressed flag.
+            .map_err(|_| refused(&text, "is longer than 4 GiB, the limit of a message"))?;
+        // The flag of a message that is not compressed.
         messages.buffer.put_u8(0);
         messages.buffer.put_u32(length);
         messages.buffer.put_slice(&bytes);
@@ -66,7 +66,7 @@ fn encode(text: &str, schema: Option<&Schema>) -> Result<Bytes, String> {
     if text.is_empty() {
         return Ok(Bytes::new());
     }
-    let raw: Raw = serde_json::from_str(text).map_err(|error| format!("{error}; {RAW_MEND}"))?;
+    let raw: Raw = serde_json::from_str(text).map_err(|error| format!("{error}; {RAW_FIX}"))?;
     let bytes = STANDARD.decode(&raw.base64);
-    bytes.map(Bytes::from).map_err(|error| format!("base64 is no Base64: {error}"))
+    bytes.map(Bytes::from).map_err(|error| format!("base64 is not valid Base64: {error}"))
 }

@@ -1,5 +1,5 @@
-//! HTTP requests: a request target, or a JSON object such as `{"method": "POST", "path": "/x", "headers":
-//! {"k": "v"}, "body": "text"}`, with `body_base64` for binary bodies.
+//! HTTP requests: a request target, or a JSON object such as `{"method": "POST", "path": "/x",
+//! "headers": {"k": "v"}, "body": "text"}`, with `body_base64` for binary bodies.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::plan::{Plan, is_owned};
 const ADVICE: &str = "write a request target, such as /search?q=a%20b, or a JSON object, such as \
                     {\"method\": \"POST\", \"path\": \"/x\", \"body\": \"text\"}";
 
-const TUNNEL: &str = "CONNECT opens a tunnel, which no answer ends; leave it out";
+const TUNNEL: &str = "CONNECT opens a tunnel, which no response ends; leave it out";
 
 #[derive(Debug, Default)]
 pub(super) struct Call {
@@ -36,11 +36,11 @@ struct Line {
     headers: BTreeMap<String, String>,
     body: Option<String>,
     body_base64: Option<String>,
-    /// Groups requests for analysis; not sent.
+    /// A group of requests for analysis. It is not sent.
     class: Option<String>,
 }
 
-/// The class of a request: the field `class` of a JSON object, or the name of a command.
+/// Returns the class of a request: the field `class` of a JSON object, or the name of a command.
 pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
     match scheme {
         Scheme::Memcached | Scheme::Redis => text.split_whitespace().next().map(str::to_lowercase),
@@ -63,12 +63,16 @@ impl Call {
             (Some(text), None) => Some(Bytes::from(text)),
             (None, Some(code)) => {
                 let decoded = STANDARD.decode(&code);
-                Some(decoded.map_err(|error| format!("body_base64 is no Base64: {error}"))?.into())
+                Some(
+                    decoded
+                        .map_err(|error| format!("body_base64 is not valid Base64: {error}"))?
+                        .into(),
+                )
             }
             (None, None) => None,
         };
         if let Some(name) = headers.keys().find(|name| is_owned(name)) {
-            return Err(format!("header `{name}` is written by the load generator; leave it out"));
+            return Err(format!("header `{name}` is set by the load generator; leave it out"));
         }
         path.as_deref().map_or(Ok(()), check_path)?;
         Ok(Call { method, path, headers: headers.into_iter().collect(), body })
@@ -79,9 +83,9 @@ fn check_path(path: &str) -> Result<(), String> {
     let why = if !path.starts_with('/') {
         "does not begin with `/`"
     } else if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-        "has a character that must be percent-encoded, such as a space"
+        "contains a character that must be percent-encoded, such as a space"
     } else if path.contains('#') {
-        "has a fragment (#), which is never sent to a server"
+        "contains a fragment (#), which is never sent to a server"
     } else {
         return Ok(());
     };
@@ -91,7 +95,7 @@ fn check_path(path: &str) -> Result<(), String> {
 pub(super) struct Complete<'a> {
     pub(super) method: String,
     pub(super) path: String,
-    /// Without `Host`, unless the headers given contain it.
+    /// These exclude `Host` unless the given headers contain it.
     pub(super) headers: Vec<&'a (String, String)>,
     pub(super) body: Option<Bytes>,
 }
@@ -163,7 +167,7 @@ mod tests {
     use crate::plan::keys::{KeyDistribution, Keys};
     use crate::session::{Requests, requests};
 
-    /// The encoded request of each line.
+    /// Returns the encoded request for each line.
     fn sent(lines: &[&str], change: fn(&mut Plan)) -> Vec<String> {
         let mut plan = Plan::new("http://h/own".parse().unwrap(), 1.0);
         plan.queries = lines.iter().map(|line| (*line).to_owned()).collect();

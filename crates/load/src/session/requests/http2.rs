@@ -44,7 +44,7 @@ impl Call {
         *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are set");
         *request.method_mut() = self.head.method.clone();
         *request.headers_mut() = self.head.headers.clone();
-        // Servers reject a body that is too long early by its length. gRPC calls omit it.
+        // The length lets a server reject a long body early. gRPC calls omit it.
         if let Some(body) = self.body.as_ref().filter(|_| !self.head.is_grpc) {
             request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
         }

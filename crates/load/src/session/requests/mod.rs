@@ -1,13 +1,13 @@
 //! The requests of a run, encoded beforehand so that sending is cheap.
 //!
-//! | protocol | file | a request is |
+//! | protocol | file | form of a request |
 //! |---|---|---|
 //! | HTTP | `http.rs`, `http2.rs` | a request target, or a JSON object |
 //! | gRPC | `grpc.rs` | a message as JSON |
 //! | memcached, Redis | `commands.rs` | a command as typed |
 //! | TCP | `commands.rs` | text with escapes |
 //!
-//! With keys, every request is encoded with every key: request *r* with key *k* has the number *k*
+//! With keys, every request is encoded with every key. Request *r* with key *k* has the number *k*
 //! × requests + *r*.
 
 mod commands;
@@ -33,7 +33,7 @@ pub(crate) use http2::{Call, CallHead};
 
 /// Maximum number of bytes of text before encoding, with keys filled in.
 const TEXT_BYTES_MAX: usize = 1 << 30;
-/// The sequence number of a datagram.
+/// The length of a datagram's sequence number.
 const NUMBER_BYTES: usize = 8;
 const SHOWN_CHARS: usize = 120;
 
@@ -52,19 +52,20 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
         (None, Some(text)) => {
             return Err(refused(
                 text,
-                "has {key}, but there are no keys; say how many with --keys",
+                "contains {key}, but there are no keys; set their number with --keys",
             ));
         }
         (Some(_), None) => {
-            let what = "there are keys, but no request has {key}; put it where the number belongs";
-            return Err(PlanError::Value(what.to_owned()));
+            let message =
+                "there are keys, but no request contains {key}; write it where the number belongs";
+            return Err(PlanError::Value(message.to_owned()));
         }
         (Some(keys), Some(_)) => {
             let bytes: usize = texts.iter().map(|text| text.len() + data.len()).sum();
             if bytes.saturating_mul(keys.count) > TEXT_BYTES_MAX {
                 let most = TEXT_BYTES_MAX / bytes.max(1);
                 return Err(PlanError::Value(format!(
-                    "{} keys make more than 1 GiB of these requests; use at most {most}",
+                    "with {} keys, these requests take more than 1 GiB; use at most {most}",
                     keys.count
                 )));
             }
@@ -81,10 +82,10 @@ pub(crate) fn check_line(scheme: Scheme, line: &str) -> Result<(), PlanError> {
     let texts = Texts { texts: &[line.to_owned()], keys: 1 };
     match scheme {
         Scheme::Udp => {
-            let what = "datagrams have no requests; say how long they are instead";
-            Err(PlanError::Value(what.to_owned()))
+            let message = "datagrams have no requests; set their length (--size) instead";
+            Err(PlanError::Value(message.to_owned()))
         }
-        // Only a schema knows the messages.
+        // Checking the fields of a message would require the schema.
         Scheme::Grpc | Scheme::Grpcs => grpc::check_line(&with_key(line, 0)),
         _ => {
             let target = format!("{scheme}://h:1").parse()?;
@@ -123,7 +124,11 @@ fn render_texts(plan: &Plan, texts: &Texts<'_>) -> Result<Requests, PlanError> {
 
 fn raw(text: &str) -> Result<Vec<u8>, String> {
     let bytes = unescape(text)?;
-    if bytes.is_empty() { Err("is empty; nobody would answer it".to_owned()) } else { Ok(bytes) }
+    if bytes.is_empty() {
+        Err("is empty, so no server would respond".to_owned())
+    } else {
+        Ok(bytes)
+    }
 }
 
 fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
@@ -138,7 +143,7 @@ fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
         (Scheme::Grpc | Scheme::Grpcs | Scheme::Udp, None) => String::new(),
         (_, None) => {
             return Err(PlanError::Value(format!(
-                "there is nothing to ask {scheme}://; say what with --data or --queries"
+                "there are no requests for {scheme}://; set them with --data or --queries"
             )));
         }
     };

@@ -1,5 +1,5 @@
-//! gRPC messages as JSON (the mapping of protobuf.dev/programming-guides/json), from a schema: a
-//! `.proto` file or a descriptor set. Cost: once per request, before the run.
+//! gRPC messages as JSON (the mapping of protobuf.dev/programming-guides/json), according to a
+//! schema: a `.proto` file or a descriptor set. Cost: each request is encoded once, before the run.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -14,11 +14,11 @@ use protox::file::{File as Source, FileResolver, GoogleFileResolver};
 
 use crate::plan::error::PlanError;
 
-/// The maximum size of a descriptor set. Those of large systems take some megabytes.
+/// Maximum size of a descriptor set. Large systems have descriptor sets of several megabytes.
 const DESCRIPTORS_BYTES_MAX: u64 = 64 << 20;
 
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
-/// The maximum nesting depth. `protoc` allows 32 levels of messages.
+/// Maximum nesting depth. `protoc` allows 32 levels of messages.
 const DEPTH_MAX: usize = 100;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Schema {
         let read = DynamicMessage::deserialize(self.message.clone(), &mut json);
         let read = read.and_then(|read| json.end().map(|()| read));
         let name = self.message.full_name();
-        let read = read.map_err(|error| format!("is no {name} as JSON: {error}"))?;
+        let read = read.map_err(|error| format!("is not a {name} as JSON: {error}"))?;
         let mut bytes = BytesMut::new();
         read.encode(&mut bytes).map_err(|error| error.to_string())?;
         Ok(bytes.freeze())
@@ -45,28 +45,31 @@ impl Schema {
 }
 
 fn input(path: &Path, method: &str) -> Result<MessageDescriptor, PlanError> {
-    let refuse = |what: String| PlanError::Value(format!("--proto {}: {what}", path.display()));
+    let refuse =
+        |message: String| PlanError::Value(format!("--proto {}: {message}", path.display()));
     let pool = caught(|| pool(path)).map_err(refuse)?;
     let (service, name) = method.trim_start_matches('/').split_once('/').unwrap_or_default();
     let Some(service) = pool.get_service_by_name(service) else {
         let known: Vec<String> =
             pool.services().map(|service| service.full_name().to_owned()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        return Err(refuse(format!("has no service {service}; there is {known}")));
+        return Err(refuse(format!("has no service {service}; it has {known}")));
     };
     let Some(method) = service.methods().find(|method| method.name() == name) else {
         let known: Vec<String> = service.methods().map(|method| method.name().to_owned()).collect();
         let (service, known) = (service.full_name(), known.join(", "));
-        return Err(refuse(format!("{service} has no method {name}; there is {known}")));
+        return Err(refuse(format!("{service} has no method {name}; it has {known}")));
     };
     if method.is_client_streaming() || method.is_server_streaming() {
-        return Err(refuse(format!("{name} is a stream; only calls with one answer can be sent")));
+        return Err(refuse(format!(
+            "{name} is a stream; only calls with one response can be sent"
+        )));
     }
     Ok(method.input())
 }
 
-/// The files of a directory, and those included with the compiler. The compiler recurses for nested
-/// messages, so the depth is limited.
+/// Resolves the files of a directory, and those included with the compiler. The compiler recurses
+/// for nested messages, so the depth is limited.
 struct Sources {
     folder: PathBuf,
     known: GoogleFileResolver,
@@ -92,7 +95,7 @@ impl FileResolver for Sources {
                 "{name}: more than {SOURCE_BYTES_MAX} bytes; use a set of descriptors"
             ))),
             Ok(_) if depth(&text) > DEPTH_MAX => Err(protox::Error::new(format!(
-                "{name}: braces and brackets in more than {DEPTH_MAX} others; nest less"
+                "{name}: braces and brackets are nested more than {DEPTH_MAX} deep; nest less"
             ))),
             Ok(_) => Source::from_source(name, &text),
             Err(error) if error.kind() == ErrorKind::NotFound => self.known.open_file(name),
@@ -101,7 +104,7 @@ impl FileResolver for Sources {
     }
 }
 
-/// An upper bound of the nesting depth: braces in comments and strings count as well.
+/// Returns an upper bound on the nesting depth: braces in comments and strings count as well.
 fn depth(text: &str) -> usize {
     let (mut deep, mut deepest) = (0_usize, 0);
     for byte in text.bytes() {
@@ -136,20 +139,20 @@ fn pool(path: &Path) -> Result<DescriptorPool, String> {
     described(&bytes)
 }
 
-/// The schema libraries panic on some invalid input: on a number such as `089`, or if an error is
-/// in a file outside the descriptor set. The panic message is printed beside this error.
+/// Turns a panic into an error. The schema libraries panic on some invalid input, such as the
+/// number `089`, or an error in a file outside the descriptor set. The panic message is also
+/// printed.
 fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
-        Err("it is wrong in a way that its reader does not understand; have protoc look at it"
-            .to_owned())
+        Err("it is invalid, and its parser gives no reason; check it with protoc".to_owned())
     })
 }
 
 fn described(bytes: &[u8]) -> Result<DescriptorPool, String> {
     DescriptorPool::decode(bytes).map_err(|error| {
         format!(
-            "{error}; use a .proto file, or what protoc --include_imports --descriptor_set_out FILE \
-             writes"
+            "{error}; use a .proto file, or the output of protoc --include_imports \
+             --descriptor_set_out FILE"
         )
     })
 }
@@ -162,7 +165,8 @@ mod tests {
     const GOOD: &str = "syntax = \"proto3\";\npackage a;\nmessage M { int32 id = 1; M m = 2; map<string, bytes> b = 3; }\n\
                         service S { rpc Get (M) returns (M); rpc Watch (M) returns (stream M); }\n";
 
-    /// Each case compiles files, which takes a hundred times longer than other cases.
+    /// Runs fewer cases, because each case compiles files and therefore takes a hundred times as
+    /// long as a case of other tests.
     fn few() -> ProptestConfig {
         let cases = (ProptestConfig::default().cases / 100).max(16);
         ProptestConfig { cases, ..ProptestConfig::default() }
@@ -197,7 +201,7 @@ mod tests {
         (folder, path)
     }
 
-    /// `GOOD` as a descriptor set.
+    /// Returns `GOOD` as a descriptor set.
     fn good_set() -> Vec<u8> {
         let (_folder, path) = written(GOOD, "a.proto");
         pool(&path).unwrap().encode_to_vec()
@@ -212,7 +216,7 @@ mod tests {
             assert!(why.contains("--proto"), "{id}: {why}");
         }
         let mut bytes = good_set();
-        // A case that fuzzing found: one byte changed, and the end cut off.
+        // A case found by fuzzing: one byte is changed, and the end is cut off.
         let at = 186 % bytes.len();
         bytes[at] = 0;
         bytes.truncate(bytes.len() - 192 % bytes.len());
@@ -229,8 +233,11 @@ mod tests {
             |deep: usize| format!("{GOOD}{}{}", "message M {".repeat(deep), "}".repeat(deep));
         std::fs::write(&path, nested(5_000)).unwrap();
         let why = Schema::read(&path, "/a.S/Get").unwrap_err().to_string();
-        assert!(why.contains("a.proto: braces and brackets in more than 100 others"), "{why}");
-        // An imported file is checked as well.
+        assert!(
+            why.contains("a.proto: braces and brackets are nested more than 100 deep"),
+            "{why}"
+        );
+        // The same check applies to an imported file.
         let other = folder.path().join("b.proto");
         std::fs::write(&other, "syntax = \"proto3\"; import \"a.proto\";").unwrap();
         let why = Schema::read(&other, "/a.S/Get").unwrap_err().to_string();
@@ -254,7 +261,7 @@ mod tests {
         }
 
         #[test]
-        fn no_message_is_too_strange(json in "[{}\\[\\]\":,a-z0-9.\\\\ -]{0,20}") {
+        fn any_message_is_encoded_or_rejected(json in "[{}\\[\\]\":,a-z0-9.\\\\ -]{0,20}") {
             static SCHEMA: std::sync::OnceLock<Schema> = std::sync::OnceLock::new();
             let schema = SCHEMA.get_or_init(|| {
                 let (_folder, path) = written(GOOD, "a.proto");
@@ -262,7 +269,7 @@ mod tests {
             });
             for text in [json.clone(), format!("{{\"id\": {json}}}"), format!("{{\"m\": {{{json}}}}}")] {
                 if let Err(why) = schema.encode(&text) {
-                    prop_assert!(why.contains("is no a.M as JSON"), "{}", why);
+                    prop_assert!(why.contains("is not a a.M as JSON"), "{}", why);
                 }
             }
         }

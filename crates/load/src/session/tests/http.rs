@@ -1,4 +1,4 @@
-//! HTTP/1.1 and HTTP/2.
+//! Tests of HTTP/1.1 and HTTP/2.
 
 use std::sync::Arc;
 
@@ -56,7 +56,8 @@ fn header(name: &str, value: &str) -> Vec<u8> {
     [&name_length[..], name.as_bytes(), &value_length[..], value.as_bytes()].concat()
 }
 
-/// The result of a connection with three outstanding requests, with replies sorted by token.
+/// Returns the result of a connection with three outstanding requests, with replies sorted by
+/// token.
 fn drive2(mut session: Box<dyn Session>, input: &[u8], sizes: &[usize]) -> Vec<String> {
     let mut out = Out::default();
     session.send(0, 0, &mut out);
@@ -96,7 +97,7 @@ fn a_server_of_another_protocol_is_reported() {
     let (old, alert) = (&b"HTTP/1.1 200 \r\n\r\n"[..], &[21, 3, 3, 0, 2, 2, 40][..]);
     for (session, input, text) in [
         (http2("http://h"), old, "leave out --http2"),
-        (http2("http://h"), b"SSH-2.0-Server\r\n", "does not speak HTTP/2"),
+        (http2("http://h"), b"SSH-2.0-Server\r\n", "does not use HTTP/2"),
         (http2("http://h"), alert, "write https:// instead of http://"),
         (http2("grpc://h:1/a.B/C"), old, "HTTP/2, which gRPC needs"),
         (http2("grpc://h:1/a.B/C"), alert, "write grpcs:// instead of grpc://"),
@@ -203,14 +204,14 @@ fn statuses_of_grpc_are_in_headers_or_trailers() {
     let fine = [head(1), message(&[0, 0, 0]), message(&[0, 1, 9]), trailers("0")].concat();
     assert!(call(fine).contains("Ok(Whole { status: Fine, head: None, body_bytes: 6"));
     let short = [head(1), message(&[0, 0, 0, 0, 2, 9]), trailers("0")].concat();
-    assert!(call(short).contains("a message of 2 bytes, but 1 came"));
+    assert!(call(short).contains("a message of 2 bytes, but 1 arrived"));
     let none = [head(1), trailers("0")].concat();
     assert!(call(none).contains("has no message"));
     // :status: 204
     let page = call(frame(1, END_HEADERS | END, 1, &[0x89]));
     assert!(page.contains("no grpc-status"), "{page}");
     let odd = [head(1), trailers("x")].concat();
-    assert!(call(odd).contains("is no number"));
+    assert!(call(odd).contains("is not a number"));
     let only = [STATUS_200, &header("grpc-status", "5"), &header("grpc-message", "no%0Asuch")];
     let only = frame(1, END_HEADERS | END, 1, &only.concat());
     assert!(call(only).contains("Refused(\"5 NOT_FOUND: no such\")"));
@@ -235,7 +236,7 @@ fn a_protocol_is_detected_by_its_first_bytes() {
     }
 }
 
-/// Frames for three requests, some of them malformed.
+/// Generates frames for three requests, some of them malformed.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let payload = prop_oneof![
         Just(STATUS_200.to_vec()),
@@ -269,7 +270,7 @@ proptest! {
         let target = if grpc { "grpc://h:1/a.B/C" } else { "http://h" };
         let of = |sizes: &[usize]| {
             let mut results = drive2(http2(target), &input, sizes);
-            // Once all requests have a reply, the way the connection closes is irrelevant.
+            // Once every request has a reply, it does not matter how the connection closes.
             results.truncate(3);
             results
         };
@@ -286,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn requests_may_come_and_go_at_any_time(
+    fn requests_may_start_and_end_at_any_time(
         steps in prop::collection::vec((0..4_u8, 0..4 as Token, frames()), 0..12),
     ) {
         // A request always gets at most one reply, and none after it was abandoned.

@@ -1,8 +1,8 @@
-//! Feeds sessions with server output in pieces of any size, and with malformed bytes.
+//! Feeds server output to sessions in pieces of any size, and feeds them malformed bytes.
 
 mod http;
+mod pipelined;
 mod tls;
-mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -35,8 +35,8 @@ pub(super) fn one(request: &'static str) -> Vec<Bytes> {
     vec![Bytes::from_static(request.as_bytes())]
 }
 
-/// The replies and the fault of a session with these outstanding requests, which receives `input`
-/// in pieces of these sizes (repeated) and then the end of the connection.
+/// Returns the replies and the fault of a session with these outstanding requests. The session
+/// receives `input` in pieces of these sizes (repeated) and then the end of the connection.
 pub(super) fn drive(
     mut session: Box<dyn Session>,
     tokens: &[Token],
@@ -65,7 +65,7 @@ pub(super) fn feed(session: &mut dyn Session, mut input: &[u8], sizes: &[usize])
     results
 }
 
-/// Bytes of `pieces` and noise, in any order.
+/// Generates a sequence of `pieces` in any order, mixed with random bytes.
 pub(super) fn nearly(pieces: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         20 => prop::sample::select(pieces).prop_map(|piece| piece.as_bytes().to_vec()),

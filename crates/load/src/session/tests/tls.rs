@@ -1,4 +1,4 @@
-//! TLS against an in-memory server.
+//! Tests of TLS against an in-memory server.
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -76,8 +76,8 @@ fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut Out, 
     read(server, out);
 }
 
-/// The replies of a client that receives `response` over TLS in pieces of these sizes, close_notify
-/// if `notifies`, and `after` unencrypted.
+/// Returns the replies of a client. The client receives `response` over TLS, then close_notify if
+/// `notifies`, and then `after` unencrypted, all in pieces of these sizes.
 fn drive(response: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
     let (mut session, mut server) = (client(), server());
     let size = sizes.first().copied().unwrap_or(usize::MAX);
@@ -92,8 +92,12 @@ fn drive(response: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<
 #[test]
 fn a_server_without_tls_is_reported() {
     for (input, text) in [
-        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "speaks no TLS; leave out the s"),
-        (b"", "closed before TLS was agreed on; if it speaks no TLS, leave out the s"),
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "does not use TLS; leave out the s"),
+        (
+            b"",
+            "closed the connection during the TLS handshake; if it does not use TLS, leave out \
+             the s",
+        ),
     ] {
         let results = super::drive(client(), &[7], input, &[]);
         assert!(results.len() == 1 && results[0].contains(text), "{results:?}");
@@ -163,7 +167,7 @@ proptest! {
     }
 }
 
-/// A session that answers any input with a large output.
+/// A session that responds to any input with a large output.
 #[derive(Debug)]
 struct Talker;
 
@@ -207,6 +211,6 @@ fn a_server_that_does_not_read_is_disconnected() {
         input.extend_from_slice(&written(&mut server));
         session.receive(&mut input, &mut out).err()
     });
-    assert!(format!("{fault:?}").contains("asks for more than it reads"), "{fault:?}");
+    assert!(format!("{fault:?}").contains("requests more replies than it reads"), "{fault:?}");
     assert!(out.bytes.len() < OUTPUT_BYTES_MAX + (5 << 20), "{}", out.bytes.len());
 }

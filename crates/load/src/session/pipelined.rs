@@ -1,5 +1,5 @@
-//! Protocols whose responses come in the order of the requests, and which differ only in the end of a response:
-//! HTTP/1.1, memcached, Redis and raw TCP. A [`Scan`] finds that end.
+//! Protocols whose responses arrive in the order of the requests: HTTP/1.1, memcached, Redis and
+//! raw TCP. They differ only in how a response ends. A [`Scan`] finds the end.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -16,10 +16,11 @@ use crate::session::{Body, Out, Session, Sessions, Status, Token, Whole, printab
 pub(crate) trait Scan: Debug + Send {
     fn begin(&mut self, request: &[u8]);
 
-    /// Consumes the response's bytes from the start of `input`; returns the response once it is complete.
+    /// Consumes the response's bytes from the start of `input`. Returns the response once it is
+    /// complete.
     fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Whole>, Fault>;
 
-    /// The response, if the end of the connection completes it.
+    /// Returns the response, if the end of the connection completes it.
     fn end(&mut self) -> Option<Whole> {
         None
     }
@@ -30,21 +31,21 @@ pub(crate) trait Scan: Debug + Send {
 }
 
 #[derive(Debug)]
-pub(crate) struct Turns<S> {
+pub(crate) struct Pipelined<S> {
     sessions: Arc<Sessions>,
     scan: S,
-    /// Requests and their queries.
+    /// Outstanding requests with their queries, in order.
     waiting: VecDeque<(Token, usize)>,
     begun: bool,
 }
 
-impl<S: Scan> Turns<S> {
-    pub(crate) fn new(sessions: Arc<Sessions>, scan: S) -> Turns<S> {
-        Turns { sessions, scan, waiting: VecDeque::new(), begun: false }
+impl<S: Scan> Pipelined<S> {
+    pub(crate) fn new(sessions: Arc<Sessions>, scan: S) -> Pipelined<S> {
+        Pipelined { sessions, scan, waiting: VecDeque::new(), begun: false }
     }
 }
 
-impl<S: Scan> Session for Turns<S> {
+impl<S: Scan> Session for Pipelined<S> {
     fn capacity(&self) -> usize {
         let room = self.sessions.pipeline.saturating_sub(self.waiting.len());
         if self.scan.reusable() { room } else { 0 }
@@ -72,7 +73,7 @@ impl<S: Scan> Session for Turns<S> {
                 self.scan.begin(self.sessions.rendered(query));
             }
         }
-        // Extraneous data would be taken for the response to the next request.
+        // Extraneous data would be mistaken for the response to the next request.
         if input.is_empty() { Ok(()) } else { Err(Fault::Surplus) }
     }
 
@@ -92,7 +93,7 @@ impl<S: Scan> Session for Turns<S> {
     }
 
     fn abandon(&mut self, _: Token, _: &mut Out) -> bool {
-        // A late response would be taken for that of another request.
+        // A late response would be mistaken for the response to another request.
         false
     }
 
@@ -106,19 +107,22 @@ pub(crate) fn unknown(line: &[u8], protocol: &str) -> Fault {
     Fault::Malformed(format!("`{line}` is {protocol}; is it the right port?"))
 }
 
-/// Removes a line from the start of `input` and strips its CR LF; none if it is incomplete. At most
-/// `limit` bytes, line ending included.
+/// Removes a line from the start of `input` and strips its CR LF. `None` if the line is incomplete.
+/// A line has at most `limit` bytes, including its ending.
 pub(crate) fn take_line(input: &mut BytesMut, limit: usize) -> Result<Option<BytesMut>, Fault> {
     let within = input.len().min(limit);
     let Some(end) = memchr::memchr(b'\n', &input[..within]) else {
-        let long = || Fault::Malformed(format!("a line of more than {limit} bytes in an answer"));
+        let long =
+            || Fault::Malformed(format!("a response contains a line of more than {limit} bytes"));
         return if within == limit { Err(long()) } else { Ok(None) };
     };
     let mut line = input.split_to(end + 1);
     line.truncate(end);
     match line.strip_suffix(b"\r") {
         Some(_) => line.truncate(end - 1),
-        None => return Err(Fault::Malformed("a line without CR LF in an answer".to_owned())),
+        None => {
+            return Err(Fault::Malformed("a response contains a line without CR LF".to_owned()));
+        }
     }
     Ok(Some(line))
 }
@@ -134,7 +138,7 @@ impl Block {
         Block { left: length.saturating_add(2) }
     }
 
-    /// True once the block is complete. Its bytes are discarded.
+    /// Discards the block's bytes. Returns true once the block is complete.
     pub(crate) fn skip(&mut self, input: &mut BytesMut) -> Result<bool, Fault> {
         let data = self.left.saturating_sub(2).min(input.len() as u64);
         let _ = input.split_to(data as usize);
@@ -142,7 +146,9 @@ impl Block {
         for (left, expected) in [(2, b'\r'), (1, b'\n')] {
             if self.left == left && !input.is_empty() {
                 if input.split_to(1)[0] != expected {
-                    return Err(Fault::Malformed("data that does not end with CR LF".to_owned()));
+                    return Err(Fault::Malformed(
+                        "a response contains data that does not end with CR LF".to_owned(),
+                    ));
                 }
                 self.left -= 1;
             }

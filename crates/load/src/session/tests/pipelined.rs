@@ -1,4 +1,4 @@
-//! Protocols with one request at a time, and UDP.
+//! Tests of UDP, and of protocols whose responses arrive in order.
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use redis_protocol::resp2::types::BytesFrame;
 use super::http::http1;
 use super::{LIMIT, cuts, drive, nearly, one, sessions};
 use crate::plan::protocol::AnswerEnd;
-use crate::session::{Body, Out, Requests, Session, Tcp, Turns};
+use crate::session::{Body, Out, Pipelined, Requests, Session, Tcp};
 
 fn memcached(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Memcached(one(request))).open()
@@ -19,7 +19,7 @@ fn redis() -> Box<dyn Session> {
 }
 
 fn tcp(end: AnswerEnd) -> Box<dyn Session> {
-    Box::new(Turns::new(sessions(Requests::Tcp(one("x"))), Tcp::new(end, Body::new(LIMIT))))
+    Box::new(Pipelined::new(sessions(Requests::Tcp(one("x"))), Tcp::new(end, Body::new(LIMIT))))
 }
 
 fn assert_says(session: Box<dyn Session>, input: &[u8], reply: Option<&str>, fault: &str) {
@@ -51,7 +51,7 @@ fn memcached_responses_are_good_unless_they_are_errors() {
 }
 
 #[test]
-fn pipelined_responses_are_those_of_the_requests_in_order() {
+fn pipelined_responses_match_the_requests_in_order() {
     let input = b"VALUE a 0 3\r\nabc\r\nEND\r\nEND\r\nVALUE a 0 1\r\nx\r\nEND\r\n";
     for sizes in [&[][..], &[1], &[30, 2]] {
         let got = drive(memcached("get a\r\n"), &[7, 8, 9], input, sizes);
@@ -72,7 +72,7 @@ fn pipelined_responses_are_those_of_the_requests_in_order() {
 #[test]
 fn malformed_memcached_responses_are_faults() {
     for (response, fault) in [
-        ("HTTP/1.1 400 Bad Request\r\n", "is no answer of memcached"),
+        ("HTTP/1.1 400 Bad Request\r\n", "is not a response of memcached"),
         ("VALUE a 0 x\r\n", "Malformed"),
         ("VALUE a 0 1\r\nbcEND\r\n", "CR LF"),
         ("VALUE a 0 1001\r\n", "TooLarge"),
@@ -106,7 +106,7 @@ fn redis_responses_are_good_unless_they_are_errors() {
 }
 
 #[test]
-fn what_is_not_resp2_is_a_fault() {
+fn bytes_that_are_not_resp2_are_a_fault() {
     for (response, fault) in [
         ("HTTP/1.1 400\r\n", "is not RESP2"),
         ("$x\r\n", "is not RESP2"),
@@ -129,7 +129,7 @@ fn what_is_not_resp2_is_a_fault() {
 }
 
 #[test]
-fn a_raw_response_ends_where_the_plan_says() {
+fn the_plan_determines_the_end_of_a_raw_response() {
     let until = |end: &str| tcp(AnswerEnd::Until(end.as_bytes().to_vec()));
     assert_says(until("\n"), b"abc\n", Some("body_bytes: 4"), "Closed");
     assert_says(until("aab"), b"aaab", Some("body_bytes: 4"), "Closed");
@@ -141,7 +141,7 @@ fn a_raw_response_ends_where_the_plan_says() {
     assert_says(tcp(AnswerEnd::Bytes(3)), b"ab", None, "IncompleteMessage");
 }
 
-/// With its length prefix, as the socket delivers it.
+/// Adds the length prefix, as the socket does.
 fn datagram(number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.put_u32_le(8);
@@ -279,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn what_another_library_writes_is_one_response(frame in frame(), sizes in cuts()) {
+    fn a_value_encoded_by_another_library_is_one_response(frame in frame(), sizes in cuts()) {
         let mut encoded = BytesMut::new();
         extend_encode(&mut encoded, &frame, false).unwrap();
         let got = drive(redis(), &[7], &encoded, &sizes);
