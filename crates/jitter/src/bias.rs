@@ -1,12 +1,14 @@
-//! Estimates how far the minimum of k service times is above the infimum.
+//! Estimates the difference between the minimum of k service times and their infimum.
 //!
-//! The mean minimum over all subsets of m of a query's k times is known exactly from their order: the i-th
-//! smallest (from 0) is the minimum of a share C(k-1-i, m-1)/C(k, m) of them. This gives the drop of the
-//! minimum from k/4 to k/2 and on to k. If it approaches its limit as a power of k, each doubling drops a
-//! constant share of the previous drop, and the remaining drops form a geometric series. That holds for
-//! bodies that begin like a power (exponential, gamma, Weibull, uniform). For others, such as the log-normal,
-//! the share itself still grows with each doubling; so its last growth, measured from k/8 on, is added once.
-//! The infimum of a log-normal is reached only by astronomical k, and the estimate is a third or so too low.
+//! From a query's k times in sorted order, the mean minimum over all subsets of m times is known
+//! exactly: the i-th smallest time (counted from 0) is the minimum of a share C(k-1-i, m-1)/C(k, m)
+//! of the subsets. This shows how far the minimum drops when m grows from k/4 to k/2, and from k/2
+//! to k. If the minimum approaches its limit as a power of k, each drop is a constant share of the
+//! previous one, and the remaining drops form a geometric series. That holds for bodies that begin
+//! like a power (exponential, gamma, Weibull, uniform). For others, such as the log-normal, the
+//! share itself still grows with each doubling. Therefore the last growth of this share, which is
+//! measured from subsets of k/8 or more times, is added once. A log-normal approaches its infimum
+//! only for astronomically large k, so the estimate is about a third too low.
 //!
 //! Source: U-statistics (Hoeffding 1948); Richardson extrapolation of a power. Cost: O(n log n).
 
@@ -14,41 +16,43 @@ use serde::Serialize;
 
 use super::executions::{Executions, View};
 
-/// Subset sizes are multiples of an eighth, so a query needs this many executions.
+/// Subset sizes are multiples of an eighth of k, so a query needs at least this many executions.
 const PARTS: usize = 8;
-/// The slowest decline per doubling that is extrapolated: 19 times the last drop remains.
+/// The slowest decline per doubling that is extrapolated. At this decline, 19 times the last drop
+/// remains.
 const SLOWEST: f64 = 0.95;
-/// The fastest: about a twentieth of the last drop remains.
+/// The fastest decline per doubling that is extrapolated. At this decline, about a twentieth of the
+/// last drop remains.
 const FASTEST: f64 = 0.05;
 
-/// How much P is still overestimated, and J underestimated.
+/// The remaining error by which P is overestimated and J underestimated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bias {
     /// The mean over the queries, in nanoseconds, 0 or more.
     pub ns: f64,
-    /// Its standard error over queries, in nanoseconds; equal to `ns` for a single query.
+    /// The standard error over queries, in nanoseconds. Equals `ns` for a single query.
     pub standard_error_ns: f64,
-    /// The bias as a share of mean P, where mean P counts as at least 1 ns.
+    /// The bias as a share of mean P. A mean P below 1 ns counts as 1 ns.
     pub share: f64,
-    /// The power of k with which it still declines: 1 for an exponential body.
+    /// The power of k with which the bias declines: 1 for an exponential body.
     pub power: f64,
 }
 
 impl Bias {
-    /// True if the bias plus two standard errors is at most this share of mean P.
+    /// Whether the bias plus two standard errors is at most this share of mean P.
     pub fn is_within(&self, tolerance: f64) -> bool {
         self.ns == 0.0 || self.share * (1.0 + 2.0 * self.standard_error_ns / self.ns) <= tolerance
     }
 }
 
 impl View<'_> {
-    /// The remaining bias of P; none if no query was executed 8 times.
+    /// Estimates the remaining bias of P. `None` if no query was executed at least 8 times.
     pub fn bias(&self) -> Option<Bias> {
         let mut drops: Vec<[f64; 3]> = Vec::new();
         let mut p_ns = 0.0;
         let mut rest = 0.0;
         for times in self.times_by_query() {
-            // Subset sizes that double, over all but a few of the times.
+            // The subset sizes double. The largest subset contains all but a few of the times.
             let whole = times.len() / PARTS * PARTS;
             let Some(&least) = times.first().filter(|_| whole > 0) else {
                 continue;
@@ -82,7 +86,7 @@ impl View<'_> {
         })
     }
 
-    /// The service times of each query, sorted.
+    /// Returns the sorted service times of each query.
     fn times_by_query(self) -> Vec<Vec<u64>> {
         let mut times = vec![Vec::new(); self.numbers()];
         for (number, query) in self.queries() {
@@ -102,8 +106,8 @@ impl View<'_> {
     }
 }
 
-/// The mean over all subsets of `size` of the sorted times of their minimum's excess over the
-/// overall minimum.
+/// Takes all subsets of `size` sorted times, and returns the mean difference between a subset's
+/// minimum and the overall minimum.
 fn mean_excess(sorted: &[u64], size: usize) -> f64 {
     let Some(&least) = sorted.first() else {
         return 0.0;
@@ -120,25 +124,25 @@ fn mean_excess(sorted: &[u64], size: usize) -> f64 {
     excess
 }
 
-/// How often to execute each query: until P is known within a tolerance, within limits.
+/// A rule for the number of executions per query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repetitions {
     /// The minimum per query.
     pub least: u32,
-    /// The maximum per query, whether P is known or not.
+    /// The maximum per query, even if P has not converged.
     pub most: u32,
     /// The acceptable bias of P, as a share of its mean.
     pub tolerance: f64,
 }
 
-/// Whether to go on.
+/// Whether more executions are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// Execute each query more often.
     NotYet,
-    /// P is known within the tolerance.
+    /// The bias of P is within the tolerance.
     Converged,
-    /// Each query was executed `most` times, but P is not known within the tolerance.
+    /// Each query was executed `most` times, but the bias of P is not within the tolerance.
     AtMost,
 }
 

@@ -4,26 +4,26 @@
 
 use std::collections::BTreeMap;
 
-/// The maximum number of executions of a set.
+/// The maximum number of executions in a set.
 pub const EXECUTIONS_MAX: usize = 100_000_000;
 
-/// Executions of a set of queries, and P of each query.
+/// The executions of a set of queries, and P of each query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executions {
     classes: Vec<String>,
-    queries: Vec<Query>,
+    queries: Vec<QueryTimes>,
     order: Vec<Execution>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Query {
+pub(super) struct QueryTimes {
     /// The index of its class.
     pub(super) class: u32,
     /// The number of executions.
     pub(super) executions: u32,
     /// P, the minimum service time so far, in nanoseconds.
     pub(super) p_ns: u64,
-    /// The first execution with that time, whose jitter is 0 by definition.
+    /// The first execution with that time. Its jitter is 0 by definition.
     least_at: u32,
 }
 
@@ -34,8 +34,8 @@ struct Execution {
 }
 
 impl Executions {
-    /// Starts without executions. The classes (types) belong to queries 0, 1, and so on; without
-    /// classes, give all queries the same one.
+    /// Creates an empty set. The argument contains the class (type) of query 0, of query 1, and so
+    /// on. If there are no classes, give all queries the same one.
     pub fn new<C: AsRef<str>>(of_queries: impl IntoIterator<Item = C>) -> Executions {
         let mut known: BTreeMap<String, u32> = BTreeMap::new();
         let mut classes = Vec::new();
@@ -44,15 +44,15 @@ impl Executions {
                 classes.push(name.clone());
                 classes.len() as u32 - 1
             });
-            Query { class, executions: 0, p_ns: u64::MAX, least_at: 0 }
+            QueryTimes { class, executions: 0, p_ns: u64::MAX, least_at: 0 }
         };
         let queries = of_queries.into_iter().map(query).collect();
         Executions { classes, queries, order: Vec::new() }
     }
 
-    /// Adds an execution of `query`, counted from 0, that took `service_ns` nanoseconds. Call this
-    /// in execution order, so that clusters of hiccups show. Beyond [`EXECUTIONS_MAX`] it returns
-    /// false and adds nothing.
+    /// Adds an execution of `query` (counted from 0) that took `service_ns` nanoseconds. Call this
+    /// in execution order, because the order reveals clusters of hiccups. Once there are
+    /// [`EXECUTIONS_MAX`] executions, this adds nothing and returns false.
     pub fn push(&mut self, query: usize, service_ns: u64) -> bool {
         if self.order.len() >= EXECUTIONS_MAX {
             return false;
@@ -67,37 +67,38 @@ impl Executions {
         true
     }
 
-    /// The classes, in order of their first query.
+    /// Returns the classes, in the order of their first queries.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// The number of executions.
+    /// Returns the number of executions.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// True without executions.
+    /// Whether there are no executions.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// P of `query`, in nanoseconds; none without executions.
+    /// Returns P of `query`, in nanoseconds. `None` without executions.
     pub fn p_ns(&self, query: usize) -> Option<u64> {
         self.queries.get(query).filter(|query| query.executions > 0).map(|query| query.p_ns)
     }
 
-    /// The smallest number of executions of any query.
+    /// Returns the smallest number of executions of any query.
     pub fn repetitions(&self) -> u32 {
         self.queries.iter().map(|query| query.executions).min().unwrap_or(0)
     }
 
-    /// All queries.
+    /// Returns a view of all queries.
     pub fn all(&self) -> View<'_> {
         View { executions: self, class: None }
     }
 
-    /// The queries of the class at this index of [`classes`](Self::classes); none out of range.
+    /// Returns a view of the queries in the class at this index of [`classes`](Self::classes).
+    /// `None` if the index is out of range.
     pub fn class(&self, index: usize) -> Option<View<'_>> {
         (index < self.classes.len()).then_some(View { executions: self, class: Some(index as u32) })
     }
@@ -116,7 +117,7 @@ pub(super) struct Measured {
     pub(super) query: usize,
     pub(super) service_ns: u64,
     pub(super) p_ns: u64,
-    /// P is from this execution, so its jitter is not a sample.
+    /// Whether P is the time of this execution. If so, its jitter does not count as a sample.
     pub(super) is_least: bool,
 }
 
@@ -127,12 +128,12 @@ impl Measured {
 }
 
 impl<'a> View<'a> {
-    /// The class; none for all queries.
+    /// Returns the class. `None` for a view of all queries.
     pub fn class(&self) -> Option<&'a str> {
         self.class.and_then(|class| self.executions.classes.get(class as usize)).map(String::as_str)
     }
 
-    /// The executions, in execution order.
+    /// Returns the executions, in execution order.
     pub(super) fn iter(self) -> impl Iterator<Item = Measured> + 'a {
         let queries = &self.executions.queries;
         let all = self.executions.order.iter().enumerate();
@@ -147,17 +148,17 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The executed queries and their numbers.
-    pub(super) fn queries(self) -> impl Iterator<Item = (usize, &'a Query)> {
+    /// Returns the index and the times of each query that was executed.
+    pub(super) fn queries(self) -> impl Iterator<Item = (usize, &'a QueryTimes)> {
         let all = self.executions.queries.iter().enumerate();
         all.filter(move |(_, query)| query.executions > 0 && self.has(query))
     }
 
-    fn has(self, query: &Query) -> bool {
+    fn has(self, query: &QueryTimes) -> bool {
         self.class.is_none_or(|class| class == query.class)
     }
 
-    /// The number of queries of the whole set, to size tables.
+    /// Returns the number of queries in the whole set, which callers need to size tables.
     pub(super) fn numbers(self) -> usize {
         self.executions.queries.len()
     }

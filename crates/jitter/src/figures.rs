@@ -1,17 +1,18 @@
-//! The data of Figures 6.1 and 6.2 of document 000: complementary distributions of P, J and their
-//! sum for logarithmic axes; and the jitter of executions over their queries, ordered by P.
+//! The data of Figures 6.1 and 6.2 of document 000: the complementary distributions of P, J and
+//! their sum, on logarithmic axes; and the jitter of each execution against its query, with the
+//! queries ordered by P.
 //!
-//! All executions would be too many dots, so the figure shows a uniform random sample without
-//! replacement, drawn from a seed: selection sampling, Knuth, "The Art of Computer Programming"
-//! 3.4.2, algorithm S. Cost: O(n log n) to sort.
+//! All executions would be too many dots, so the second figure shows a uniform random sample
+//! without replacement, drawn from a seed. Source: selection sampling, Knuth, "The Art of Computer
+//! Programming" 3.4.2, algorithm S. Cost: O(n log n) to sort.
 
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, StandardUniform};
 
 use super::executions::View;
 
-/// A complementary distribution function: ascending times in nanoseconds, and the share of samples
-/// at least as long, above 0, at most 1.
+/// A complementary distribution function: ascending times in nanoseconds, and for each the share of
+/// samples that are at least as long (above 0, at most 1).
 pub type Curve = Vec<(u64, f64)>;
 
 /// The three curves, at shares spread evenly over a logarithmic axis.
@@ -25,19 +26,20 @@ pub struct Ccdf {
     pub service: Curve,
 }
 
-/// The line and the dots. A query's rank is its position in the order of P: 0 has the smallest.
+/// The line and the dots of a figure. The rank of a query is its position in ascending order of P,
+/// counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranked {
-    /// Queries: their ranks, and P in nanoseconds. Spread evenly over the ranks if there are more
-    /// than requested.
+    /// Queries as pairs of rank and P in nanoseconds. They are evenly spread over the ranks if
+    /// there are more queries than requested.
     pub queries: Vec<(usize, u64)>,
-    /// Executions, in execution order: the ranks of their queries, and J in nanoseconds.
+    /// Executions in execution order, as pairs of their query's rank and J in nanoseconds.
     pub executions: Vec<(usize, u64)>,
 }
 
 impl View<'_> {
-    /// The curves, with at most `points` points each; they always include the longest time, and the
-    /// shortest if `points` is 2 or more.
+    /// Returns the curves, with at most `points` points each. They always include the longest time,
+    /// and the shortest if `points` is 2 or more.
     pub fn ccdf(&self, points: usize) -> Ccdf {
         Ccdf {
             p: curve(self.queries().map(|(_, query)| query.p_ns).collect(), points),
@@ -46,7 +48,8 @@ impl View<'_> {
         }
     }
 
-    /// At most `points` queries and as many executions. The same seed selects the same ones.
+    /// Returns at most `points` queries and at most `points` executions. The same seed always
+    /// selects the same ones.
     pub fn ranked(&self, points: usize, seed: u64) -> Ranked {
         let mut order: Vec<_> = self.queries().map(|(query, of)| (of.p_ns, query)).collect();
         order.sort_unstable();
@@ -55,7 +58,7 @@ impl View<'_> {
             ranks[query] = rank;
         }
         let line = points.min(order.len());
-        // Includes the first and the last.
+        // The selection includes the first and the last query.
         let shown = (0..line).map(|at| at * (order.len() - 1) / line.saturating_sub(1).max(1));
         let queries = shown.map(|rank| (rank, order[rank].0)).collect();
         let class = self.class().unwrap_or_default();
@@ -78,14 +81,15 @@ impl View<'_> {
 fn curve(mut times: Vec<u64>, points: usize) -> Curve {
     times.sort_unstable();
     let count = times.len();
-    // Starts at the longest, which has the smallest share; never more points than samples.
+    // Starts at the longest time, which has the smallest share. There are never more points than
+    // samples.
     let points = points.min(count);
     let steps = points.saturating_sub(1).max(1) as f64;
     let rank = |point: usize| (count as f64).powf(point as f64 / steps).round() as usize;
     let mut curve: Curve = (0..points)
         .map(|point| {
             let ns = times[count - rank(point)];
-            // Equal times are one point, which counts them all.
+            // Equal times form one point, which counts all of them.
             let first = times.partition_point(|&other| other < ns);
             (ns, (count - first) as f64 / count as f64)
         })

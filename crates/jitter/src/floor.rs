@@ -1,20 +1,23 @@
 //! Attributes hiccups to the machine or to the leaf.
 //!
-//! The *floor* is what a loop that only reads the clock observed on the same processors while the
-//! leaf was idle: gaps, in which it did not run. Gaps hit any running thread, so an execution of
-//! length P is hit with probability 1 - e^(-rate·P).
+//! The *floor* is a set of gaps during which a loop that only reads the clock did not run. It is
+//! observed on the same processors while the leaf is idle. Gaps hit any running thread, so they hit
+//! an execution of length P with probability 1 - e^(-rate·P).
 //!
-//! Only gaps count that would pass for hiccups: at least half as long as the mean, or as long as the
-//! shortest. Two tests then decide. *Is it the leaf?* If leaf and loop were hit at one rate, the leaf would
-//! get a share of the hits that matches its share of the time: the conditional test of two Poisson rates. *Is
-//! it the machine?* If it caused none, its share would be lost in the interval of the probability.
+//! Only gaps that would pass for hiccups count: those that are at least half as long as the mean
+//! hiccup, or at least as long as the shortest one. Two tests then decide:
 //!
-//! A third test is for the floor itself: if the loop was hit significantly more often than the leaf, the
-//! machine was busier then, or it stops a loop that always runs more often than a leaf that sleeps. Such a
-//! floor explains nothing.
+//! - *Is it the leaf?* If the leaf and the loop were hit at the same rate, the leaf's share of the
+//!   hits would match its share of the time (the conditional test of two Poisson rates).
+//! - *Is it the machine?* If the machine caused none of the hiccups, the floor's share would be
+//!   smaller than the uncertainty of the hiccup probability.
+//!
+//! A third test checks the floor itself. If the loop was hit significantly more often than the
+//! leaf, either the machine was busier then, or a loop that never sleeps is interrupted more often
+//! than a leaf that does. Such a floor explains nothing.
 //!
 //! If machine pauses are about as long as the leaf's hiccups, jitter alone cannot separate them.
-//! But the floor gives the number and the lengths of such pauses. Both are subtracted from the
+//! But the floor contains the number and the lengths of such pauses. Both are subtracted from the
 //! observations: counts from counts, time from time.
 //!
 //! Source: Przyborowski and Wilenski, "Homogeneity of results in testing samples from Poisson
@@ -28,21 +31,22 @@ use super::executions::View;
 use super::histogram::Moments;
 use super::interval::{self, Estimate, at_least, difference, poisson};
 
-/// At a p-value below this, hiccups beyond the floor are the leaf's.
+/// Hiccups beyond the floor are attributed to the leaf if their p-value is below this.
 const SIGNIFICANT: f64 = 0.001;
 
 /// The observations of a loop that only reads the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// How long it ran, gaps excluded.
+    /// The time for which the loop ran, excluding gaps.
     ran_ns: u64,
-    /// Lengths in nanoseconds, and counts.
+    /// Pairs of a length in nanoseconds and a count.
     gaps: Vec<(u64, u64)>,
 }
 
 impl Floor {
-    /// A loop ran for `observed_ns` (summed over processors) and had these gaps: length in
-    /// nanoseconds, and count. None if the gaps fill all of the time, or more.
+    /// Creates a floor from the observations of a loop. `observed_ns` is its run time, summed over
+    /// processors and including gaps. Each gap is a pair of a length in nanoseconds and a count.
+    /// `None` if the gaps fill the time or exceed it.
     pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Option<Floor> {
         let gaps_ns = gaps.iter().fold(0_u128, |sum, &(length, count)| {
             sum.saturating_add(u128::from(length) * u128::from(count))
@@ -51,30 +55,32 @@ impl Floor {
         (ran_ns > 0).then(|| Floor { ran_ns, gaps: gaps.to_vec() })
     }
 
-    /// The p-value of `slow` or more slow executions, if the leaf is hit no more than the loop was.
+    /// Returns the p-value of `slow` or more slow executions, assuming that the leaf is hit no more
+    /// often than the loop.
     fn explains(&self, summary: &Summary, slow: f64, gaps: f64) -> f64 {
         let (slow, share) = self.shares(summary, slow);
         at_least(slow, slow + gaps, share)
     }
 
-    /// True if the loop was hit more often than the leaf, beyond chance.
+    /// Whether the loop was hit more often than the leaf, beyond chance.
     fn exceeds(&self, summary: &Summary, slow: f64, gaps: f64) -> bool {
         let (slow, share) = self.shares(summary, slow);
         at_least(gaps, slow + gaps, 1.0 - share) < SIGNIFICANT
     }
 
-    /// The independent slow executions, and the leaf's share of the time.
+    /// Returns the number of independent slow executions, and the leaf's share of the time.
     fn shares(&self, summary: &Summary, slow: f64) -> (f64, f64) {
         let dispersion = summary.hiccups.dispersion;
         let leaf_ns = summary.mean_p_ns * summary.executions as f64 / dispersion;
         (slow / dispersion, leaf_ns / (leaf_ns + self.ran_ns as f64))
     }
 
-    /// The number and the sum of gaps of at least `least_ns`.
+    /// Returns the number and the sum of the gaps of at least `least_ns`.
     fn gaps_from(&self, least_ns: u64) -> (u64, u128) {
         let long = self.gaps.iter().filter(|&&(length, _)| length >= least_ns);
         long.fold((0, 0), |(count, sum), &(length, of)| {
-            // Gaps sum to less than the observed time, but the count of empty gaps has no bound.
+            // The sum of the gaps is less than the observed time, but the number of gaps of length
+            // 0 is unbounded.
             (u64::saturating_add(count, of), sum + u128::from(length) * u128::from(of))
         })
     }
@@ -84,16 +90,16 @@ fn mean(count: u64, total: u128) -> Option<f64> {
     (count > 0).then(|| total as f64 / count as f64)
 }
 
-/// How often gaps hit executions.
+/// The frequency and length of gaps that hit executions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FloorHits {
     /// The probability that a gap hits an execution, from 0 to 1.
     pub probability: f64,
-    /// The mean length of the gaps, in nanoseconds; none if there are none.
+    /// The mean length of the gaps, in nanoseconds. `None` without gaps.
     pub duration_ns: Option<f64>,
 }
 
-/// What causes the hiccups.
+/// The cause of the hiccups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blame {
@@ -101,31 +107,34 @@ pub enum Blame {
     None,
     /// Gaps on the machine explain all of them.
     Machine,
-    /// There are more than the floor explains, and the floor's share is lost in their interval.
+    /// There are more hiccups than the floor explains, and the floor's share is smaller than the
+    /// uncertainty of their probability.
     Leaf,
-    /// There are more than the floor explains, and the floor's share is not lost.
+    /// There are more hiccups than the floor explains, and the floor's share exceeds the
+    /// uncertainty of their probability.
     Both,
-    /// There are too few of either, or the floor was not observed long enough, to decide; or it exceeds
-    /// what was seen.
+    /// There are too few hiccups or gaps to decide, the floor was not observed for long enough, or
+    /// the floor exceeds the hiccups.
     Undecided,
 }
 
-/// Hiccups, and the part that the floor explains.
+/// The cause of the hiccups, and the part that the floor explains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Attribution {
-    /// What causes them.
+    /// The cause.
     pub blame: Blame,
-    /// The effect of the floor alone on these executions, by gaps as long as hiccups; by gaps of
-    /// any length if there are no hiccups.
+    /// The effect of the floor alone on these executions. It counts only gaps that would pass for
+    /// hiccups, or all gaps if there are no hiccups.
     pub floor: FloorHits,
     /// The shortest gap that is counted, in nanoseconds.
     pub gaps_from_ns: u64,
-    /// The loop was hit more often than the leaf: the floor is not that of these executions.
+    /// Whether the loop was hit more often than the leaf. The floor then does not apply to these
+    /// executions.
     pub floor_exceeds: bool,
-    /// The leaf's part, after subtracting the floor; none without hiccups.
+    /// The leaf's part, after subtracting the floor. `None` without hiccups.
     pub leaf: Option<LeafHiccups>,
-    /// The probability of so many hits on the leaf if it is hit no more than the loop was, from 0
-    /// to 1; 1 without hiccups.
+    /// The probability of at least this number of hits on the leaf if it is hit no more often than
+    /// the loop, from 0 to 1. It is 1 if there are no hiccups.
     pub p_value: f64,
 }
 
@@ -149,7 +158,7 @@ impl View<'_> {
         let gaps = gaps as f64;
         let p_value = floor.explains(summary, hiccups.count, gaps);
         let expected = self.expected(floor, gaps_from_ns);
-        // The lower bound of the floor's gap count, as a share of its estimate.
+        // The lower bound on the floor's number of gaps, as a share of the estimate.
         let sure = if gaps > 0.0 { poisson(gaps).low / gaps } else { 0.0 };
         let lost = hiccups.probability.value - hiccups.probability.low;
         let shows = expected.probability * sure > lost;
@@ -160,7 +169,8 @@ impl View<'_> {
             _ if floor_exceeds => Blame::Undecided,
             (true, true) => Blame::Both,
             (true, false) => Blame::Leaf,
-            // Not significant, but an interval above zero means that the machine may not explain all.
+            // The excess is not significant, but if the interval is above zero, some hiccups may
+            // have a cause other than the machine.
             (false, true) if leaf.probability.low <= 0.0 => Blame::Machine,
             (false, _) => Blame::Undecided,
         };
@@ -168,9 +178,9 @@ impl View<'_> {
         Attribution { blame, floor: expected, gaps_from_ns, floor_exceeds, leaf, p_value }
     }
 
-    /// The jitter from which executions are the leaf's hiccups or machine pauses: the last valley,
-    /// if the floor explains everything else beyond it; otherwise the start of the hiccups, because
-    /// other executions between them are neither.
+    /// Returns the smallest jitter of the executions that are the leaf's hiccups or machine pauses.
+    /// This is the last valley, if the floor explains all other executions beyond it. Otherwise it
+    /// is the start of the hiccups, because the executions between the two are neither.
     fn start(self, summary: &Summary, from_ns: f64, floor: &Floor) -> f64 {
         let hiccups = &summary.hiccups;
         let Some(valley_ns) = hiccups.valley_ns.filter(|valley| *valley < from_ns) else {
@@ -185,7 +195,7 @@ impl View<'_> {
         }
     }
 
-    /// The mean over the executions, if each ran for P.
+    /// Returns the mean effect on the executions, assuming that each runs for P.
     pub(super) fn expected(self, floor: &Floor, least_ns: u64) -> FloorHits {
         let (count, total_ns) = floor.gaps_from(least_ns);
         let rate = count as f64 / floor.ran_ns as f64;
@@ -200,7 +210,8 @@ impl View<'_> {
     }
 }
 
-/// If the leaf's count is less than this many standard errors above 0, durations are unknown.
+/// A duration is estimated only if the leaf's count is at least this multiple of its standard
+/// error.
 const ENOUGH: f64 = 3.0;
 
 /// The leaf's own hiccups.
@@ -208,12 +219,11 @@ const ENOUGH: f64 = 3.0;
 pub struct LeafHiccups {
     /// The probability that an execution has a hiccup.
     pub probability: Estimate,
-    /// Their mean length, in nanoseconds; none if too few remain.
+    /// Their mean length, in nanoseconds. `None` if too few remain.
     pub duration_ns: Option<Estimate>,
 }
 
-/// The hiccups that remain of executions with a jitter of `from_ns` or more: from the valley on, if
-/// the floor explains the executions between the valley and the hiccups.
+/// Subtracts the floor from the executions with a jitter of `from_ns` or more.
 fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floor) -> LeafHiccups {
     let is_slow = |ns: u64| ns as f64 >= from_ns;
     let all = summary.executions.max(1) as f64;
@@ -223,24 +233,25 @@ fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floor) -> LeafH
         let side = if is_slow(ns) { &mut slow } else { &mut others };
         *side = side.with(ns as f64, 1.0);
     }
-    // A slow execution also has the usual jitter.
+    // A slow execution also has the usual jitter, which is subtracted.
     let usual = others.mean();
     let seen = Moments {
         count: slow.count,
         sum: slow.sum - usual * slow.count,
-        // With the variance of the others, which rare pauses increase even if few slow executions saw any.
+        // This includes the variance of the other executions. Rare pauses increase that variance
+        // even if they affected few slow executions.
         squares: slow.squares - 2.0 * usual * slow.sum
             + (usual * usual + others.variance()) * slow.count,
     };
     let long = floor.gaps.iter().filter(|&&(length, _)| is_slow(length));
     let gaps = Moments::of(long.map(|&(length, times)| (length as f64, times as f64)));
-    // Converts the loop's time to the leaf's.
+    // The leaf's run time divided by the loop's.
     let scale = summary.mean_p_ns * all / floor.ran_ns as f64;
     let dispersion = summary.hiccups.dispersion;
     let seen_probability = interval::probability(seen.count / dispersion, all / dispersion);
     LeafHiccups {
         probability: difference(seen_probability, poisson(gaps.count).scaled(scale / all)),
-        // As for all hiccups, the measurement overhead after a hiccup may differ.
+        // As with all hiccups, the measurement overhead after a hiccup may be different.
         duration_ns: duration(seen, gaps, scale, dispersion).map(|of| of.widened(usual)),
     }
 }

@@ -1,12 +1,14 @@
-//! Probability and duration of hiccups, with confidence intervals.
+//! Estimates the probability and duration of hiccups, with confidence intervals.
 //!
-//! An execution is a hiccup with the posterior probability of the components beyond the last valley. The
-//! estimates use these weights. The intervals cover both these weights and a cut at the valley, so they widen
-//! where the classification matters. Clusters reduce the sample size.
+//! The probability that an execution is a hiccup is the posterior probability of the components
+//! beyond the last valley. The estimates use these probabilities as weights. The intervals cover
+//! the estimates with these weights and those with a cut at the valley, so they are wider if the
+//! classification matters. Clusters reduce the sample size.
 //!
 //! The bias of P affects the jitter of hiccups and of other executions equally, so it cancels in
-//! the duration, which is their difference. If nothing is found, the probability has an upper
-//! bound: everything beyond the clearest valley, however doubtful, could be hiccups.
+//! the duration, which is their difference. If no hiccups are found, the probability has an upper
+//! bound: all executions beyond the clearest valley could be hiccups, however doubtful that valley
+//! is.
 //!
 //! Cost: O(n) for the dispersion, O(bins) otherwise.
 
@@ -22,20 +24,21 @@ use super::modes::Modes;
 /// The slow executions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Hiccups {
-    /// The number of hiccups: the sum of their probabilities over executions. 0 if J is not bimodal.
+    /// The number of hiccups: the sum of the executions' probabilities. 0 if J is not bimodal.
     pub count: f64,
-    /// The probability that an execution has a hiccup. If J is not bimodal, 0 with an upper bound.
+    /// The probability that an execution has a hiccup. If J is not bimodal, this is 0 with an upper
+    /// bound.
     pub probability: Estimate,
-    /// Their mean J minus that of the others, in nanoseconds; none if J is not bimodal.
+    /// Their mean J minus that of the others, in nanoseconds. `None` if J is not bimodal.
     pub duration_ns: Option<Estimate>,
-    /// The jitter from which an execution is more likely a hiccup than not, in nanoseconds; none if
-    /// J is not bimodal.
+    /// The smallest jitter at which an execution is more likely a hiccup than not, in nanoseconds.
+    /// `None` if J is not bimodal.
     pub from_ns: Option<f64>,
-    /// The jitter at the last valley, in nanoseconds: lower if other slow executions overlap with
-    /// the hiccups; none if J is not bimodal.
+    /// The jitter at the last valley, in nanoseconds. Lower than `from_ns` if other slow executions
+    /// overlap with the hiccups. `None` if J is not bimodal.
     pub valley_ns: Option<f64>,
-    /// The variance of their counts, over time or by query, relative to independent hiccups; 1 or
-    /// more. The intervals allow for it.
+    /// The variance of their counts, over time or by query, relative to that of independent
+    /// hiccups; 1 or more. The intervals allow for it.
     pub dispersion: f64,
 }
 
@@ -55,7 +58,8 @@ struct Side {
 }
 
 impl Side {
-    /// Weighs each bin as hiccups; the `least` executions that P is from are others.
+    /// Weights each bin by the share of its executions that are hiccups. The `least` executions
+    /// whose time is P count as other executions.
     fn of(histogram: &LogHistogram, least: f64, weight: impl Fn(usize) -> f64) -> Side {
         let bins = || histogram.bins.iter().enumerate();
         let hiccups = Moments::sum(bins().map(|(at, bin)| (weight(at), bin)));
@@ -73,18 +77,19 @@ impl Side {
         let value = (self.hiccups.mean() - self.others.mean()).max(0.0);
         let freedom = |side: &Moments| (side.count / dispersion - 1.0).max(1.0);
         let others = self.others.variance();
-        // A hiccup adds to the usual jitter, whose variance includes rare pauses that few hiccups
-        // may have seen.
+        // A hiccup adds to the usual jitter. The variance of that jitter includes rare pauses,
+        // which may have affected only a few hiccups.
         let hiccups = self.hiccups.variance().max(others);
         let squares = hiccups / freedom(&self.hiccups) + others / freedom(&self.others);
         let chance = interval::mean(value, squares.sqrt(), self.hiccups.count / dispersion);
-        // The jitter of the others includes measurement overhead (the network, a wake-up). After a hiccup it
-        // may differ, because a thread that slept long wakes up slowly: from zero to twice as much.
+        // The jitter of the others includes measurement overhead (the network, a wakeup). After a
+        // hiccup, the overhead may be anything from zero to twice as much, because a thread that
+        // slept for a long time wakes up slowly.
         chance.widened(self.others.mean())
     }
 }
 
-/// The hiccups beyond the last valley.
+/// Estimates the hiccups beyond the last valley.
 pub(super) fn estimate(
     view: View<'_>,
     histogram: &LogHistogram,
@@ -99,7 +104,7 @@ pub(super) fn estimate(
     let dispersion = dispersion(view, from_ns);
     let readings = modes.readings.iter();
     let sides: Vec<Side> = readings.flat_map(|of| sides(histogram, mixture, least, of)).collect();
-    // The interval that covers all of them.
+    // Returns the interval that covers all readings.
     let hull = |of: fn(&Side, f64) -> Estimate| {
         let [first, others @ ..] = &sides[..] else { return None };
         let first = of(first, dispersion);
@@ -119,11 +124,12 @@ pub(super) fn estimate(
     }
 }
 
-/// The moments of a reading: by posterior probability; by a cut; and with hiccups that the body hides.
+/// Returns the moments of a reading: by posterior probability, by a cut, and with the hiccups that
+/// the body hides.
 fn sides(histogram: &LogHistogram, mixture: &Mixture, least: f64, reading: &Reading) -> [Side; 3] {
     let cut = |at: usize| f64::from(u8::from(at >= reading.from));
     let posterior = |at: usize| match at >= reading.least {
-        // A bin far from every component is on its side of the cut.
+        // A bin that is far from every component is classified by its side of the cut.
         true => {
             let share = reading.mixture.share_from(reading.component, LogHistogram::middle(at));
             share.unwrap_or_else(|| cut(at))
@@ -132,7 +138,8 @@ fn sides(histogram: &LogHistogram, mixture: &Mixture, least: f64, reading: &Read
     };
     let soft = Side::of(histogram, least, posterior);
     let hard = Side::of(histogram, least, cut);
-    // Exponential hiccups have at least their density at the cut down to zero length.
+    // If the length of hiccups is exponential, its density at any length below the cut is at least
+    // as high as at the cut.
     let hidden = match reading.has_valley {
         true => histogram.count * mixture.density(reading.from as f64 * WIDTH),
         false => 0.0,
@@ -157,7 +164,7 @@ fn none(
 ) -> Hiccups {
     let doubtful = modes.doubtful.min(histogram.bins.len());
     let count = histogram.count_in(doubtful..histogram.bins.len());
-    // Includes those that the body hides, as above.
+    // Includes the hiccups that the body hides, as above.
     let (dispersion, hidden) = match count > 0.0 {
         true => (
             dispersion(view, histogram.edge_ns(doubtful)),
@@ -179,7 +186,7 @@ fn none(
     }
 }
 
-/// The modes between body and hiccups, cut at the valleys.
+/// Returns the modes between the body and the hiccups, separated at the valleys.
 pub(super) fn intermediate(
     histogram: &LogHistogram,
     modes: &Modes,
@@ -199,23 +206,24 @@ pub(super) fn intermediate(
     between.collect()
 }
 
-/// Long stretches of time, so that correlation within them shows.
+/// The number of stretches of time. Each is long enough to show the correlation within it.
 const BATCHES: usize = 30;
 /// The 97.5 % quantile of the standard normal.
 const NORMAL: f64 = 1.959_964;
 
-/// Clusters of hiccups: the index of dispersion of the counts in [`BATCHES`] stretches of time, and of the
-/// counts by query; the larger of the two. Dividing the executions by it gives the effective sample size. The
-/// index is itself uncertain, so it is increased by the ratio of Student's t to the normal quantile.
+/// Returns the variance of the counts of executions with a jitter of at least `from_ns`, relative
+/// to that of independent executions; 1 or more.
 ///
-/// Source: the method of batch means (Law and Kelton, section 9.5), on indicators; effective sample
-/// size of Kish, "Survey Sampling", 1965.
+/// This is the larger of two indices of dispersion: that of the counts in [`BATCHES`] stretches of
+/// time, and that of the counts by query. Dividing the executions by it gives the effective sample
+/// size. The index is itself uncertain, so it is increased by the squared ratio of Student's t to
+/// the normal quantile.
 ///
-/// The variance of the counts of executions with a jitter of at least `from_ns`, relative to
-/// independent ones; 1 or more.
+/// Source: the method of batch means (Law and Kelton, section 9.5), applied to indicators; Kish,
+/// "Survey Sampling", 1965, for the effective sample size.
 fn dispersion(view: View<'_>, from_ns: f64) -> f64 {
     let all = view.iter().count();
-    // Per group: all executions, and slow ones.
+    // Per group: the numbers of all executions and of slow ones.
     let mut by_query = vec![(0.0, 0.0); view.numbers()];
     let mut by_time = vec![(0.0, 0.0); BATCHES.min(all)];
     for (at, execution) in view.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! J on a logarithmic scale: ln(J + offset), in narrow bins.
+//! A histogram of ln(J + offset), in narrow bins.
 //!
 //! Measured jitter has an artificial left tail on a logarithmic scale, because each query's minimum
-//! is subtracted. The offset removes that: it makes the quartiles of the logarithms symmetric,
-//! which for a shifted log-normal distribution recovers its shift.
+//! is subtracted. The offset removes this tail: it makes the quartiles of the logarithms symmetric.
+//! For a shifted log-normal distribution, this recovers the shift.
 //!
 //! Cost: O(n), and at most 2,100 bins for any number of executions.
 
@@ -22,12 +22,12 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// The moments of values and their counts.
+    /// Creates moments from values and their counts.
     pub(super) fn of(values: impl Iterator<Item = (f64, f64)>) -> Moments {
         values.fold(Moments::default(), |sums, (value, times)| sums.with(value, times))
     }
 
-    /// The weighted sum of moments.
+    /// Returns the weighted sum of moments.
     pub(super) fn sum<'a>(weighted: impl Iterator<Item = (f64, &'a Moments)>) -> Moments {
         weighted.fold(Moments::default(), |sums, (weight, of)| Moments {
             count: sums.count + weight * of.count,
@@ -55,7 +55,7 @@ impl Moments {
     }
 }
 
-/// Jitter by its logarithm, without the executions that P is from.
+/// The jitter of all executions, except those whose time is P, on a logarithmic scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LogHistogram {
     /// In nanoseconds, 1 or more.
@@ -86,12 +86,12 @@ impl LogHistogram {
         made
     }
 
-    /// The bin of a jitter.
+    /// Returns the bin of a jitter.
     pub(super) fn index(&self, jitter_ns: u64) -> usize {
         ((jitter_ns as f64 / self.offset).ln_1p() / WIDTH) as usize
     }
 
-    /// A copy without the bins below `bin`.
+    /// Returns a copy without the executions below `bin`.
     pub(super) fn beyond(&self, bin: usize) -> LogHistogram {
         let mut bins = self.bins.clone();
         bins[..bin.min(self.bins.len())].fill(Moments::default());
@@ -99,34 +99,34 @@ impl LogHistogram {
         LogHistogram { bins, count, ..*self }
     }
 
-    /// The number of executions in these bins.
+    /// Returns the number of executions in these bins.
     pub(super) fn count_in(&self, bins: Range<usize>) -> f64 {
         self.bins[bins].iter().map(|bin| bin.count).sum()
     }
 
-    /// The total jitter from `bin` on, in nanoseconds.
+    /// Returns the total jitter at and beyond `bin`, in nanoseconds.
     pub(super) fn time_from(&self, bin: usize) -> f64 {
         self.bins[bin..].iter().map(|bin| bin.sum).sum()
     }
 
-    /// The moments of the logarithms in these bins.
+    /// Returns the moments of the logarithms in these bins.
     pub(super) fn logarithms(bins: &[Moments], range: Range<usize>) -> Moments {
         Moments::of(range.map(|at| (LogHistogram::middle(at), bins[at].count)))
     }
 
-    /// The middle of a bin, as the logarithm of (J + offset)/offset.
+    /// Returns the middle of a bin, as the logarithm of (J + offset)/offset.
     pub(super) fn middle(at: usize) -> f64 {
         (at as f64 + 0.5) * WIDTH
     }
 
-    /// The jitter at the lower edge of a bin, in nanoseconds.
+    /// Returns the jitter at the lower edge of a bin, in nanoseconds.
     pub(super) fn edge_ns(&self, at: usize) -> f64 {
         (at as f64 * WIDTH).exp_m1() * self.offset
     }
 }
 
 fn common_divisor(mut a: u64, mut b: u64) -> u64 {
-    // A divisor of 1 is final.
+    // A divisor of 1 cannot become smaller.
     if a == 1 {
         return 1;
     }
@@ -136,8 +136,8 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The offset that makes the quartiles symmetric, from a hundredth of the median to ten times it; 1
-/// or more. Reorders `jitter`.
+/// Returns the offset that makes the quartiles symmetric. It ranges from a hundredth of the median
+/// to ten times the median, and is at least 1. Reorders `jitter`.
 fn offset(jitter: &mut [u64]) -> f64 {
     if jitter.is_empty() {
         return 1.0;
@@ -148,7 +148,7 @@ fn offset(jitter: &mut [u64]) -> f64 {
     };
     let [low, median, high, most] = [0.25, 0.5, 0.75, 0.9].map(&mut quantile);
     if median == 0.0 {
-        // Most are equal to the minimum, or the clock is too coarse.
+        // Most times are equal to the minimum, or the clock is too coarse.
         let body = if high > 0.0 { high } else { most };
         return body.max(1.0);
     }

@@ -1,10 +1,13 @@
 //! 95 % confidence intervals.
 //!
-//! Probabilities: Clopper and Pearson, "The use of confidence or fiducial limits", 1934, which
-//! never undercovers; with fractional counts. Means: the union of Student's t intervals on the
-//! linear and the logarithmic scale; the logarithmic one reaches up further for few, skewed
-//! samples. Cost: some fifty values of the incomplete beta function, with `curtail_queueing`'s
-//! continued fraction: that of statrs stops after 140 terms, and counts here reach millions.
+//! Probabilities get the interval of Clopper and Pearson ("The use of confidence or fiducial
+//! limits", 1934), computed from fractional counts. Its coverage is never too low. Means get the
+//! union of Student's t intervals on the linear and the logarithmic scale. If the samples are few
+//! and skewed, the logarithmic interval extends higher.
+//!
+//! Cost: about fifty evaluations of the incomplete beta function. It is computed with the continued
+//! fraction in `curtail_queueing`, because the one in statrs stops after 140 terms, and counts here
+//! reach millions.
 
 use curtail_queueing::special::beta_cdf;
 use serde::Serialize;
@@ -12,9 +15,9 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// The probability on either side of a 95 % interval.
 const TAIL: f64 = 0.025;
-/// Enough trials to approximate a rate.
+/// A number of trials large enough to approximate a rate by a probability.
 const SHORT_TIMES: f64 = 1e9;
-/// Bisection steps: to the last digit near 1e-9.
+/// The number of bisection steps: enough to determine the last digit of a bound near 1e-9.
 const HALVINGS: u32 = 80;
 
 /// A value and its 95 % confidence interval.
@@ -29,22 +32,22 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// True if the interval contains `value`.
+    /// Whether the interval contains `value`.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Multiplies all by `factor`, 0 or more.
+    /// Multiplies the value and both bounds by `factor`, which must be 0 or more.
     pub(super) fn scaled(self, factor: f64) -> Estimate {
         Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
     }
 
-    /// The same value with an additional error of `by` either way; never below 0.
+    /// Extends the interval by `by` in both directions, but not below 0.
     pub(super) fn widened(self, by: f64) -> Estimate {
         Estimate { value: self.value, low: (self.low - by).max(0.0), high: self.high + by }
     }
 
-    /// The same value with the union of both intervals.
+    /// Returns this value with the union of both intervals.
     #[must_use]
     pub fn hull(self, other: Estimate) -> Estimate {
         Estimate {
@@ -55,7 +58,7 @@ impl Estimate {
     }
 }
 
-/// The probability of an event that occurred `count` times in `trials`.
+/// Estimates the probability of an event that occurred `count` times in `trials`.
 pub(super) fn probability(count: f64, trials: f64) -> Estimate {
     if trials <= 0.0 {
         return Estimate { value: 0.0, low: 0.0, high: 1.0 };
@@ -67,7 +70,7 @@ pub(super) fn probability(count: f64, trials: f64) -> Estimate {
     Estimate { value: count / trials, low, high }
 }
 
-/// The mean of a Poisson count of which `count` was observed.
+/// Estimates the mean of a Poisson distribution from an observed `count`.
 ///
 /// Approximates the rate by a probability over very many trials.
 pub(super) fn poisson(count: f64) -> Estimate {
@@ -76,7 +79,7 @@ pub(super) fn poisson(count: f64) -> Estimate {
     Estimate { value: count, low: share.low * times, high: share.high * times }
 }
 
-/// The difference of two estimates; 0 or more.
+/// Estimates the difference between two estimates; it is 0 or more.
 ///
 /// Source: Zou and Donner, "Construction of confidence limits about effect measures", 2008.
 pub(super) fn difference(first: Estimate, second: Estimate) -> Estimate {
@@ -90,7 +93,8 @@ pub(super) fn difference(first: Estimate, second: Estimate) -> Estimate {
     }
 }
 
-/// A mean, 0 or more, with this standard error and sample count; never below 0.
+/// Returns the interval of a mean (0 or more) with this standard error and number of samples. It
+/// does not extend below 0.
 pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
     let t = student_quantile((samples - 1.0).max(1.0));
     let half = t * standard_error;
@@ -98,17 +102,18 @@ pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
     if value <= 0.0 {
         return plain;
     }
-    // Bounded, to stay finite for any error.
+    // The bound keeps the factor finite for any error.
     let factor = (half / value).min(700.0).exp();
     plain.hull(Estimate { value, low: value / factor, high: (value * factor).min(f64::MAX) })
 }
 
-/// The 97.5 % quantile of Student's t, for more than 0 degrees of freedom.
+/// Returns the 97.5 % quantile of Student's t. `freedom` must be above 0.
 pub fn student_quantile(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - TAIL))
 }
 
-/// The probability of `count` or more successes in `trials` with this success probability.
+/// Returns the probability of `count` or more successes in `trials` that each succeed with this
+/// probability.
 pub(super) fn at_least(count: f64, trials: f64, probability: f64) -> f64 {
     if count <= 0.0 { 1.0 } else { beta_cdf(count, (trials - count).max(0.0) + 1.0, probability) }
 }
@@ -135,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn intervals_and_quantiles_are_those_of_tables() {
-        // Clopper and Pearson, 95 %: 5 of 50, none of 10, all of 10.
+    fn intervals_and_quantiles_match_tables() {
+        // Clopper and Pearson, 95 %: 5 of 50, 0 of 10, 10 of 10.
         let some = probability(5.0, 50.0);
         assert_close(some.low, 0.033_28, 1e-5);
         assert_close(some.high, 0.218_14, 1e-5);

@@ -1,9 +1,10 @@
 //! Separates kinds of slow executions that overlap without a valley.
 //!
-//! Kinds may overlap, such as pauses of 1 to 4 ms and hiccups of about 5 ms. So the last mode gets
-//! a mixture of its own. If its components are far apart by Ashman's D ([`FAR_APART`]), those
-//! beyond are the hiccups; if they may be two kinds ([`APART`]), all are. Because no test supports
-//! either, the other reading is kept for the intervals.
+//! Kinds may overlap, such as pauses of 1 to 4 ms and hiccups of about 5 ms. The last mode is
+//! therefore fitted with a mixture of its own. If its components are far apart according to
+//! Ashman's D ([`FAR_APART`]), only those beyond the gap are hiccups. If the distance only suggests
+//! two kinds ([`APART`]), all components count as hiccups. No test supports either classification,
+//! so the intervals also cover the other one.
 //!
 //! Source: Ashman, Bird and Zepf, "Detecting bimodality in astronomical datasets", 1994, for D and
 //! its separation threshold of 2. Cost: a fit, and O(bins) per component.
@@ -11,25 +12,26 @@
 use super::histogram::{LogHistogram, Moments, WIDTH};
 use super::mixture::{Component, Mixture};
 
-/// Groups of components with a larger D are different kinds; or may be.
+/// If the D of two groups of components exceeds `FAR_APART`, they are different kinds. If it
+/// exceeds `APART`, they may be different kinds.
 pub(super) const FAR_APART: f64 = 2.5;
 const APART: f64 = 2.0;
-/// They must also be longer by this factor: a tail after a sharp peak is not another kind, because
-/// all executions have the body's jitter.
+/// The minimum ratio of the lengths of two kinds. The tail of a sharp peak is not another kind,
+/// because the jitter of the body is part of every execution.
 const LONGER: f64 = 1.5;
 /// The minimum number of executions of a kind.
 const LEAST_COUNT: f64 = 4.0;
-/// The minimum share of the last mode in the time of all slow executions.
+/// The last mode must take up at least this share of the time of all slow executions.
 pub(super) const LEAST_TIME: f64 = 0.1;
 
 /// One classification of executions as hiccups.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
-    /// The bin from which most executions are hiccups.
+    /// At and beyond this bin, most executions are hiccups.
     pub(super) from: usize,
     /// No execution below this bin is a hiccup.
     pub(super) least: usize,
-    /// A valley precedes them, so the body may hide some.
+    /// Whether a valley precedes the hiccups. The body may then hide some of them.
     pub(super) has_valley: bool,
     /// The mixture, and the first component of the hiccups.
     pub(super) mixture: Mixture,
@@ -37,12 +39,13 @@ pub(super) struct Reading {
 }
 
 impl Mixture {
-    /// The first component with a mean beyond the lower edge of this bin.
+    /// Returns the first component whose mean is beyond the lower edge of `bin`.
     pub(super) fn first_beyond(&self, bin: usize) -> usize {
         self.components.partition_point(|component| component.mean <= bin as f64 * WIDTH)
     }
 
-    /// The share of the components from this one on in the density at `y`; none if the density is 0.
+    /// Returns the share of the density at `y` that `component` and all later components
+    /// contribute. `None` if the density is 0.
     pub(super) fn share_from(&self, component: usize, y: f64) -> Option<f64> {
         let density = |of: &[Component]| of.iter().map(|part| part.density(y)).sum::<f64>();
         let (below, beyond) = self.components.split_at(component.min(self.components.len()));
@@ -51,8 +54,8 @@ impl Mixture {
     }
 }
 
-/// The cut with the largest distance between components beyond bin `from`, if they may be two
-/// kinds; and that distance.
+/// Returns the cut beyond bin `from` with the largest distance between components, and that
+/// distance. `None` if no cut may separate two kinds.
 pub(super) fn cut(
     histogram: &LogHistogram,
     mixture: &Mixture,
@@ -64,7 +67,7 @@ pub(super) fn cut(
         let (below, beyond) = mixture.components.split_at(component);
         let (distance, longer) = distance(&below[first..], beyond);
         let middle = beyond.first().map_or(0.0, |part| part.mean);
-        // Walks down from the first mean while most executions are beyond the cut.
+        // Walks down from the first mean for as long as most executions are beyond the cut.
         let most = |&at: &usize| {
             let share = mixture.share_from(component, LogHistogram::middle(at));
             share.is_none_or(|share| share > 0.5)
@@ -93,7 +96,7 @@ pub(super) fn cut(
     best
 }
 
-/// Ashman's D of two groups of components, and how many times longer the second is.
+/// Returns Ashman's D of two groups of components, and the ratio of their lengths.
 fn distance(below: &[Component], beyond: &[Component]) -> (f64, f64) {
     let [below, beyond] = [below, beyond].map(|group| {
         group.iter().fold(Moments::default(), |sums, part| {
@@ -105,7 +108,8 @@ fn distance(below: &[Component], beyond: &[Component]) -> (f64, f64) {
     (ashman(&below, &beyond), (beyond.mean() - below.mean()).exp())
 }
 
-/// Ashman's D: √2 times the distance of the means over the root of the sum of the variances.
+/// Returns Ashman's D: √2 times the distance between the means, divided by the root of the sum of
+/// the variances.
 pub(super) fn ashman(one: &Moments, other: &Moments) -> f64 {
     let apart = std::f64::consts::SQRT_2 * (other.mean() - one.mean());
     apart / (one.variance() + other.variance()).sqrt()

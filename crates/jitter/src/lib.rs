@@ -1,13 +1,13 @@
 //! IQ-jitter: finds hiccups in a leaf from repeated executions of the same queries.
 //!
-//! Each query Q is executed several times, in random order. P(Q), its minimum service time, is the
-//! query's own; J, the rest of an execution's time, is the IQ-jitter. A *hiccup* is an execution
-//! from the slow component of a bimodal distribution of J.
+//! Each query Q is executed several times, in random order. P(Q), its minimum service time, belongs
+//! to the query itself. J, the rest of an execution's time, is the IQ-jitter. A *hiccup* is an
+//! execution from the slow component of a bimodal distribution of J.
 //!
-//! Source: document 000, section 6.1, which reads probability and duration of hiccups off a plot.
-//! Here they are estimated, with intervals, and only if a test finds them.
+//! Source: document 000, section 6.1, which reads the probability and duration of hiccups off a
+//! plot. This crate estimates them with intervals, and only if a test finds hiccups.
 //!
-//! This crate's statistics read no clock and draw nothing without a seed: the same executions give
+//! The statistics read no clock, and draw random numbers only from a seed: the same executions give
 //! the same figures on every machine.
 //!
 //! # Use
@@ -29,32 +29,35 @@
 //! assert!(summary.modality.bimodal);
 //! assert!(summary.hiccups.probability.contains(0.05));
 //!
-//! // A loop that did nothing else for a minute was never interrupted for as long.
+//! // An idle loop ran for a minute, and its interruptions were all shorter.
 //! let floor = Floor::new(60_000_000_000, &[(150_000, 12)]).expect("some time");
 //! assert_eq!(all.attribute(&summary, &floor).blame, Blame::Leaf);
 //! ```
 //!
 //! # How hiccups are found
 //!
-//! 1. A mixture of normal distributions is fitted to the histogram of ln(J + offset), with the
-//!    number of components that the Bayesian information criterion selects (`mixture`).
-//! 2. If the mixture has a valley, a distribution-free test decides whether the data have it
-//!    (`modality`). A heavy tail has none.
-//! 3. Executions beyond the last valley are hiccups; those between two valleys are intermediate,
-//!    such as short pauses of the machine (`modes`). Overlapping kinds are separated by their
-//!    components if those are far apart (`kinds`).
-//! 4. Probability and duration have intervals that allow for chance, for clusters of hiccups, and
-//!    for executions that may belong to either side (`hiccups`).
-//! 5. Against a floor, which an idle loop observed on the same machine, a test attributes the
-//!    hiccups and computes the leaf's part (`floor`).
+//! 1. A mixture of normal distributions is fitted to the histogram of ln(J + offset). The Bayesian
+//!    information criterion selects the number of components (`mixture`).
+//! 2. If the mixture has a valley, a distribution-free test decides whether the data have one too
+//!    (`modality`). A heavy tail has no valley.
+//! 3. Executions beyond the last valley are hiccups. Those between two valleys are intermediate,
+//!    such as short pauses of the machine (`modes`). Overlapping kinds are separated if their
+//!    components are far apart (`kinds`).
+//! 4. The intervals of probability and duration allow for chance, for clusters of hiccups, and for
+//!    executions that may belong to either side (`hiccups`).
+//! 5. A test compares the hiccups with a floor: the gaps that a loop observed on the same machine
+//!    while the leaf was idle. The test attributes the hiccups to the leaf or the machine, and
+//!    computes the leaf's part (`floor`).
 //!
 //! # What it cannot distinguish
 //!
-//! - Machine pauses from hiccups of similar length (pauses of 1 to 4 ms, hiccups of 5 ms ± 30 %): there is
-//!   one mode, and the hiccups of a [`Summary`] include both. [`Attribution::leaf`] excludes the pauses.
-//! - Exponential hiccups from a heavy tail, unless they are many or long: the shortest fill the
-//!   valley. The probability is then 0, with an upper bound that allows for them.
-//! - Fewer than four hiccups, or a dozen of varying length, from chance.
+//! - It cannot tell machine pauses from hiccups of similar length (pauses of 1 to 4 ms, hiccups of
+//!   5 ms ± 30 %). They form one mode, and the hiccups of a [`Summary`] include both.
+//!   [`Attribution::leaf`] excludes the pauses.
+//! - It cannot tell exponential hiccups from a heavy tail unless there are many of them or they are
+//!   long, because the shortest ones fill the valley. The probability is then 0, with an upper
+//!   bound that allows for them.
+//! - It cannot tell fewer than four hiccups, or a dozen of varying length, from chance.
 
 mod bias;
 mod executions;

@@ -1,12 +1,12 @@
-//! A mixture of normal distributions of the logarithms of jitter: log-normal components.
+//! Fits a mixture of log-normal components: normal distributions of the logarithms of jitter.
 //!
-//! Expectation maximization on the bins. The Bayesian information criterion selects the number of
-//! components; each further one starts where the current mixture fits worst, and the best of
-//! several starts is kept. No random numbers.
+//! Expectation maximization runs on the bins. The Bayesian information criterion selects the number
+//! of components. Each further component starts where the current mixture fits worst, and the best
+//! of several starts is kept. No random numbers are used.
 //!
 //! Source: Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM
 //! algorithm", 1977; Verbeek, Vlassis and Kröse, "Efficient greedy learning of Gaussian mixture
-//! models", 2003; Schwarz, "Estimating the dimension of a model", 1978. Cost: at most some ten
+//! models", 2003; Schwarz, "Estimating the dimension of a model", 1978. Cost: at most about ten
 //! thousand passes over at most 2,100 bins, for any number of executions.
 
 use statrs::distribution::{ContinuousCDF as _, Normal};
@@ -15,14 +15,16 @@ use super::histogram::{LogHistogram, Moments, WIDTH};
 
 /// The maximum number of components.
 const MOST: usize = 8;
-/// The minimum deviation, where the density at a bin's middle equals the component's share in it.
+/// The minimum standard deviation of a component. At this value, the density at a bin's middle
+/// equals the component's share in the bin.
 const NARROWEST: f64 = 0.4 * WIDTH;
-/// Passes to compare starts, and to finish the best one.
+/// The number of passes for comparing starts, and for finishing the best one.
 const TRIAL: u32 = 25;
 const FULL: u32 = 400;
-/// Passes stop when one gains less ln likelihood: a hundredth of any decision's threshold.
+/// Passes stop when the ln likelihood increases by less than this, which is about a hundredth of
+/// the smallest threshold of any decision.
 const GAIN: f64 = 0.02;
-/// Beyond this many standard deviations a component has no share in a bin.
+/// A component has no share in bins that are more than this number of standard deviations away.
 const FAR: f64 = 12.0;
 
 /// The number of starts to try.
@@ -39,7 +41,7 @@ pub(super) struct Component {
 }
 
 impl Component {
-    /// The density at `y`, times the weight.
+    /// Returns the density at `y`, times the weight.
     pub(super) fn density(&self, y: f64) -> f64 {
         const ROOT_TAU: f64 = 2.506_628_274_631_000_7;
         let z = (y - self.mean) / self.deviation;
@@ -57,7 +59,7 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    /// The best mixture; without components for an empty histogram.
+    /// Fits the best mixture. It has no components if the histogram is empty.
     pub(super) fn fit(histogram: &LogHistogram) -> Mixture {
         let mut best = Mixture { components: Vec::new() };
         if histogram.count <= 0.0 {
@@ -83,7 +85,7 @@ impl Mixture {
         best
     }
 
-    /// The best mixture with one more component.
+    /// Returns the best mixture with one more component.
     fn grown(&self, bins: &[Moments]) -> Option<Mixture> {
         let candidates = starts(bins, self).into_iter().map(|start| {
             let others = self.components.iter();
@@ -100,7 +102,7 @@ impl Mixture {
         self.components.iter().map(|component| component.density(y)).sum()
     }
 
-    /// Runs expectation maximization; also returns the ln likelihood before the last pass.
+    /// Runs expectation maximization. Also returns the ln likelihood before the last pass.
     fn maximized(mut self, bins: &[Moments], passes: u32) -> (Mixture, f64) {
         let mut last = f64::NEG_INFINITY;
         let filled: Vec<(f64, f64)> = bins
@@ -120,7 +122,7 @@ impl Mixture {
         (self, last)
     }
 
-    /// One pass over positions and counts; returns the ln likelihood before it.
+    /// Runs one pass over positions and counts. Returns the ln likelihood before it.
     fn pass(&mut self, filled: &[(f64, f64)]) -> f64 {
         let mut sums = vec![[0.0; 3]; self.components.len()];
         let mut densities = vec![0.0; self.components.len()];
@@ -133,7 +135,8 @@ impl Mixture {
                 all += *density;
             }
             count += of;
-            // A bin far from all components costs ln of the smallest number; the next component starts there.
+            // A bin far from all components contributes the ln of the smallest number. The next
+            // component starts there.
             likelihood += of * all.max(f64::MIN_POSITIVE).ln();
             if all <= 0.0 {
                 continue;
@@ -157,7 +160,8 @@ impl Mixture {
         likelihood
     }
 
-    /// The Kolmogorov–Smirnov distance between the mixture and its data, at bin edges; from 0 to 1.
+    /// Returns the Kolmogorov–Smirnov distance between the mixture and its data at bin edges, from
+    /// 0 to 1.
     pub(super) fn distance(&self, histogram: &LogHistogram) -> f64 {
         let normal = Normal::standard();
         let mut below = 0.0;
@@ -176,7 +180,8 @@ impl Mixture {
     }
 }
 
-/// The best start positions, best first; without a mixture, one component over everything.
+/// Returns the best start positions, best first. Without a mixture, returns one component over all
+/// bins.
 fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
     let count: f64 = bins.iter().map(|bin| bin.count).sum();
     if mixture.components.is_empty() {
@@ -193,7 +198,7 @@ fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
             let expected: f64 = (start..end)
                 .map(|at| mixture.density(LogHistogram::middle(at)) * WIDTH * count)
                 .sum();
-            // Bounds the surprise of an empty expectation: at least a thousandth.
+            // The minimum expectation, a thousandth, bounds the deviance.
             let expected = expected.max(1e-3);
             if seen > expected {
                 let deviance = seen * (seen / expected).ln() - (seen - expected);
@@ -205,7 +210,8 @@ fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
     let mut chosen: Vec<(usize, usize)> = Vec::new();
     let mut starts = Vec::new();
     for (_, start, end, weight) in excess {
-        // Windows around one position would start the same component, unless one is twice as long.
+        // Windows around one position would lead to the same component, unless their lengths differ
+        // by a factor of three.
         let alike = |&(from, to): &(usize, usize)| {
             start < to
                 && from < end
@@ -224,7 +230,7 @@ fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
     starts
 }
 
-/// A mixture of one component below a bin and one from it on.
+/// Creates a mixture of two components: one below a bin, and one at and above it.
 pub(super) fn two_sides(histogram: &LogHistogram, at: usize) -> Mixture {
     let bins = &histogram.bins;
     let beyond = histogram.count_in(at..bins.len()) / histogram.count.max(1.0);
@@ -232,7 +238,7 @@ pub(super) fn two_sides(histogram: &LogHistogram, at: usize) -> Mixture {
     Mixture { components: sides.into_iter().flatten().collect() }
 }
 
-/// A component with the mean and the deviation of these bins.
+/// Creates a component with the mean and the deviation of these bins.
 fn over(bins: &[Moments], start: usize, end: usize, weight: f64) -> Option<Component> {
     let of = LogHistogram::logarithms(bins, start..end);
     let deviation = of.variance().sqrt().max(WIDTH);

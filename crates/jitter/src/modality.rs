@@ -1,23 +1,27 @@
 //! Tests whether a valley between two modes is more than chance.
 //!
-//! Without a second mode, the density of ln(J + offset) does not rise again after it has fallen. So of the
-//! executions in a window and in a second one no nearer to the mode, the second gets at most its share of the
-//! two lengths; Chernoff's bound for the binomial distribution limits the probability of the observed count.
-//! A valley is a window that is too empty compared to both sides; the less clear side counts. The test tries
-//! all windows on a fixed grid and multiplies the smallest probability by their number (Bonferroni), so it
-//! holds for any shape of body and tail. Windows too short for the clock's resolution are skipped.
+//! Without a second mode, the density of ln(J + offset) does not rise again after it has fallen.
+//! Take two windows, the second no nearer to the mode than the first. If s is the second window's
+//! share of their total length, an execution that is in one of them is in the second with a
+//! probability of at most s. Chernoff's bound for the binomial distribution limits the probability
+//! of the observed count. A window is a valley if it contains significantly fewer executions, for
+//! its length, than a window on each side of it. The side with the smaller contrast decides. The
+//! test tries all windows on a fixed grid and multiplies the smallest probability by their number
+//! (Bonferroni), so it holds for any shape of body and tail. Windows too short for the clock's
+//! resolution are skipped.
 //!
-//! A rise by less than [`RISE`] is ignored: with millions of executions every ripple would be real.
+//! A rise of less than [`RISE`] is ignored, because with millions of executions every ripple would
+//! be significant.
 //!
-//! Source: the question of Silverman and Hartigan, answered by scanning as in Müller and Sawitzki,
-//! "Excess mass estimates and tests for multimodality", 1991; Chernoff, "A measure of asymptotic
-//! efficiency", 1952. Cost: some ten thousand windows, O(1) each.
+//! Source: the test problem of Silverman and Hartigan, solved by scanning as in Müller and
+//! Sawitzki, "Excess mass estimates and tests for multimodality", 1991; Chernoff, "A measure of
+//! asymptotic efficiency", 1952. Cost: about ten thousand windows, O(1) each.
 
 use super::histogram::{LogHistogram, WIDTH};
 
 /// The grid's step in bins: a 16th of an octave.
 const GRID: usize = 2;
-/// Window lengths in grid steps: of valleys, and of the peaks beside them.
+/// Window lengths in grid steps, for valleys and for the peaks beside them.
 const VALLEYS: [usize; 12] = [2, 3, 4, 6, 8, 16, 32, 48, 64, 96, 128, 192];
 const PEAKS: [usize; 8] = [1, 2, 4, 8, 16, 24, 32, 48];
 /// The minimum rise of the density, as a factor.
@@ -60,7 +64,8 @@ impl Scan {
         Scan { below, step_ns, quantum: histogram.quantum }
     }
 
-    /// The clearest valley between the bins `from` and `to`; none without a candidate.
+    /// Returns the clearest valley between the bins `from` and `to`. `None` if there is no
+    /// candidate.
     pub(super) fn valley(&self, from: usize, to: usize) -> Option<Valley> {
         let first = from.div_ceil(GRID);
         let last = (to / GRID + 1).min(self.below.len() - 1);
@@ -87,13 +92,14 @@ impl Scan {
         best.map(|(ln, at)| Valley { p_value: (ln.exp() * windows).min(1.0), at: at * GRID })
     }
 
-    /// The ln of a bound on the probability of the peak's count; none if the count is at most its
-    /// share, or the windows are too short.
+    /// Returns the ln of a bound on the probability of the peak's count. `None` if the count does
+    /// not exceed the peak's share, or if the windows are too short.
     fn ln_chance(&self, valley: (usize, usize), peak: (usize, usize)) -> Option<f64> {
         let long_enough = |(start, end): (usize, usize)| {
             (end - start) as f64 * self.step_ns[start] >= QUANTA * self.quantum
         };
-        // A peak before the valley may be narrower than the clock's resolution: a body without noise.
+        // A peak before the valley may be narrower than the clock's resolution, if the body has no
+        // noise.
         let is_before = peak.1 <= valley.0;
         if peak.0 >= peak.1 || !long_enough(valley) || !(is_before || long_enough(peak)) {
             return None;

@@ -1,10 +1,11 @@
-//! The modes of a mixture: body, intermediate, hiccups.
+//! Finds the modes of a mixture: body, intermediate modes, hiccups.
 //!
-//! Valleys separate the peaks of the mixture's density. The body is the largest part, or the one
-//! with the median if that comes before it; each valley beyond it must pass the test of `modality`,
-//! or the parts on its sides merge. The last mode contains the hiccups; modes between it and the
-//! body are intermediate. But a few outliers beyond the hiccups are not a mode: a mode with less
-//! than [`LEAST_TIME`] of the time of all slow executions belongs to the one before it.
+//! Valleys separate the peaks of the mixture's density. The body is the largest part, or the part
+//! with the median if that comes first. Each valley beyond the body must pass the test of
+//! `modality`; otherwise the parts on its sides merge. The last mode contains the hiccups, and the
+//! modes between it and the body are intermediate. A few outliers beyond the hiccups are not a
+//! mode: a mode with less than [`LEAST_TIME`] of the time of all slow executions is merged into the
+//! one before it.
 //!
 //! If the last mode may contain two overlapping kinds (`kinds`), it has two readings.
 //!
@@ -17,9 +18,10 @@ use super::modality::{SIGNIFICANT, Scan};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Modes {
-    /// The first bin of each mode beyond the body, in order; empty without such modes.
+    /// The first bin of each mode beyond the body, in order; empty if there are no such modes.
     pub(super) valleys: Vec<usize>,
-    /// Possible classifications as hiccups, the best first; empty if not bimodal.
+    /// The possible classifications of executions as hiccups, the best first; empty if J is not
+    /// bimodal.
     pub(super) readings: Vec<Reading>,
     /// A bound on the probability that the clearest valley is due to chance.
     pub(super) p_value: f64,
@@ -32,7 +34,8 @@ impl Modes {
         let parts = parts(histogram, mixture);
         let mass = |part: &Part| histogram.count_in(part.start..part.end);
         let body = (0..parts.len()).max_by(|&a, &b| mass(&parts[a]).total_cmp(&mass(&parts[b])));
-        // Half of all executions are not hiccups, whatever the number of other parts.
+        // The executions that are not hiccups make up at least half of all executions, even if they
+        // are split into several parts.
         let middle = median(histogram);
         let holds_middle = parts.iter().position(|part| middle < part.end).unwrap_or(0);
         let body = body.unwrap_or(0).min(holds_middle);
@@ -42,7 +45,7 @@ impl Modes {
         let mut p_value: f64 = 1.0;
         let mut peak = body_peak;
         for part in &parts[body + 1..] {
-            // Otherwise a later valley behind the same peak may still be significant.
+            // If the test fails, a later valley behind the same peak may still be significant.
             if let Some(valley) = scan.valley(peak, part.peak)
                 && valley.p_value < SIGNIFICANT
             {
@@ -56,7 +59,7 @@ impl Modes {
         match found.valleys.last() {
             Some(&last) => found.read(histogram, mixture, last, body_peak + 1),
             None => match scan.valley(body_peak.max(middle), histogram.bins.len()) {
-                // The valley exists although the mixture does not show it.
+                // The data have a valley that the mixture does not show.
                 Some(valley) if valley.p_value < SIGNIFICANT => {
                     found.p_value = valley.p_value;
                     found.valleys.push(valley.at);
@@ -74,8 +77,8 @@ impl Modes {
         found
     }
 
-    /// Adds the readings of the hiccups beyond the valley at bin `from`, where no execution below
-    /// bin `least` is one.
+    /// Adds the readings of the hiccups beyond the valley at bin `from`. No execution below bin
+    /// `least` is a hiccup.
     fn read(&mut self, histogram: &LogHistogram, mixture: &Mixture, from: usize, least: usize) {
         let (mixture, component) = (mixture.clone(), mixture.first_beyond(from));
         self.readings.push(Reading { from, least, has_valley: true, mixture, component });
@@ -90,20 +93,20 @@ impl Modes {
         }
     }
 
-    /// The first bin of the hiccups; none without hiccups.
+    /// Returns the first bin of the hiccups. `None` without hiccups.
     pub(super) fn hiccups_from(&self) -> Option<usize> {
         self.readings.first().map(|reading| reading.from)
     }
 }
 
-/// A stretch from one valley to the next.
+/// The bins from one valley to the next.
 struct Part {
     start: usize,
     peak: usize,
     end: usize,
 }
 
-/// The parts of the density, at least one.
+/// Splits the density into parts; there is at least one.
 fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     let end = histogram.bins.len();
     let densities: Vec<f64> =
@@ -112,14 +115,14 @@ fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     let mut part = Part { start: 0, peak: 0, end };
     let mut lowest = 0;
     for (at, &density) in densities.iter().enumerate() {
-        // Descending from the peak, the lowest bin so far is a potential valley.
+        // While the density falls from the peak, the lowest bin so far is a potential valley.
         if density > densities[part.peak] && lowest <= part.peak {
             part.peak = at;
             lowest = at;
         } else if density <= densities[lowest] {
             lowest = at;
         } else if lowest > part.peak {
-            // The middle of a valley of equal densities.
+            // If a valley has several bins of equal density, the cut is in the middle.
             let flat = (part.peak..=lowest).rev();
             let flat = flat.take_while(|&other| densities[other] <= densities[lowest]);
             let cut = flat.last().map_or(lowest, |from| usize::midpoint(from, lowest)) + 1;
@@ -132,7 +135,7 @@ fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     parts
 }
 
-/// The bin of the median.
+/// Returns the bin of the median.
 fn median(histogram: &LogHistogram) -> usize {
     let mut below = 0.0;
     let reaches = histogram.bins.iter().position(|bin| {

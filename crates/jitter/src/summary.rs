@@ -1,6 +1,6 @@
-//! The columns of Table 6.1 of document 000 for a class, with intervals and their basis.
+//! The columns of Table 6.1 of document 000 for a class, with intervals and the underlying figures.
 //!
-//! Cost: O(n), and a fit whose cost does not depend on n.
+//! Cost: O(n), plus a fit whose cost does not depend on n.
 
 use serde::Serialize;
 
@@ -13,51 +13,56 @@ use super::mixture::Mixture;
 use super::modality::SIGNIFICANT;
 use super::modes::Modes;
 
-/// Service time, its parts P and J, and hiccups. Serializes to JSON.
+/// Service time, its parts P and J, and hiccups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The class; none for the set of all queries.
+    /// The class. `None` for all queries.
     pub class: Option<String>,
     /// The number of executed queries.
     pub queries: usize,
     /// The number of executions.
     pub executions: usize,
-    /// Mean service time of the executions, in nanoseconds; this and other means are 0 without any.
+    /// The mean service time of the executions, in nanoseconds. If there are no executions, all
+    /// means are 0.
     pub mean_service_ns: f64,
-    /// Mean P of the executions, in nanoseconds: the mean over queries if all were executed equally often.
+    /// The mean P of the executions, in nanoseconds. Equals the mean over queries if all were
+    /// executed equally often.
     pub mean_p_ns: f64,
-    /// Mean J of the executions, in nanoseconds: the service time beyond P.
+    /// The mean J of the executions, in nanoseconds: the service time beyond P.
     pub mean_j_ns: f64,
-    /// How much P is overestimated, and J underestimated; none if no query was executed 8 times.
+    /// The error by which P is overestimated and J underestimated. `None` if no query was executed
+    /// at least 8 times.
     pub bias: Option<Bias>,
     /// Whether J has a slow component.
     pub modality: Modality,
     /// The slow component.
     pub hiccups: Hiccups,
-    /// Modes between the body of J and the hiccups, shortest first: often machine pauses.
+    /// The modes between the body of J and the hiccups, shortest first. Often machine pauses.
     pub intermediate: Vec<Intermediate>,
 }
 
 /// Whether the distribution of J is bimodal, and how well the mixture describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Modality {
-    /// True if there is a valley, at a significance of 1 %. False for any unimodal body, even with
+    /// Whether there is a valley, at a significance of 1 %. False for any unimodal body, even with
     /// a heavy tail.
     pub bimodal: bool,
-    /// A bound on the probability that the clearest valley is due to chance, from 0 to 1.
+    /// An upper bound on the probability that the clearest valley is due to chance, from 0 to 1.
     pub p_value: f64,
-    /// Ashman's D on the logarithmic scale: √2 times the distance of the means of hiccups and others over the
-    /// root of the sum of their variances. Above 2 they are well separated. None if not bimodal.
+    /// Ashman's D between hiccups and other executions, on the logarithmic scale: √2 times the
+    /// distance between their means, divided by the root of the sum of their variances. Above 2,
+    /// they are well separated. `None` if J is not bimodal.
     pub ashman_d: Option<f64>,
     /// The number of components of the mixture.
     pub components: usize,
-    /// The Kolmogorov–Smirnov distance between the mixture and the data, from 0 to 1; 0 without data.
+    /// The Kolmogorov–Smirnov distance between the mixture and the data, from 0 to 1; 0 if there
+    /// are no data.
     pub distance: f64,
 }
 
 impl View<'_> {
-    /// Summarizes the executions. With none, or one per query, the probability of hiccups is only
-    /// known to be from 0 to 1.
+    /// Summarizes the executions. Without executions, or with one per query, the interval of the
+    /// hiccup probability is 0 to 1.
     pub fn summarize(&self) -> Summary {
         let histogram = LogHistogram::of(*self);
         let mixture = Mixture::fit(&histogram);

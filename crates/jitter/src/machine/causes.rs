@@ -1,8 +1,8 @@
-//! The likely cause of a hiccup: what kept the leaf from running.
+//! The likely cause of a hiccup: why the leaf was not running.
 //!
 //! A cause must account for at least half of the hiccup. The sampler reads the counters every few
-//! milliseconds, not at the borders of executions, so they include part of the neighbors: the cause
-//! is only likely, as its name says.
+//! milliseconds, not at the start and end of executions, so the counters include parts of
+//! neighboring executions. The cause is therefore only likely.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +10,43 @@ use serde::Serialize;
 
 use super::Counters;
 
-/// The likely cause of a slow execution, most specific first.
+/// The likely cause of a slow execution. Variants are ordered from most to least specific.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// Its process was stopped by a signal.
+    /// The process was stopped by a signal.
     Stopped,
-    /// Its control group had used up its quota.
+    /// The control group had exhausted its quota.
     Throttled,
-    /// It waited in the run queue while other threads ran.
+    /// The leaf waited in the run queue while other threads ran.
     RunQueue,
-    /// It ran all the time: the query, garbage collection, or a hypervisor that took the processor,
-    /// which looks the same to the guest.
+    /// The leaf seemed to run all the time. The cause is the query itself, garbage collection, or
+    /// the hypervisor. The guest cannot see when the hypervisor takes the processor.
     Computing,
-    /// It read pages from disk.
+    /// The leaf read pages from disk.
     MajorFaults,
-    /// It waited for something else: a lock, a timer, a disk, the network.
+    /// The leaf waited for something else: a lock, a timer, a disk, the network.
     Waiting,
-    /// There is no counter sample for it.
+    /// There is no counter sample for the execution.
     Unknown,
 }
 
 impl Cause {
-    /// A short text for people.
+    /// Returns a short description for people.
     pub fn text(self) -> &'static str {
         match self {
             Cause::Stopped => "stopped by a signal",
             Cause::Throttled => "throttled by its control group",
-            Cause::RunQueue => "in the queue for a processor",
+            Cause::RunQueue => "waiting for a processor",
             Cause::MajorFaults => "reading pages from a disk",
             Cause::Computing => "on a processor all the time",
             Cause::Waiting => "waiting for something else",
-            Cause::Unknown => "not looked at",
+            Cause::Unknown => "not sampled",
         }
     }
 }
 
-/// How many hiccups have each likely cause.
+/// The number of hiccups per likely cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Causes(pub Vec<Likely>);
 
@@ -60,7 +60,7 @@ pub struct Likely {
 }
 
 impl Causes {
-    /// Counts the causes that occur, most frequent first.
+    /// Counts the causes that occur, the most frequent first.
     pub fn count(causes: impl IntoIterator<Item = Cause>) -> Causes {
         let mut counts = BTreeMap::<Cause, u64>::new();
         causes.into_iter().for_each(|cause| *counts.entry(cause).or_default() += 1);
@@ -71,7 +71,8 @@ impl Causes {
     }
 }
 
-/// The likely cause of an execution that took `jitter_ns` longer than P, from the counters over it.
+/// Returns the likely cause of an execution that took `jitter_ns` longer than P, from the counters
+/// during the execution.
 pub fn likely(jitter_ns: u64, counted: Option<&Counters>) -> Cause {
     let Some(counted) = counted else { return Cause::Unknown };
     let half = jitter_ns / 2;
@@ -93,7 +94,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn what_accounts_for_half_of_a_hiccup_is_its_cause() {
+    fn a_cause_accounts_for_half_of_a_hiccup() {
         let none = Counters::default();
         let cause = |counted: Counters| likely(20 * MS, Some(&counted));
         assert_eq!(cause(Counters { stopped_ns: 12 * MS, ..none }), Cause::Stopped);

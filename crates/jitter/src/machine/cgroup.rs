@@ -15,16 +15,16 @@ pub enum Version {
 /// The control group of a process.
 #[derive(Clone, Debug)]
 pub struct CpuGroup {
-    /// Its version.
+    /// The version of the hierarchy.
     pub version: Version,
     /// The mount point of the hierarchy.
     pub mount: &'static Path,
-    /// The group's own directory.
+    /// The directory of the group.
     pub path: PathBuf,
 }
 
 impl CpuGroup {
-    /// The group of a process, by its ID or `self`; none if it has none.
+    /// Returns the group of a process (its ID, or `self`). `None` if it has no CPU group.
     pub fn of(process: &str) -> Option<Self> {
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
         let (version, path) = find(&groups)?;

@@ -1,28 +1,29 @@
-//! The kernel's counters for a process: how often and how long it was kept from running.
+//! The kernel's counters for a process: how often, and for how long, it was not running.
 
 use serde::{Deserialize, Serialize};
 
-/// Sums over the threads of a process since it started. Zero if the system does not count it.
+/// Sums over the threads of a process since it started. Counters that the system does not provide
+/// are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Times that a thread blocked, that is, waited for something.
+    /// The number of times that a thread blocked (waited for something).
     pub voluntary_switches: u64,
-    /// Times that a thread was preempted.
+    /// The number of times that a thread was preempted.
     pub involuntary_switches: u64,
     /// Nanoseconds on a processor.
     pub ran_ns: u64,
     /// Nanoseconds in the run queue.
     pub run_delay_ns: u64,
-    /// Nanoseconds that its control group was throttled because its quota was used up.
+    /// Nanoseconds for which the control group was throttled because its quota was exhausted.
     pub throttled_ns: u64,
     /// Page faults that read from disk.
     pub major_faults: u64,
-    /// Nanoseconds stopped by a signal, as sampled.
+    /// Nanoseconds for which the process was stopped by a signal, estimated from samples.
     pub stopped_ns: u64,
 }
 
 impl Counters {
-    /// The difference to an earlier sample.
+    /// Returns the difference from an earlier sample.
     pub fn since(&self, before: &Counters) -> Counters {
         let of = |part: fn(&Counters) -> u64| part(self).saturating_sub(part(before));
         Counters {
@@ -45,7 +46,7 @@ impl Counters {
     }
 
     /// Adds a thread's `status`, or a control group's `cpu.stat` of version 2 (`throttled_usec`) or
-    /// 1 (`throttled_time`, in nanoseconds). True if the thread is stopped.
+    /// 1 (`throttled_time`, in nanoseconds). Returns whether the thread is stopped.
     pub(super) fn add_lines(&mut self, text: &str) -> bool {
         let mut stopped = false;
         for line in text.lines() {
@@ -70,7 +71,8 @@ impl Counters {
     }
 }
 
-/// A malformed number counts as 0. The cap prevents overflow and exceeds every real counter.
+/// Parses a number; a malformed one counts as 0. The cap prevents overflow and exceeds every real
+/// counter.
 fn number(text: &str) -> u64 {
     text.trim().parse().unwrap_or(0).min(u64::MAX >> 20)
 }
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_writes_is_read() {
+    fn files_of_the_kernel_are_parsed() {
         let mut counters = Counters::default();
         ["1200 300 7\n", "1 2 3", "", "x 0"].iter().for_each(|text| counters.add_schedstat(text));
         let status = "Name:\tleaf: 7\nState:\tS (sleeping)\nvoluntary_ctxt_switches:\t11\n\
@@ -105,8 +107,8 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_go_back_are_none() {
-        // A thread that exits takes its counts with it.
+    fn counts_never_decrease() {
+        // A thread that exits removes its counts from the sum.
         let before = Counters { ran_ns: 5, voluntary_switches: 2, ..Counters::default() };
         let after = Counters { ran_ns: 3, voluntary_switches: 4, ..Counters::default() };
         let expected = Counters { voluntary_switches: 2, ..Counters::default() };

@@ -13,28 +13,29 @@ use procfs::process::FDTarget;
 
 use super::{Counters, CpuGroup};
 
-/// Maximum number of sampled threads of a leaf, over all its processes.
+/// The maximum number of sampled threads of a leaf, over all its processes.
 const THREADS_MAX: usize = 128;
-/// Maximum number of samples: ten minutes at one per two milliseconds. Drops the oldest.
+/// The maximum number of samples: ten minutes at one sample every two milliseconds. The oldest are
+/// dropped.
 const SAMPLES_MAX: usize = 300_000;
-/// The thread list is refreshed after this many samples.
+/// The number of samples after which the thread list is refreshed.
 const REFRESH: u32 = 64;
 
-/// Why a leaf cannot be sampled.
+/// The reason why a leaf cannot be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum LeafError {
-    /// It runs on another machine.
+    /// The leaf runs on another machine.
     #[error("{0} is not an address of this machine")]
     Elsewhere(SocketAddr),
     /// No process listens on the address.
-    #[error("no process of this machine that may be looked at listens on {0}")]
+    #[error("no process on this machine that this user may inspect listens on {0}")]
     NoProcess(SocketAddr),
     /// The system provides no process information.
-    #[error("the processes of this machine cannot be looked at: {0}")]
+    #[error("the processes of this machine cannot be inspected: {0}")]
     System(String),
 }
 
-/// The processes that listen on one address: one, or a parent and its workers.
+/// The processes that listen on one address: a single one, or a parent and its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLeaf {
     /// Process IDs, ascending; at least one.
@@ -62,7 +63,7 @@ impl LocalLeaf {
             entries.into_iter().filter(listens).map(|entry| entry.inode).collect();
         let mut leaf = LocalLeaf { processes: Vec::new(), name: String::new() };
         for process in procfs::process::all_processes().map_err(system)? {
-            // It exited meanwhile, or belongs to another user.
+            // The process has since exited, or belongs to another user.
             let Ok(process) = process else { continue };
             let Ok(mut open) = process.fd() else { continue };
             let listening = |file: procfs::process::FDInfo| match file.target {
@@ -96,7 +97,7 @@ pub struct SamplerReport {
 }
 
 impl Sampler {
-    /// Starts to sample a leaf at this interval.
+    /// Starts sampling a leaf at this interval.
     pub fn start(leaf: &LocalLeaf, every: Duration) -> io::Result<Sampler> {
         let stop = Arc::new(AtomicBool::new(false));
         let (leaf, stopped) = (leaf.clone(), Arc::clone(&stop));
@@ -118,7 +119,7 @@ impl Sampler {
         Ok(Sampler { stop, thread })
     }
 
-    /// Stops sampling, and returns the samples.
+    /// Stops sampling and returns the samples.
     pub fn finish(self) -> SamplerReport {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -140,8 +141,8 @@ impl SamplerReport {
         self.samples.push_back((now, counters));
     }
 
-    /// The counters from the last sample before `start` to the first one after `end`; none if
-    /// either is missing.
+    /// Returns how much the counters grew from the last sample before `start` to the first one
+    /// after `end`. `None` if either is missing.
     pub fn between(&self, start: Instant, end: Instant) -> Option<Counters> {
         let first = self.samples.partition_point(|(at, _)| *at <= start).checked_sub(1)?;
         let last = self.samples.partition_point(|(at, _)| *at < end);
@@ -150,14 +151,15 @@ impl SamplerReport {
     }
 }
 
-/// The open files of a leaf's processes and threads, kept because opening costs more than reading.
+/// The open files of a leaf's processes and threads. They stay open because opening costs more than
+/// reading.
 #[derive(Debug)]
 struct Files {
     processes: Vec<File>,
     threads: Vec<(File, File)>,
     throttling: Option<File>,
     text: String,
-    /// The last read found a thread stopped by a signal.
+    /// Whether the last read found a thread stopped by a signal.
     stopped: bool,
 }
 
@@ -177,7 +179,7 @@ impl Files {
         Files { processes, threads, throttling, text: String::new(), stopped: false }
     }
 
-    /// Reads all counters. An exited thread contributes none.
+    /// Reads all counters. A thread that has exited contributes nothing.
     fn read(&mut self) -> Counters {
         let Files { processes, threads, throttling, text, stopped } = self;
         let mut counters = Counters::default();
@@ -196,7 +198,7 @@ impl Files {
     }
 }
 
-/// Empty if it cannot be read.
+/// Reads a file from its start. Empty if it cannot be read.
 fn read_again<'a>(file: &mut File, text: &'a mut String) -> &'a str {
     text.clear();
     let read = file.rewind().and_then(|()| file.take(1 << 16).read_to_string(text));
@@ -221,17 +223,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_does_is_counted_between_two_samples() {
+    fn counters_are_compared_between_two_samples() {
         let leaf = LocalLeaf { processes: vec![std::process::id() as i32], name: String::new() };
         let mut report = SamplerReport::default();
         let mut files = Files::open(&leaf);
         assert_eq!(files.processes.len(), 1);
-        // Only this thread, because others exit and take their counts with them.
+        // Reads only this thread, because the counts of other threads disappear when they exit.
         let own = |name| File::open(format!("/proc/thread-self/{name}")).unwrap();
         files.threads = vec![(own("schedstat"), own("status"))];
         report.sample(&mut files);
         let start = Instant::now();
-        // Uses CPU time until the counter shows it, even if preempted.
+        // Runs until the counter shows the CPU time, even if the thread is preempted.
         let before = files.read().ran_ns;
         while files.read().ran_ns < before + 6_000_000 {}
         let end = Instant::now();

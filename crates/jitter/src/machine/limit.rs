@@ -1,4 +1,5 @@
-//! A limit on a process's CPU time, as a container has: real hiccups by the scheduler.
+//! A limit on a process's CPU time, like that of a container. It causes real hiccups through the
+//! scheduler.
 
 use std::fs;
 use std::io;
@@ -6,10 +7,10 @@ use std::path::PathBuf;
 
 use super::{CpuGroup, Version};
 
-/// The scheduler's period: both hierarchies' default.
+/// The scheduler's period, in microseconds: the default of both hierarchies.
 const PERIOD_US: u64 = 100_000;
 
-/// A process in a control group of its own. It goes back when this is dropped.
+/// A process in its own control group. Dropping this moves the process back.
 #[derive(Debug)]
 pub struct CpuLimit {
     own: CpuGroup,
@@ -18,24 +19,23 @@ pub struct CpuLimit {
 }
 
 impl CpuLimit {
-    /// Moves a process into a group of its own, without a limit.
+    /// Moves a process into its own group, without a limit.
     ///
     /// # Errors
-    /// The system has no control groups for the CPU, or this process may not make one: it takes root outside of a
-    /// container.
+    /// If the system has no control groups for the CPU, or this process is not allowed to create
+    /// one. Outside a container, creating one requires root.
     pub fn new(process: u32) -> io::Result<Self> {
         let lacking = || io::Error::other("this system has no control groups for the CPU");
         let own = CpuGroup::of("self").ok_or_else(lacking)?;
-        // In version 2 a group with processes of its own, such as ours, has none below it that share the
-        // CPU, but for the first of all.
+        // In version 2, a group that contains processes, such as ours, cannot have child groups
+        // that share the CPU. Only the root group can.
         let parent = match own.version {
             Version::One => own.path.clone(),
             Version::Two => own.mount.to_owned(),
         };
         let group = parent.join(format!("curtail-{process}"));
         let about = |error: io::Error| {
-            let text =
-                format!("{}: {error}; it takes root outside of a container", group.display());
+            let text = format!("{}: {error}; run as root, outside of a container", group.display());
             io::Error::new(error.kind(), text)
         };
         if own.version == Version::Two {
@@ -47,11 +47,11 @@ impl CpuLimit {
         Ok(limit)
     }
 
-    /// Limits it to a share of one core, above 0: a process that has used up a period's share waits for the next. None
-    /// lifts the limit.
+    /// Limits the process to a share of one core, which must be above 0. Once it has used its share
+    /// of a period, it waits for the next period. `None` lifts the limit.
     ///
     /// # Errors
-    /// The limit cannot be written.
+    /// If the limit cannot be written.
     pub fn set(&self, share: Option<f64>) -> io::Result<()> {
         let quota_us = share.map(|share| ((share * PERIOD_US as f64) as u64).max(1_000));
         let quota = |none: &str| quota_us.map_or(none.to_owned(), |quota| quota.to_string());
@@ -69,10 +69,11 @@ impl CpuLimit {
 
 impl Drop for CpuLimit {
     fn drop(&mut self) {
-        // A group with a process in it cannot be removed; a process that ended cannot be moved.
+        // A group that contains a process cannot be removed. A process that has ended cannot be
+        // moved.
         let _ = fs::write(self.own.path.join("cgroup.procs"), self.process.to_string());
         if let Err(error) = fs::remove_dir(&self.group) {
-            eprintln!("note: {} stays behind: {error}", self.group.display());
+            eprintln!("note: {} was not removed: {error}", self.group.display());
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A sender is late by milliseconds if its processor runs another thread of this program, such as
 //! the one that merges records twice per second. Threads can therefore be pinned to separate
-//! processors. Results record the affinity, because it matters at the scale of microseconds.
+//! processors. Results record the affinity, because it affects times at the scale of microseconds.
 
 use std::fmt;
 use std::io;
@@ -14,32 +14,30 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of processors.
 const PROCESSORS_MAX: usize = CpuSet::MAX_CPU;
 
-/// Processors by their system numbers. Empty: the system places the threads.
+/// Processors by their system numbers. If empty, the system places the threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processors(Vec<usize>);
 
 impl Processors {
-    /// The processors that the calling thread may run on.
+    /// Returns the processors that the calling thread may run on.
     pub fn allowed() -> io::Result<Processors> {
         let allowed = sched_getaffinity(None)?;
         Ok(Processors((0..PROCESSORS_MAX).filter(|number| allowed.is_set(*number)).collect()))
     }
 
-    /// The processor numbers, in order.
+    /// Returns the processor numbers, in order.
     pub fn numbers(&self) -> &[usize] {
         &self.0
     }
 
-    /// Keeps the calling thread, and threads that it starts later, off these processors, which are
-    /// for other threads. Does nothing if no other processor is left. Returns an error if this
-    /// thread may not run on one of them.
+    /// Reserves these processors for other threads: the calling thread, and threads that it starts
+    /// later, no longer run on them. Does nothing if no other processor is left. Returns an error
+    /// if any of them is not available to this thread.
     pub fn reserve(&self) -> io::Result<()> {
         let allowed = Processors::allowed()?;
         if let Some(number) = self.0.iter().find(|number| !allowed.0.contains(number)) {
-            let what = format!(
-                "processor {number} is none that this program may run on, which are {allowed}"
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            let text = format!("this program may not run on processor {number}, only on {allowed}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let left = allowed.0.iter().filter(|number| !self.0.contains(number));
         let left: Vec<usize> = left.copied().collect();
@@ -69,7 +67,8 @@ impl FromStr for Processors {
             let bounds = number(first).zip(number(last)).filter(|(first, last)| first <= last);
             let (first, last) = bounds.ok_or_else(|| {
                 format!(
-                    "`{part}` is no processor; write numbers below {PROCESSORS_MAX} and ranges, such as 0,2-4"
+                    "`{part}` is not a processor; write numbers below {PROCESSORS_MAX} and \
+                     ranges, such as 0,2-4"
                 )
             })?;
             if let Some(twice) = (first..=last).find(|number| numbers.contains(number)) {
@@ -105,10 +104,10 @@ mod tests {
         assert_eq!(read.numbers(), [3, 0, 1, 2, 7]);
         assert_eq!(read.to_string(), "3,0-2,7");
         for (text, why) in [
-            ("", "`` is no processor"),
-            ("1,,2", "`` is no processor"),
-            ("2-1", "`2-1` is no processor"),
-            ("-1", "`-1` is no processor"),
+            ("", "`` is not a processor"),
+            ("1,,2", "`` is not a processor"),
+            ("2-1", "`2-1` is not a processor"),
+            ("-1", "`-1` is not a processor"),
             ("0-99999999999", "write numbers below"),
             ("0-3,2", "processor 2 is named twice"),
         ] {
@@ -127,7 +126,7 @@ mod tests {
         });
         let on = of_thread(|| {
             keep_to(&Processors::allowed().unwrap().0[..1]).unwrap();
-            // All processors: none would be left.
+            // Reserving all processors would leave none.
             Processors::allowed().unwrap().reserve().unwrap();
             Processors::allowed().unwrap()
         });
@@ -135,7 +134,7 @@ mod tests {
         assert_eq!(off.0, if others.is_empty() { first } else { others });
         assert_eq!(on.0, first);
         let none = Processors(vec![PROCESSORS_MAX - 1]).reserve().unwrap_err().to_string();
-        assert!(none.contains(&format!("which are {allowed}")), "{none}");
+        assert!(none.contains(&format!("only on {allowed}")), "{none}");
     }
 
     proptest! {

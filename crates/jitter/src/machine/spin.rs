@@ -1,8 +1,9 @@
 //! Measures the floor: a loop on every processor that only reads the clock.
 //!
-//! When the loop does not run, no other thread of ours would: the hypervisor took the processor, the kernel
-//! served an interrupt, or another process ran. Source: document 000, §6.1, where involuntary rescheduling is
-//! a significant part of IQ-jitter; the loop is that of Gil Tene's jHiccup, without the sleep.
+//! When the loop did not run, no other thread of ours would have run either: the hypervisor took
+//! the processor, the kernel served an interrupt, or another process ran. Source: document 000,
+//! §6.1, where involuntary rescheduling is a significant part of IQ-jitter. The loop is from Gil
+//! Tene's jHiccup, without the sleep.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +14,15 @@ use super::processors::{Processors, keep_to};
 use crate::Floor;
 use hdrhistogram::Histogram;
 
-/// Shorter gaps are the loop itself, and negligible interrupts.
+/// Shorter gaps are caused by the loop itself or by negligible interrupts.
 const SHORTEST_NS: u64 = 2_000;
-/// Longer gaps count as this.
+/// Longer gaps are recorded as if they had this length.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 /// The gaps that the loops observed.
 #[derive(Debug, Clone)]
 pub struct Gaps {
-    /// How long the loops ran, in nanoseconds, summed over processors.
+    /// The run time of the loops, in nanoseconds, summed over processors.
     pub observed_ns: u64,
     /// The number of processors.
     pub processors: usize,
@@ -30,7 +31,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// No observation.
+    /// Creates an empty observation.
     pub fn none() -> Gaps {
         let gaps = Histogram::new_with_max(LONGEST_NS, 3).expect("constants in range");
         Gaps { observed_ns: 0, processors: 0, gaps }
@@ -43,7 +44,7 @@ impl Gaps {
         self.gaps.add(&other.gaps).expect("same bounds");
     }
 
-    /// The input for the IQ-jitter statistics; none without observation.
+    /// Returns the floor for the IQ-jitter statistics. `None` without observation.
     pub fn floor(&self) -> Option<Floor> {
         let lengths = self
             .gaps
@@ -109,7 +110,7 @@ mod tests {
         let gaps = seen.gaps.iter_recorded();
         let gaps_ns: u64 =
             gaps.map(|of| of.value_iterated_to() * of.count_since_last_iteration()).sum();
-        // A bucket counts with its upper bound.
+        // Every gap in a bucket counts as the bucket's upper bound.
         assert!(gaps_ns <= seen.observed_ns + seen.observed_ns / 500, "{gaps_ns}");
         assert!(seen.floor().is_some());
         let none = observe(&all, Duration::from_secs(3_600), &AtomicBool::new(true)).unwrap();

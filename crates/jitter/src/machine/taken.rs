@@ -1,10 +1,11 @@
-//! The part of a machine's processors that other processes and the hypervisor took. Linux only.
+//! The share of a machine's processors that other processes and the hypervisor took. Linux only.
 //!
-//! Sources: `/proc/stat` (time of all processors, stolen time included), `/proc/PID/stat` (own time), and
-//! `/proc/pressure/cpu` (time in which some task was ready and had no processor) if the kernel counts it. The
-//! pressure separates a machine whose other processes are in the way from one that has processors for all.
+//! The sources are `/proc/stat` (time of all processors, including stolen time), `/proc/PID/stat`
+//! (own time), and, if the kernel counts it, `/proc/pressure/cpu` (time in which some task was
+//! ready and had no processor). The pressure distinguishes a machine whose other processes
+//! interfere from one with enough processors.
 //!
-//! Cost: some file reads, tens of microseconds.
+//! Cost: a few file reads, tens of microseconds.
 
 use std::fmt;
 use std::fs;
@@ -12,17 +13,19 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// The length of a tick in those files, on every architecture.
+/// The length of a tick in these files, on every architecture.
 const TICK_NS: u64 = 10_000_000;
-/// With fewer ticks a share is chance.
+/// The minimum number of ticks for a meaningful share.
 const TICKS_MIN: u64 = 100;
-/// The hypervisor delays whatever runs on a processor that it takes.
+/// The share of stolen time that is enough to distort a measurement. The hypervisor delays all
+/// threads on a processor that it takes.
 const STOLEN_MUCH: f64 = 0.02;
-/// Other processes are in the way from here on, if tasks wait for a processor for that part of the time.
+/// Other processes interfere if both their own share and the share of time in which tasks wait for
+/// a processor reach these limits.
 const OTHERS_MUCH: f64 = 0.1;
 const STALLED_MUCH: f64 = 0.05;
 
-/// The counters at one moment, in ticks since boot.
+/// The counters at one moment, since boot.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     at: Instant,
@@ -31,7 +34,7 @@ pub struct Reading {
     stalled_us: Option<u64>,
 }
 
-/// Time of all processors.
+/// The time of all processors, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Ticks {
     all: u64,
@@ -40,13 +43,13 @@ struct Ticks {
 }
 
 impl Reading {
-    /// Reads the counters; none on other systems. Own time is that of this process, of its children that it has
-    /// waited for, and of the `own` processes.
+    /// Reads the counters. `None` on other systems. Own time includes this process, the children
+    /// that it has waited for, and the `own` processes.
     pub fn take(own: &[u32]) -> Option<Reading> {
         let ticks = ticks(&fs::read_to_string("/proc/stat").ok()?)?;
         let process = |name: &str| fs::read_to_string(format!("/proc/{name}/stat")).ok();
         let this: u64 = times(&process("self")?).iter().sum();
-        // One that has ended has no time of its own any more.
+        // A process that has ended no longer has counters.
         let of =
             |id: &u32| process(&id.to_string()).map_or(0, |text| times(&text)[..2].iter().sum());
         let others: u64 = own.iter().map(of).sum();
@@ -55,12 +58,14 @@ impl Reading {
         Some(Reading { at: Instant::now(), ticks, own: this + others, stalled_us })
     }
 
-    /// The time that the hypervisor has taken from all processors since boot, in nanoseconds.
+    /// Returns the time that the hypervisor has taken from all processors since boot, in
+    /// nanoseconds.
     pub fn stolen_ns(&self) -> u64 {
         self.ticks.stolen * TICK_NS
     }
 
-    /// What others took since an earlier reading of the same processes; none after less than half a second or so.
+    /// Returns the shares that others took since an earlier reading of the same processes. `None`
+    /// if there are too few ticks between the two.
     pub fn since(&self, before: &Reading) -> Option<Taken> {
         let of = |part: fn(&Ticks) -> u64| part(&self.ticks).saturating_sub(part(&before.ticks));
         let all = of(|ticks| ticks.all);
@@ -80,22 +85,23 @@ impl Reading {
 /// Shares of the time of all processors, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
-    /// By processes other than the own ones.
+    /// The share that all processes except our own took.
     pub others: f64,
-    /// By the hypervisor.
+    /// The share that the hypervisor took.
     pub stolen: f64,
-    /// The share of the time in which some task, an own one or not, waited for a processor; none if unknown.
+    /// The share of the time in which some task, ours or not, waited for a processor. `None` if
+    /// unknown.
     pub stalled: Option<f64>,
 }
 
 impl Taken {
-    /// True if others took so much that what was measured meanwhile is about them, too.
+    /// Whether others took enough to distort a measurement made in that time.
     pub fn is_much(&self) -> bool {
         let waited = self.stalled.is_none_or(|share| share >= STALLED_MUCH);
         self.stolen >= STOLEN_MUCH || (self.others >= OTHERS_MUCH && waited)
     }
 
-    /// What others took in all.
+    /// Returns the sum of both shares.
     pub fn sum(&self) -> f64 {
         self.others + self.stolen
     }
@@ -112,7 +118,8 @@ impl fmt::Display for Taken {
     }
 }
 
-/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. Guests are in user.
+/// Parses the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+/// User time includes guests.
 fn ticks(text: &str) -> Option<Ticks> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let all: Vec<u64> = line.split_whitespace().take(8).map_while(|of| of.parse().ok()).collect();
@@ -121,7 +128,8 @@ fn ticks(text: &str) -> Option<Ticks> {
     Some(Ticks { all: busy + idle + iowait + stolen, busy, stolen })
 }
 
-/// From a process's `stat`: user and system time, and those of its children that it has waited for.
+/// Parses a process's `stat`: its user and system time, and those of the children that it has
+/// waited for.
 fn times(text: &str) -> [u64; 4] {
     // The parenthesized name may contain spaces and parentheses.
     let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
@@ -129,7 +137,7 @@ fn times(text: &str) -> [u64; 4] {
     std::array::from_fn(|_| times.next().unwrap_or(0))
 }
 
-/// The line `some` of `/proc/pressure/cpu`: microseconds since boot.
+/// Parses the line `some` of `/proc/pressure/cpu`: microseconds since boot.
 fn stalled(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     line.split(' ').find_map(|field| field.strip_prefix("total="))?.trim().parse().ok()
@@ -141,7 +149,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_the_kernel_writes_is_read() {
+    fn files_of_the_kernel_are_parsed() {
         let stat = "cpu  100 5 30 800 20 3 2 40 7 0\ncpu0 50 2 15 400 10 1 1 20 3 0\n";
         assert_eq!(ticks(stat), Some(Ticks { all: 1_000, busy: 140, stolen: 40 }));
         assert_eq!((ticks(""), ticks("cpu  1 2 3\n"), ticks("cpu  a\n")), (None, None, None));
@@ -166,23 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_all_processors_and_own_time_is_not_that_of_others() {
+    fn shares_cover_all_processors_and_exclude_own_time() {
         let start = Instant::now();
         let before = reading(start, 1_000, 500, 10, 100, 5);
-        // Ten seconds of two processors.
+        // Ten seconds on two processors.
         let after = reading(start + Duration::from_secs(10), 3_000, 1_700, 70, 500, 2_500_005);
         let taken = after.since(&before).expect("enough ticks");
         assert_eq!(taken, Taken { others: 0.4, stolen: 0.03, stalled: Some(0.25) });
         let text = "other processes took 40 % of its processors and the hypervisor 3 %";
         assert_eq!(taken.to_string(), text);
         assert_eq!(reading(start, 1_050, 550, 10, 100, 5).since(&before), None, "too short");
-        // Counters of a process that has ended are gone.
+        // The counters of a process that has ended are gone.
         let fewer = reading(start + Duration::from_secs(10), 3_000, 1_700, 10, 0, 5);
         assert_eq!(fewer.since(&before).expect("enough ticks").others, 0.6);
     }
 
     #[test]
-    fn others_are_in_the_way_if_tasks_wait_for_a_processor() {
+    fn other_processes_interfere_if_tasks_wait_for_a_processor() {
         let much = |others, stolen, stalled| Taken { others, stolen, stalled }.is_much();
         assert!(much(0.5, 0.0, Some(0.3)) && much(0.5, 0.0, None) && much(0.0, 0.03, Some(0.0)));
         assert!(!much(0.5, 0.0, Some(0.01)), "a large machine has processors for all");
@@ -191,7 +199,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn this_machine_is_read() {
+    fn this_machine_has_counters() {
         let reading = Reading::take(&[std::process::id(), u32::MAX]).expect("Linux");
         assert!(reading.ticks.all > 0 && reading.ticks.all >= reading.ticks.busy);
     }

@@ -3,12 +3,12 @@
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, StandardUniform};
 
-use super::world::{World, lognormal};
+use super::scenario::{Scenario, lognormal};
 use crate::{Attribution, Blame, Executions, Floor};
 
-fn attribution(world: World, seconds: f64, seed: u64) -> Attribution {
-    let executions = world.run(seed);
-    let floor = world.floor(&executions, seconds, seed);
+fn attribution(scenario: Scenario, seconds: f64, seed: u64) -> Attribution {
+    let executions = scenario.run(seed);
+    let floor = scenario.floor(&executions, seconds, seed);
     executions.all().attribute(&executions.all().summarize(), &floor)
 }
 
@@ -17,7 +17,7 @@ fn machine_pauses_are_never_attributed_to_the_leaf() {
     let mut machine = 0;
     for seed in 0..20 {
         for mean_p in [10.0, 1.0] {
-            let blame = attribution(World { mean_p, ..World::default() }, 60.0, seed).blame;
+            let blame = attribution(Scenario { mean_p, ..Scenario::default() }, 60.0, seed).blame;
             assert!(
                 !matches!(blame, Blame::Leaf | Blame::Both),
                 "{mean_p}, seed {seed}: {blame:?}"
@@ -25,17 +25,17 @@ fn machine_pauses_are_never_attributed_to_the_leaf() {
             machine += u32::from(blame == Blame::Machine);
         }
     }
-    // In most cases the machine's part is found as well.
+    // In most cases, the machine's part is found as well.
     assert!(machine >= 20, "{machine} of 40");
 }
 
 #[test]
-fn the_machine_explains_all_only_where_the_leaf_may_have_none() {
+fn the_machine_is_blamed_only_if_the_leaf_may_have_no_hiccups() {
     let mut undecided = 0;
     for seed in 0..60 {
         let probability = 0.0005 * (1.0 + (seed % 6) as f64);
-        let world = World { probability, duration: 5.0, mean_p: 1.0, ..World::default() };
-        let found = attribution(world, 60.0, seed);
+        let scenario = Scenario { probability, duration: 5.0, mean_p: 1.0, ..Scenario::default() };
+        let found = attribution(scenario, 60.0, seed);
         let sure = found.leaf.is_some_and(|leaf| leaf.probability.low > 0.0);
         assert!(!sure || found.blame != Blame::Machine, "seed {seed}: {found:?}");
         undecided += u32::from(sure && found.blame == Blame::Undecided);
@@ -46,16 +46,16 @@ fn the_machine_explains_all_only_where_the_leaf_may_have_none() {
 #[test]
 fn a_body_alone_has_no_cause() {
     for seed in 0..20 {
-        let found = attribution(World { pauses: 0.0, ..World::default() }, 60.0, seed);
+        let found = attribution(Scenario { pauses: 0.0, ..Scenario::default() }, 60.0, seed);
         assert_eq!((found.blame, found.leaf, found.p_value), (Blame::None, None, 1.0));
     }
 }
 
 #[test]
-fn hiccups_without_gaps_in_the_floor_are_the_leaf_s() {
+fn hiccups_without_gaps_in_the_floor_belong_to_the_leaf() {
     for (seed, probability) in [(0, 0.002), (1, 0.005), (2, 0.05)] {
-        let world = World { probability, duration: 150.0, ..World::default() };
-        let found = attribution(world, 60.0, seed);
+        let scenario = Scenario { probability, duration: 150.0, ..Scenario::default() };
+        let found = attribution(scenario, 60.0, seed);
         assert_eq!(found.blame, Blame::Leaf, "{found:?}");
         assert_eq!(found.floor.probability, 0.0);
         assert_eq!(found.floor.duration_ns, None);
@@ -64,18 +64,23 @@ fn hiccups_without_gaps_in_the_floor_are_the_leaf_s() {
 }
 
 #[test]
-fn hiccups_beyond_those_that_the_floor_has_are_both_s() {
-    let world =
-        World { probability: 0.01, duration: 5.0, mean_p: 1.0, variation: 0.3, ..World::default() };
-    let found = attribution(world, 60.0, 4);
+fn hiccups_beyond_the_floor_belong_to_both() {
+    let scenario = Scenario {
+        probability: 0.01,
+        duration: 5.0,
+        mean_p: 1.0,
+        variation: 0.3,
+        ..Scenario::default()
+    };
+    let found = attribution(scenario, 60.0, 4);
     assert_eq!(found.blame, Blame::Both, "{found:?}");
     let leaf = found.leaf.expect("hiccups");
     assert!(leaf.probability.contains(0.01), "{found:?}");
     assert!(leaf.duration_ns.is_some_and(|duration| duration.contains(5e6)), "{found:?}");
 }
 
-/// A third of the executions is slow for another reason, such as a server that had slept. These are
-/// neither hiccups nor caused by the machine.
+/// A third of the executions are slow for another reason, such as a server that had been asleep.
+/// They are neither hiccups nor caused by the machine.
 #[test]
 fn executions_between_body_and_hiccups_are_not_hiccups_without_gaps_in_the_floor() {
     let mut rng = seed::rng(seed::stream(1, &[b"jitter", b"between"]));
@@ -105,17 +110,19 @@ fn executions_between_body_and_hiccups_are_not_hiccups_without_gaps_in_the_floor
 }
 
 #[test]
-fn a_floor_that_exceeds_what_was_seen_explains_nothing() {
-    // A leaf of known hiccups, and a loop that other work interrupts for as long, more often.
-    let world = World { probability: 0.02, duration: 40.0, mean_p: 2.0, ..World::default() };
-    let executions = world.run(3);
+fn a_floor_that_exceeds_the_hiccups_explains_nothing() {
+    // A loop and a leaf with known hiccups run for the same time. Other work interrupts the loop
+    // more often.
+    let scenario =
+        Scenario { probability: 0.02, duration: 40.0, mean_p: 2.0, ..Scenario::default() };
+    let executions = scenario.run(3);
     let summary = executions.all().summarize();
     let found = |gaps_per_s: u64| {
         let gaps = [(40_000_000, 20 * gaps_per_s)];
         let floor = Floor::new(20_000_000_000 + 800_000_000 * gaps_per_s, &gaps);
         executions.all().attribute(&summary, &floor.expect("some time"))
     };
-    // A mean P of 2 ms and 2 % make 10 hits per second of executions.
+    // With a mean P of 2 ms, a probability of 2 % means 10 hits per second of execution time.
     let busier = found(15);
     assert!(busier.floor_exceeds && busier.blame == Blame::Undecided, "{busier:?}");
     assert!(busier.leaf.expect("hiccups").probability.low <= 0.0, "{busier:?}");
@@ -125,13 +132,13 @@ fn a_floor_that_exceeds_what_was_seen_explains_nothing() {
 
 #[test]
 fn a_floor_with_little_observation_decides_nothing() {
-    let world = World { probability: 0.01, duration: 150.0, ..World::default() };
-    assert_eq!(attribution(world, 0.001, 4).blame, Blame::Undecided);
+    let scenario = Scenario { probability: 0.01, duration: 150.0, ..Scenario::default() };
+    assert_eq!(attribution(scenario, 0.001, 4).blame, Blame::Undecided);
 }
 
 #[test]
-fn hits_grow_with_the_time_that_is_at_risk() {
-    // Beside them, 100 gaps of 1 ms and 10 of 10 ms in a second.
+fn hits_grow_with_the_execution_time() {
+    // 100 gaps of 1 ms and 10 of 10 ms, in addition to one second of run time.
     let floor = Floor::new(1_200_000_000, &[(1_000_000, 100), (10_000_000, 10)]).expect("a floor");
     let hits = |p_ns, least_ns| {
         let mut one = Executions::new(["all"]);

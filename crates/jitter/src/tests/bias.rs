@@ -2,10 +2,10 @@
 
 use curtail_dist::seed;
 
-use super::world::spec;
+use super::scenario::spec;
 use crate::{Bias, Executions, Repetitions, Stop};
 
-/// Queries of 1 ms with this jitter.
+/// Creates executions of queries with a P of 1 ms and this jitter.
 fn executions(text: &str, queries: usize, times: usize) -> Executions {
     let jitter = spec(text);
     let mut rng = seed::rng(5);
@@ -16,7 +16,7 @@ fn executions(text: &str, queries: usize, times: usize) -> Executions {
     made
 }
 
-/// The estimate, and the truth.
+/// Returns the estimate and the true bias.
 fn compared(text: &str, times: usize) -> (Bias, f64) {
     let made = executions(text, 200, times);
     let truth = (0..200).filter_map(|query| made.p_ns(query)).map(|p| p as f64 - 1e6).sum::<f64>();
@@ -40,7 +40,8 @@ fn the_bias_of_other_bodies_is_of_the_right_size() {
         ("gamma:100us:0.5", 0.5, 1.5),
         ("gamma:100us:1.5", 0.7, 1.6),
         ("weibull:0.7:100us", 0.7, 1.5),
-        // Its infimum is approached only with the logarithm of the number.
+        // The minimum approaches this infimum only as the logarithm of the number of executions
+        // grows.
         ("lognormal:100us:0.8", 0.4, 1.2),
     ] {
         for times in [20, 40, 100] {
@@ -67,10 +68,10 @@ fn with_few_executions_the_bias_is_unknown() {
 }
 
 #[test]
-fn repetitions_go_on_until_p_is_known() {
+fn repetitions_continue_until_p_converges() {
     let rule = Repetitions { least: 20, most: 200, tolerance: 0.01 };
     assert_eq!(rule.stop(&Executions::new(["all"])), Stop::NotYet);
-    // The bias of 100 µs over k of 1 ms is 1 % at 10, and surely below soon after.
+    // The bias is 100 µs divided by k. It is 1 % of 1 ms at k = 10, and clearly lower soon after.
     assert_eq!(rule.stop(&executions("exp:100us", 200, 19)), Stop::NotYet);
     assert_eq!(rule.stop(&executions("exp:100us", 200, 20)), Stop::Converged);
     assert_eq!(rule.stop(&executions("exp:1ms", 200, 60)), Stop::NotYet);

@@ -3,10 +3,10 @@
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, Exp};
 
-use super::world::World;
+use super::scenario::Scenario;
 use crate::{Executions, Floor, Summary};
 
-/// Executions of queries of one class, round by round.
+/// Creates executions of queries of one class, round by round.
 fn rounds(queries: usize, times: impl IntoIterator<Item = u64>) -> Executions {
     let mut made = Executions::new(vec!["all"; queries]);
     for (at, time) in times.into_iter().enumerate() {
@@ -15,7 +15,7 @@ fn rounds(queries: usize, times: impl IntoIterator<Item = u64>) -> Executions {
     made
 }
 
-/// Every figure is finite, and every interval is ordered.
+/// Asserts that every figure is finite and every interval is ordered.
 fn assert_sound(summary: &Summary) {
     let text = serde_json::to_string(summary).expect("JSON");
     let hiccups = &summary.hiccups;
@@ -81,12 +81,12 @@ fn without_repetitions_hiccups_are_unknown() {
 #[test]
 fn equal_times_bound_the_probability_by_their_number() {
     let probability = rounds(2, [7_000_000; 1_000]).all().summarize().hiccups.probability;
-    // Clopper and Pearson for none of 1,000: 1 - 0.025^(1/1000).
+    // Clopper and Pearson for 0 of 1,000: 1 - 0.025^(1/1000).
     assert!((probability.high - 0.003_682).abs() < 1e-6, "{probability:?}");
 }
 
 #[test]
-fn few_hiccups_leave_room_for_their_probability() {
+fn few_hiccups_have_wide_intervals() {
     for count in 0..12_u64 {
         let noise = Exp::new(1.0 / 40_000.0).expect("a rate");
         let mut rng = seed::rng(count);
@@ -105,20 +105,21 @@ fn few_hiccups_leave_room_for_their_probability() {
 
 #[test]
 fn the_same_executions_have_the_same_summary() {
-    let world = World { probability: 0.01, duration: 50.0, variation: 0.3, ..World::default() };
-    assert_eq!(world.run(1).all().summarize(), world.run(1).all().summarize());
+    let scenario =
+        Scenario { probability: 0.01, duration: 50.0, variation: 0.3, ..Scenario::default() };
+    assert_eq!(scenario.run(1).all().summarize(), scenario.run(1).all().summarize());
 }
 
 #[test]
 fn a_million_executions_take_no_more_fitting_than_a_thousand() {
-    let world = World {
+    let scenario = Scenario {
         queries: 1_000,
         executions: 1_000,
         probability: 0.003,
         duration: 80.0,
-        ..World::default()
+        ..Scenario::default()
     };
-    let summary = world.run(1).all().summarize();
+    let summary = scenario.run(1).all().summarize();
     assert_sound(&summary);
     assert!(summary.hiccups.probability.contains(0.003), "{summary:?}");
     assert!(summary.hiccups.duration_ns.is_some_and(|d| d.contains(8e7)), "{summary:?}");
@@ -134,7 +135,7 @@ fn p_is_the_minimum_of_the_executions() {
 
 #[test]
 fn curves_fall_from_all_to_one_sample() {
-    let executions = World { probability: 0.01, duration: 50.0, ..World::default() }.run(1);
+    let executions = Scenario { probability: 0.01, duration: 50.0, ..Scenario::default() }.run(1);
     let curves = executions.all().ccdf(50);
     for (curve, samples) in [(&curves.p, 200.0), (&curves.j, 40_000.0), (&curves.service, 40_000.0)]
     {
@@ -153,8 +154,8 @@ fn curves_fall_from_all_to_one_sample() {
 
 #[test]
 fn ranks_are_in_order_of_p_and_samples_are_bounded() {
-    let world = World { probability: 0.05, duration: 50.0, ..World::default() };
-    let executions = world.run(2);
+    let scenario = Scenario { probability: 0.05, duration: 50.0, ..Scenario::default() };
+    let executions = scenario.run(2);
     let ranked = executions.all().ranked(100, 7);
     assert_eq!((ranked.queries.len(), ranked.executions.len()), (100, 100));
     assert!(ranked.queries.windows(2).all(|pair| pair[0].1 <= pair[1].1));

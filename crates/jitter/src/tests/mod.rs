@@ -2,5 +2,5 @@ mod attribution;
 mod bias;
 mod coverage;
 mod edges;
+mod scenario;
 mod shapes;
-mod world;

@@ -3,11 +3,11 @@
 use curtail_dist::seed;
 use rand_distr::Distribution as _;
 
-use super::world::{World, lognormal, spec};
+use super::scenario::{Scenario, lognormal, spec};
 use crate::{Executions, Summary};
 
-/// 200 queries of 5 ms, each executed 200 times, with jitter from this distribution, in
-/// milliseconds; rounded to the clock's resolution.
+/// Executes 200 queries with a P of 5 ms, 200 times each. Jitter is drawn from this distribution,
+/// in milliseconds. Times are rounded down to the clock's resolution.
 fn jittery(text: &str, resolution_ns: u64, number: u64) -> Executions {
     let jitter = spec(text);
     let mut rng = seed::rng(seed::stream(number, &[b"jitter", b"shapes"]));
@@ -105,8 +105,8 @@ fn two_modes_are_found_and_well_described() {
 }
 
 #[test]
-fn hiccups_that_nearly_half_of_all_have_are_not_taken_for_the_body() {
-    // The others are in two parts, each smaller than the hiccups.
+fn hiccups_of_nearly_half_of_the_executions_are_not_the_body() {
+    // The other executions form two parts, each smaller than the hiccups.
     let [noise, other] = [lognormal(0.08, 0.4), lognormal(0.4, 0.2)];
     for number in 0..10 {
         let mut rng = seed::rng(number);
@@ -128,8 +128,8 @@ fn hiccups_that_nearly_half_of_all_have_are_not_taken_for_the_body() {
 
 #[test]
 fn pauses_of_the_machine_are_intermediate() {
-    let world = World { probability: 0.01, duration: 100.0, ..World::default() };
-    let found = world.run(3).all().summarize();
+    let scenario = Scenario { probability: 0.01, duration: 100.0, ..Scenario::default() };
+    let found = scenario.run(3).all().summarize();
     let pauses = found.intermediate.first().expect("pauses");
     assert_eq!(found.intermediate.len(), 1);
     assert!((pauses.probability / 0.005 - 1.0).abs() < 0.2, "{found:?}");

@@ -7,7 +7,7 @@ use crate::{Executions, Floor};
 
 /// Simulation parameters; times in milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct World {
+pub(super) struct Scenario {
     pub(super) queries: usize,
     pub(super) executions: usize,
     pub(super) mean_p: f64,
@@ -17,13 +17,13 @@ pub(super) struct World {
     pub(super) variation: f64,
     /// The probability of a pause of 1 to 4 ms.
     pub(super) pauses: f64,
-    /// Hiccups come in runs of this many executions.
+    /// The number of consecutive executions with a hiccup.
     pub(super) cluster: u32,
 }
 
-impl Default for World {
-    fn default() -> World {
-        World {
+impl Default for Scenario {
+    fn default() -> Scenario {
+        Scenario {
             queries: 200,
             executions: 200,
             mean_p: 10.0,
@@ -36,19 +36,19 @@ impl Default for World {
     }
 }
 
-/// A distribution of times in milliseconds, sampled in nanoseconds.
+/// Parses a distribution of times in milliseconds. Samples are in nanoseconds.
 pub(super) fn spec(text: &str) -> curtail_dist::Distribution {
     let spec: curtail_dist::Spec = text.parse().expect("a distribution");
     spec.resolve(1e6).expect("a distribution")
 }
 
-/// The log-normal distribution with this mean and coefficient of variation.
+/// Returns the log-normal distribution with this mean and coefficient of variation.
 pub(super) fn lognormal(mean: f64, variation: f64) -> LogNormal<f64> {
     let square = variation.powi(2).ln_1p();
     LogNormal::new(mean.ln() - 0.5 * square, square.sqrt()).expect("a distribution")
 }
 
-impl World {
+impl Scenario {
     pub(super) fn run(&self, number: u64) -> Executions {
         let mut rng = seed::rng(seed::stream(number, &[b"jitter", b"world"]));
         let p = Exp::new(1.0 / self.mean_p).expect("a rate");
@@ -87,7 +87,7 @@ impl World {
         made
     }
 
-    /// The observation of a loop for `seconds` on the same machine.
+    /// Simulates a loop for `seconds` on the same machine.
     pub(super) fn floor(&self, executions: &Executions, seconds: f64, number: u64) -> Floor {
         let mut rng = seed::rng(seed::stream(number, &[b"jitter", b"floor"]));
         let mean_p: f64 = (0..self.queries).filter_map(|query| executions.p_ns(query)).sum::<u64>()
