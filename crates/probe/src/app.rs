@@ -1,4 +1,5 @@
-//! Where requests pass inside an application: a small TOML file per application, some built in.
+//! The points that a request passes through inside an application. Each application has a small
+//! TOML file; some are built in.
 //!
 //! ```
 //! let app = curtail_probe::app::App::parse(r#"
@@ -16,74 +17,78 @@
 
 use serde::Deserialize;
 
-/// The most marks that an application may have: what the kernel's side has room for.
+/// The maximum number of marks per application; the eBPF program has room for no more.
 pub const MARKS_MAX: usize = 4;
 
-/// What a request passes in an application.
+/// The marks and stages of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct App {
-    /// What people call it.
+    /// The name of the application.
     pub name: String,
-    /// The name of the stage from the last mark (without marks: from the read) until the write.
+    /// The name of the stage that ends with the write. It starts at the last mark, or at the read
+    /// if there are no marks.
     pub response: String,
-    /// In the order in which a request passes them. The first begins a request.
+    /// The marks, in the order in which a request passes them. The first one begins a request.
     #[serde(default)]
     pub mark: Vec<Mark>,
 }
 
-/// A place that every request passes once.
+/// A point that every request passes exactly once.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
-    /// The stage that ends here.
+    /// The stage that ends at this mark.
     pub stage: String,
-    /// The function whose entry is the mark, as the linker or as Rust names it.
+    /// The function whose entry is the mark: its linker symbol, or its Rust path.
     pub function: Option<String>,
-    /// Or a statically defined tracepoint (USDT): `provider:name`.
+    /// Alternatively, a statically defined tracepoint (USDT): `provider:name`.
     pub tracepoint: Option<String>,
-    /// The shared library that it is in; without, the program itself. Matched with the end of the path.
+    /// The end of the path of the shared library that contains the mark. `None` if the program
+    /// itself contains it.
     pub library: Option<String>,
-    /// Which argument of the function, from 0, names the request: needed where another thread goes on with it. Then
-    /// the first mark, on the thread that has read the request, has a key, too.
+    /// The argument of the function (counted from 0) that identifies the request. Needed if another
+    /// thread continues the request. The first mark then needs a key too; it runs on the thread
+    /// that read the request.
     pub key: Option<u8>,
-    /// Only of the first mark: where to read how many bytes the application has read and not parsed, this request
-    /// included. Separates pipelined requests that came in different packets of one read.
+    /// Where to read the number of bytes that the application has read but not yet parsed,
+    /// including this request. It is allowed only on the first mark. It separates pipelined
+    /// requests that arrived in different packets of one read.
     pub unread: Option<Unread>,
 }
 
 impl Mark {
-    /// The function or tracepoint.
+    /// Returns the name of the function or tracepoint.
     #[must_use]
     pub fn place(&self) -> &str {
         self.function.as_deref().or(self.tracepoint.as_deref()).unwrap_or_default()
     }
 }
 
-/// A 32-bit number behind a pointer that is an argument of the function.
+/// A 32-bit number in memory, behind a pointer that is an argument of the function.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unread {
-    /// Which argument, from 0.
+    /// The argument, counted from 0.
     pub argument: u8,
-    /// A field of a structure, `structure.field`, found by debug information.
+    /// The field that holds the number: `structure.field`. Debug information gives its offset.
     pub field: Option<String>,
-    /// Or how many bytes behind the pointer.
+    /// Alternatively, the offset of the number from the pointer, in bytes.
     pub offset: Option<u64>,
 }
 
-/// Why a description of an application is refused.
+/// The reason why the description of an application is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppError {
-    /// It is not TOML, or has unknown or missing fields. The text names the line.
+    /// The text is not TOML, or has unknown or missing fields. The message names the line.
     #[error("{0}")]
     Toml(String),
-    /// A value is not possible.
+    /// A value is out of range.
     #[error("{field}: {problem}; {fix}")]
     Value {
-        /// Which.
+        /// The field.
         field: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
         /// The fix.
         fix: &'static str,
@@ -100,29 +105,30 @@ const BUILT_IN: [(&str, &str); 6] = [
 ];
 
 impl App {
-    /// The names of those that are built in.
+    /// Returns the names of the built-in applications.
     pub fn built_in() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// One that is built in.
+    /// Returns a built-in application by name.
     #[must_use]
     pub fn named(name: &str) -> Option<App> {
         let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
-        Some(App::parse(text).expect("what is built in is tested"))
+        Some(App::parse(text).expect("built-in descriptions are tested"))
     }
 
-    /// Any server: nothing is known of what happens between read and write.
+    /// Returns an application without marks. It fits any server: everything between read and write
+    /// is one stage.
     #[must_use]
     pub fn unknown() -> App {
         App { name: "any".to_owned(), response: "socket-to-response".to_owned(), mark: Vec::new() }
     }
 
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
     ///
-    /// Says which line or field is wrong, and the fix.
+    /// If the description is invalid. The error names the line or field, and the fix.
     pub fn parse(text: &str) -> Result<App, AppError> {
         let app: App = toml::from_str(text).map_err(|error| AppError::Toml(error.to_string()))?;
         let wrong = |field: &str, problem: String, fix| {
@@ -136,7 +142,7 @@ impl App {
             if mark.function.is_some() == mark.tracepoint.is_some() {
                 return wrong(
                     &field,
-                    "it needs one place".to_owned(),
+                    "it needs exactly one location".to_owned(),
                     "set `function` or `tracepoint`",
                 );
             }
@@ -148,20 +154,20 @@ impl App {
                 );
             }
             if mark.key.is_some_and(|key| key > 5 || app.mark[0].key.is_none()) {
-                let fix = "count from 0 to 5, and give the first mark a key, too";
-                return wrong(&field, "`key` names no request".to_owned(), fix);
+                let fix = "use 0 to 5, and give the first mark a key, too";
+                return wrong(&field, "`key` is invalid".to_owned(), fix);
             }
             let Some(unread) = &mark.unread else { continue };
             if at > 0 {
                 return wrong(
                     &field,
-                    "`unread` is of no use".to_owned(),
-                    "move it to the first mark",
+                    "`unread` is allowed only in the first mark".to_owned(),
+                    "move it there",
                 );
             }
             if unread.argument > 5 || unread.field.is_some() == unread.offset.is_some() {
                 let fix = "set `argument` from 0 to 5, and `field` or `offset`";
-                return wrong(&field, "`unread` names no place".to_owned(), fix);
+                return wrong(&field, "`unread` is incomplete".to_owned(), fix);
             }
         }
         let stages = app.stages();
@@ -169,20 +175,20 @@ impl App {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
             if stage.is_empty() || stage.len() > 40 || !stage.chars().all(plain) {
                 let fix = "use up to 40 letters, digits, blanks, and -_.";
-                return wrong("stage", format!("{stage:?} is no name of a stage"), fix);
+                return wrong("stage", format!("{stage:?} is not a valid stage name"), fix);
             }
             if stages[..at].contains(stage) {
                 return wrong(
                     "stage",
-                    format!("{stage:?} is there twice"),
-                    "name stages differently",
+                    format!("{stage:?} is used twice"),
+                    "give every stage its own name",
                 );
             }
         }
         Ok(app)
     }
 
-    /// All stages of a request, in order.
+    /// Returns all stages of a request, in order.
     #[must_use]
     pub fn stages(&self) -> Vec<String> {
         let kernel = ["device-to-tcp", "tcp", "tcp-to-socket"].map(str::to_owned);
@@ -206,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_field_and_the_fix() {
         let refused = |text: &str, with: &str| {
             let error = App::parse(text).expect_err(text).to_string();
             assert!(error.contains(with), "{text}: {error}");
@@ -215,16 +221,19 @@ mod tests {
         let of = |rest: &str| format!("{head}[[mark]]\nstage = 's'\n{rest}");
         refused("name = 'a'", "response");
         refused(&format!("{head}colour = 1"), "line 3");
-        refused(&of(""), "mark[0]: it needs one place");
-        refused(&of("function = 'f'\ntracepoint = 'a:b'"), "mark[0]: it needs one place");
+        refused(&of(""), "mark[0]: it needs exactly one location");
+        refused(
+            &of("function = 'f'\ntracepoint = 'a:b'"),
+            "mark[0]: it needs exactly one location",
+        );
         refused(&of("tracepoint = 'b'"), "provider:name");
         refused(&of("function = 'f'\nunread = { argument = 6, offset = 1 }"), "from 0 to 5");
         refused(
             &of("function = 'f'\n[[mark]]\nstage = 's'\nfunction = 'g'"),
-            "\"s\" is there twice",
+            "\"s\" is used twice",
         );
-        refused(&of("function = 'f'").replace("'s'", "'tcp'"), "\"tcp\" is there twice");
-        refused(&of("function = 'f'").replace("'s'", "'<b>'"), "no name of a stage");
+        refused(&of("function = 'f'").replace("'s'", "'tcp'"), "\"tcp\" is used twice");
+        refused(&of("function = 'f'").replace("'s'", "'<b>'"), "is not a valid stage name");
         refused(&format!("{head}{}", "[[mark]]\nstage = 's'\n".repeat(5)), "keep at most 4");
     }
 }

@@ -1,9 +1,9 @@
-//! Finds the places of marks in ELF files: functions, static tracepoints, fields of structures.
+//! Finds marks in ELF files: functions, static tracepoints, fields of structures.
 //!
-//! A probe costs what the instruction under it costs: the kernel emulates a few, and executes copies of others, with one
-//! trap more each (in virtual machines, several microseconds). So code is decoded before anything is attached, and a
-//! mark moves to the first instruction of its function that is cheap.
-//! Inputs are files of others: nothing here trusts them.
+//! The cost of a probe depends on the instruction under it. The kernel emulates a few instructions.
+//! For all others it executes a copy, which costs one more trap (several microseconds in a virtual
+//! machine). Code is therefore decoded before anything is attached, and a mark moves to the first
+//! cheap instruction of its function. The input files are untrusted.
 
 use std::borrow::Cow;
 
@@ -16,46 +16,48 @@ pub struct Binary<'d> {
     file: object::File<'d>,
 }
 
-/// A place that a probe can be attached to.
+/// An address that a probe can be attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Site {
-    /// Where it is in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// If the kernel emulates the instruction there. None if it is not x86-64.
+    /// Whether the kernel emulates the instruction at this address. `None` if there is no x86-64
+    /// code to decode.
     pub is_emulated: Option<bool>,
 }
 
-/// Why there is no such place.
+/// The reason why a mark cannot be placed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BinaryError {
-    /// The file is not ELF, or damaged.
-    #[error("it is not an ELF file that can be read: {0}")]
+    /// The file is damaged or not ELF.
+    #[error("it is not a readable ELF file: {0}")]
     Malformed(String),
-    /// No function is known by name.
+    /// The file has no symbols.
     #[error("it has no symbols (it is stripped); install its debug symbols, or build it with -g")]
     Stripped,
-    /// The function is not there.
+    /// The function does not exist.
     #[error("there is no function `{name}`{hint}")]
     NoFunction {
-        /// Which.
+        /// The name of the function.
         name: String,
-        /// Why that may be, and which others there are.
+        /// A likely reason, or functions with similar names.
         hint: String,
     },
-    /// The tracepoint is not there.
+    /// The tracepoint does not exist.
     #[error("there is no static tracepoint `{name}`; it has {known}")]
     NoTracepoint {
-        /// Which.
+        /// The name of the tracepoint.
         name: String,
-        /// Which others there are.
+        /// The tracepoints that the file contains.
         known: String,
     },
-    /// The program passes the tracepoint only while a counter of it says that there are probes.
+    /// The program executes the tracepoint only while its semaphore counts an attached probe.
     #[error(
-        "static tracepoint `{0}` is off until a semaphore is raised, which this cannot do; mark a function"
+        "static tracepoint `{0}` is disabled by a semaphore, which curtail cannot raise; mark a \
+         function"
     )]
     Guarded(String),
-    /// The field is not there, or there is no debug information.
+    /// The field does not exist, or the file has no debug information.
     #[error("the place of `{0}` is not in the debug information; build with -g, or give `offset`")]
     NoField(String),
 }
@@ -65,13 +67,14 @@ impl<'d> Binary<'d> {
     ///
     /// # Errors
     ///
-    /// If it is no ELF file.
+    /// If the file is not ELF.
     pub fn parse(bytes: &'d [u8]) -> Result<Binary<'d>, BinaryError> {
         let malformed = |error: object::Error| BinaryError::Malformed(error.to_string());
         Ok(Binary { file: object::File::parse(bytes).map_err(malformed)? })
     }
 
-    /// The name of the file that holds the symbols that were stripped off, below `/usr/lib/debug/.build-id`.
+    /// Returns the path of the separate debug file, relative to `/usr/lib/debug/.build-id`. `None`
+    /// if the file has no build ID.
     #[must_use]
     pub fn debug_file(&self) -> Option<String> {
         let id = self.file.build_id().ok()??;
@@ -80,11 +83,12 @@ impl<'d> Binary<'d> {
         Some(format!("{first:02x}/{rest}.debug"))
     }
 
-    /// The entry of a function. `symbols` is where its name is looked up: this file, or its debug file.
+    /// Returns the entry of a function. The name is looked up in `symbols`: this file, or its debug
+    /// file.
     ///
     /// # Errors
     ///
-    /// If it is not there; says why that may be.
+    /// If the function does not exist. The error contains a likely reason.
     pub fn function(&self, symbols: &Binary<'_>, name: &str) -> Result<Site, BinaryError> {
         let mut known = Vec::new();
         for symbol in symbols.file.symbols().chain(symbols.file.dynamic_symbols()) {
@@ -122,16 +126,16 @@ impl<'d> Binary<'d> {
         near.sort_by(|a, b| b.0.total_cmp(&a.0));
         let near: Vec<&str> = near.into_iter().map(|(_, other)| other).take(4).collect();
         match near.is_empty() {
-            true => "; see `nm` for those that there are".to_owned(),
+            true => "; run `nm` for a list of all functions".to_owned(),
             false => format!("; there is {}", near.join(", ")),
         }
     }
 
-    /// A static tracepoint, `provider:name`: all its places.
+    /// Returns all sites of a static tracepoint, `provider:name`.
     ///
     /// # Errors
     ///
-    /// If it is not there; says which are.
+    /// If the tracepoint does not exist. The error lists the tracepoints that do.
     pub fn tracepoint(&self, name: &str) -> Result<Vec<Site>, BinaryError> {
         let mut sites = Vec::new();
         let mut known = Vec::new();
@@ -155,11 +159,12 @@ impl<'d> Binary<'d> {
         Ok(sites)
     }
 
-    /// The notes of `.note.stapsdt`: three addresses, then provider, name and arguments, each with a 0 at its end.
+    /// Reads the notes in `.note.stapsdt`: three addresses, then provider, name and arguments, each
+    /// terminated by a 0 byte.
     fn notes(&self) -> Vec<Note> {
         let data = |name| self.file.section_by_name(name)?.data().ok();
         let Some(mut notes) = data(".note.stapsdt") else { return Vec::new() };
-        // What a prelinker moved is seen by where this section is.
+        // The address of this section reveals whether a prelinker moved the file.
         let base =
             self.file.section_by_name(".stapsdt.base").map_or(0, |section| section.address());
         let mut found = Vec::new();
@@ -170,11 +175,11 @@ impl<'d> Binary<'d> {
         found
     }
 
-    /// Where a field of a structure is, `structure.field`, in bytes. By DWARF.
+    /// Returns the offset of a field in its structure (`structure.field`), in bytes, from DWARF.
     ///
     /// # Errors
     ///
-    /// If debug information is missing, or has no such field.
+    /// If debug information is missing, or does not contain the field.
     pub fn field(&self, name: &str) -> Result<u64, BinaryError> {
         let missing = || BinaryError::NoField(name.to_owned());
         let (structure, field) = name.split_once('.').ok_or_else(missing)?;
@@ -204,7 +209,7 @@ impl<'d> Binary<'d> {
         inlined.is_some_and(|how| how > 0)
     }
 
-    /// The first thing that `find` finds among the entries of the debug information.
+    /// Returns the first `Some` that `find` returns for an entry of the debug information.
     fn search(
         &self,
         find: impl for<'a> Fn(UnitRef<'a, '_>, &Entry<'a>) -> Option<u64>,
@@ -240,7 +245,7 @@ impl<'d> Binary<'d> {
         Some(address - segment.address() + segment.file_range().0)
     }
 
-    /// The place of an address, or of an instruction soon after it that is cheaper to probe.
+    /// Returns the site at an address, or at an instruction soon after it that is cheaper to probe.
     fn site(&self, address: u64) -> Option<Site> {
         let code = self.code(address).unwrap_or_default();
         let is_known = self.file.architecture() == object::Architecture::X86_64 && !code.is_empty();
@@ -250,7 +255,7 @@ impl<'d> Binary<'d> {
         Some(Site { offset: self.offset(address)?, is_emulated })
     }
 
-    /// The bytes from an address on.
+    /// Returns the bytes from an address to the end of its segment.
     fn code(&self, address: u64) -> Option<&'d [u8]> {
         let segments = self.file.segments();
         let data = |segment: object::Segment<'d, '_>| {
@@ -261,8 +266,9 @@ impl<'d> Binary<'d> {
     }
 }
 
-/// Where in x86-64 code the first instruction is that the kernel emulates, if it is passed exactly once, with the
-/// arguments of the function still in their registers. As arch/x86/kernel/uprobes.c: no-operations, pushes of
+/// Returns the offset of the first instruction that the kernel emulates, in x86-64 code. `None`
+/// unless each call executes it exactly once, with the function's arguments still in their
+/// registers. The emulated instructions follow arch/x86/kernel/uprobes.c: nops, pushes of
 /// registers, jumps, and calls.
 pub(crate) fn emulated(code: &[u8]) -> Option<u64> {
     use iced_x86::{
@@ -282,7 +288,7 @@ pub(crate) fn emulated(code: &[u8]) -> Option<u64> {
                 Mnemonic::Push => instruction.op0_kind() == iced_x86::OpKind::Register,
                 _ => false,
             },
-            // A jump backward may end a loop.
+            // A backward jump may end a loop, and would then run more than once per call.
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
                 instruction.near_branch_target() > here
                     && instruction.near_branch_target() < i64::MAX as u64
@@ -323,14 +329,15 @@ fn named<'a>(unit: UnitRef<'a, '_>, entry: &Entry<'a>, name: &str) -> bool {
 /// A static tracepoint.
 struct Note {
     address: u64,
-    /// It has a semaphore.
+    /// Whether the tracepoint has a semaphore.
     is_guarded: bool,
     provider: String,
     name: String,
 }
 
 impl Note {
-    /// The first note, if it can be read and is one, and what follows.
+    /// Splits off the first note and returns it with the remaining bytes. The note is `None` if its
+    /// content is malformed.
     fn read(bytes: &[u8], base: u64) -> Option<(Option<Note>, &[u8])> {
         let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let (owner, length) = (word(0)? as usize, word(4)? as usize);
@@ -361,7 +368,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Any ELF file with symbols, sections and notes.
+    /// An ELF file with symbols, sections and notes.
     static ELF: &[u8] = include_bytes!("../bpf/stages.bpf.o");
 
     fn look_everywhere(bytes: &[u8]) {
@@ -394,7 +401,8 @@ mod tests {
         #[test]
         fn damaged_files_are_read_or_refused(
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
-            // The headers of the file, and those of its sections at its end, are where damage matters.
+            // Only damage to the file header, and to the section headers at the end of the file,
+            // makes a difference.
             in_headers in any::<bool>(),
             cut in 0_usize..3_000,
         ) {
@@ -417,7 +425,7 @@ mod tests {
         let read = |note: Option<Note>| {
             note.map(|note| (note.address, note.is_guarded, note.provider, note.name))
         };
-        // The file was moved by 16 after it was linked.
+        // The file was moved by 16 bytes after it was linked.
         assert_eq!(read(first), Some((0x1010, false, "server".to_owned(), "parsed".to_owned())));
         assert_eq!(read(second), Some((0x1110, true, "server".to_owned(), "sent".to_owned())));
         assert!(rest.is_empty() && Note::read(rest, 0).is_none());
@@ -461,7 +469,7 @@ mod tests {
         assert_eq!(
             Binary::parse(b"#!/bin/sh")
                 .map(drop)
-                .map_err(|error| error.to_string().contains("not an ELF")),
+                .map_err(|error| error.to_string().contains("not a readable ELF")),
             Err(true)
         );
     }

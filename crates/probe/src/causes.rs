@@ -1,10 +1,11 @@
-//! What likely makes a stage vary: evidence that its duration goes with.
+//! Likely causes of a stage's variability: the evidence that its duration correlates with.
 //!
-//! The part of a stage's variance that goes with an evidence is the square of their correlation, with the correlation's
-//! sign beside it. Parts do not add up, because evidence may go together; and what goes together need not be the cause,
-//! so a knob is to be tested. The machine's counters are of the whole process, not of a stage.
+//! The square of the correlation between the stage's duration and the evidence is the share of the
+//! variance that the evidence explains. The sign of the correlation is reported beside that share.
+//! Shares do not add up, because evidence may itself be correlated. Correlation is not causation,
+//! so every knob must be tested. The machine's counters cover the whole process, not one stage.
 //!
-//! Cost: one division per stage and evidence.
+//! Cost: one division per stage and piece of evidence.
 
 use curtail_jitter::machine;
 use serde::Serialize;
@@ -13,41 +14,42 @@ use crate::knobs::{self, Knob};
 use crate::moments::Moments;
 use crate::profile::{Evidence, Profile, Reason};
 
-/// Evidence that explains less is not named.
+/// The minimum share that evidence must explain to be listed.
 pub const EXPLAINS_MIN: f64 = 0.2;
 
-/// What a stage's duration goes with.
+/// A likely cause of a stage's variability.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cause {
-    /// Which evidence.
+    /// The kind of evidence.
     pub kind: Evidence,
-    /// The share of the stage's variance that it explains.
+    /// The share of the stage's variance that the evidence explains.
     pub explains: f64,
-    /// If the stage takes longer where the evidence is larger.
+    /// Whether the stage takes longer when the evidence is larger.
     pub longer_with_more: bool,
-    /// Of an attribute, its key and value; of a number of calls, the stage that makes them.
+    /// For an attribute, its key and value; for a number of calls, the stage that makes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// The same for people.
+    /// A description for people.
     pub text: String,
-    /// What may help.
+    /// The knobs that may help.
     pub knobs: &'static [Knob],
 }
 
-/// What the machine did to the process.
+/// A way in which the machine kept the process from running.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pressure {
-    /// What kept it from running.
+    /// The kind of pressure.
     pub kind: machine::Cause,
-    /// How much: of the time; of its time on processors and in their queues; or faults per request.
+    /// The share of the time that the process lost. For the run queue, this is relative to the time
+    /// in which its threads were able to run. For faults, it is the number of faults per request.
     pub value: f64,
-    /// The same for people.
+    /// A description for people.
     pub text: String,
-    /// What may help.
+    /// The knobs that may help.
     pub knobs: &'static [Knob],
 }
 
-/// The causes of a stage, those that explain the most first.
+/// Returns the causes of a stage, in descending order of the share that they explain.
 pub(crate) fn of_stage(profile: &Profile, moments: &Moments, stage: usize) -> Vec<Cause> {
     let explained = profile.evidence.iter().filter_map(|&kind| {
         let value = profile.value_of(kind)?;
@@ -55,7 +57,7 @@ pub(crate) fn of_stage(profile: &Profile, moments: &Moments, stage: usize) -> Ve
         let explains = covariance * covariance / moments.variance(stage) / moments.variance(value);
         let longer_with_more = covariance > 0.0;
         let text = text(kind, longer_with_more);
-        // Nothing goes with what does not vary.
+        // If there is no variance, the share is not finite.
         (explains >= EXPLAINS_MIN && explains.is_finite()).then(|| Cause {
             kind,
             explains: explains.min(1.0),
@@ -72,47 +74,47 @@ pub(crate) fn of_stage(profile: &Profile, moments: &Moments, stage: usize) -> Ve
     causes
 }
 
-/// What a stage of traces goes with.
+/// Converts a reason that was found in traces.
 fn of_reason(reason: &Reason) -> Cause {
     let Reason { kind, explains, of, text, .. } = reason.clone();
     Cause { kind, explains, longer_with_more: true, of: Some(of), text, knobs: knobs::of(kind) }
 }
 
-/// What the evidence means.
+/// Describes the evidence for people.
 fn text(kind: Evidence, longer_with_more: bool) -> String {
-    let (what, why) = match kind {
+    let (when, why) = match kind {
         Evidence::Wakeup => (
-            "the longer the sleeping thread takes to run once data are there",
-            "the scheduler, an idle processor that sleeps deeply, or another thread is in the way",
+            "the longer its sleeping thread takes to run after data arrive",
+            "the scheduler, an idle processor in deep sleep, or another thread delays it",
         ),
         Evidence::RunQueue => (
             "the longer its thread waits for a processor",
-            "other threads, often background work, have the processor",
+            "other threads, often background work, occupy the processor",
         ),
         Evidence::Blocked => (
             "the longer its thread sleeps after it has read the request",
             "it waits for a lock, a disk, or another service",
         ),
         Evidence::Remote => (
-            "more often if the thread runs on another processor than the one that took the packet",
-            "the thread migrates, or interrupts come in elsewhere",
+            "when the thread runs on another processor than the one that received the packet",
+            "the thread migrates, or interrupts arrive on another processor",
         ),
         Evidence::Batch => (
             "the more requests were read before it in the same batch",
             "requests of a batch are served one after the other, and batches differ in size",
         ),
-        // Of traces, which give their own words.
+        // These occur only in traces, which provide their own texts.
         Evidence::Calls => ("the more often it is called", "calls follow each other"),
-        Evidence::Attribute => ("with this attribute", "look at what it stands for"),
-        Evidence::Queue => ("the longer it queues", "what it waits for is busy"),
+        Evidence::Attribute => ("with this attribute", "find out what it stands for"),
+        Evidence::Queue => ("the longer it queues", "the resource that it waits for is busy"),
     };
     match longer_with_more {
-        true => format!("it takes longer {what}: {why}"),
-        false => format!("it takes less time {what}: likely both follow from something else"),
+        true => format!("it takes longer {when}: {why}"),
+        false => format!("it takes less time {when}: both probably have another cause"),
     }
 }
 
-/// What the process suffered, as far as the kernel counts it.
+/// Returns the pressures on the process that the kernel counted.
 pub(crate) fn of_machine(profile: &Profile) -> Vec<Pressure> {
     use machine::Cause::{MajorFaults, RunQueue, Stopped, Throttled};
     let ends = (profile.windows.first(), profile.windows.last());

@@ -1,9 +1,10 @@
-//! Did it help? Two profiles side by side, each difference with its interval.
+//! Compares two profiles, before and after a change. Each difference has an interval.
 //!
-//! A ratio's interval is the bootstrap's over the windows of both, which are drawn independently; on the logarithmic
-//! scale, so that neither profile is the special one.
+//! The interval of a ratio comes from a bootstrap over the windows of both profiles, which are
+//! drawn independently. It is computed on a logarithmic scale, so swapping the profiles inverts the
+//! ratio and its interval.
 //!
-//! Cost: two resamples of moments, and two of a histogram per stage that both have.
+//! Cost: two resamples of moments, and two resamples of a histogram per common stage.
 
 use serde::Serialize;
 
@@ -11,91 +12,92 @@ use crate::profile::{Profile, Window};
 use crate::rank::spread;
 use crate::resample;
 
-/// Fewer requests have fewer than ten above their p99.
+/// The minimum number of requests. If there are fewer, the p99 depends on fewer than ten slow
+/// requests.
 pub const REQUESTS_MIN: u64 = 1_000;
-/// Offered rates that differ by more are not the same load.
+/// The largest relative difference between offered rates at which two loads still count as equal.
 pub const RATE_TOLERANCE: f64 = 0.05;
 
-/// What changed from A to B.
+/// The changes from profile A to profile B.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Of the whole request.
+    /// The change of the whole request.
     pub total: Row,
-    /// Of the stages that both have, in the order of A.
+    /// The changes of the common stages, in the order of A.
     pub stages: Vec<Row>,
     /// Stages that only A has.
     pub only_a: Vec<String>,
     /// Stages that only B has.
     pub only_b: Vec<String>,
-    /// What speaks against comparing them.
+    /// Reasons to distrust the comparison.
     #[serde(skip)]
     pub warnings: Vec<Warning>,
 }
 
-/// How a stage changed.
+/// The changes of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// What it is called.
+    /// The name of the stage.
     pub name: String,
-    /// Its mean.
+    /// The mean.
     pub mean_ns: Change,
-    /// Its standard deviation.
+    /// The standard deviation.
     pub sd_ns: Change,
-    /// Its median.
+    /// The median.
     pub p50_ns: Change,
-    /// Its 99th percentile.
+    /// The 99th percentile.
     pub p99_ns: Change,
 }
 
-/// How a figure changed.
+/// The change of one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
-    /// In A.
+    /// The value in A.
     pub a: f64,
-    /// In B.
+    /// The value in B.
     pub b: f64,
     /// B over A.
     pub ratio: f64,
-    /// The 95 % interval of the ratio; none where there are too few windows.
+    /// The 95 % interval of the ratio. `None` if there are too few windows.
     pub ratio_ci95: Option<[f64; 2]>,
-    /// If B is better.
+    /// Whether B is better.
     pub verdict: Verdict,
 }
 
-/// If B is better than A.
+/// Whether B is better than A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// B is lower, and chance does not explain it.
+    /// B is lower, and chance alone does not explain it.
     Better,
-    /// B is higher, and chance does not explain it.
+    /// B is higher, and chance alone does not explain it.
     Worse,
-    /// The difference may be chance.
+    /// The difference may be due to chance.
     NoDifference,
-    /// Too few windows to say.
+    /// There are too few windows to decide.
     Unknown,
 }
 
-/// What speaks against a comparison.
+/// A reason to distrust a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "fields are what their names say")]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub enum Warning {
-    /// They are the same profile.
+    /// The two profiles are the same.
     Same,
-    /// A percentile of so few is chance.
+    /// A profile has too few requests for its percentiles to be reliable.
     FewRequests { profile: char, requests: u64 },
-    /// One was slowed down more by measuring, or not at all.
+    /// The profiles were sampled at different rates, so measuring slowed one down more than the
+    /// other.
     SamplingDiffers { a: Option<u32>, b: Option<u32> },
-    /// They did not have the same load, in stamped requests per second.
+    /// The profiles had different loads, in stamped requests per second.
     RatesDiffer { a: f64, b: f64 },
 }
 
-/// Compares profiles with the windows that they have; `seed` decides the resamples. None if they share no stage, and so are
-/// of different things.
+/// Compares two profiles. `seed` determines the resamples. `None` if the profiles share no stage.
 #[must_use]
 pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Option<Comparison> {
-    // "2 others" are not the same stages in both.
+    // "2 others" may stand for different stages in the two profiles.
     let is_sum =
         |name: &str| name.strip_suffix(" others").is_some_and(|of| of.parse::<u32>().is_ok());
     if !a.stages.iter().any(|name| b.stages.contains(name) && !is_sum(name)) {
@@ -108,7 +110,7 @@ pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Option<Comparison> {
     let [of_a, of_b] = [(a, 0), (b, 1)].map(|(profile, side)| {
         let places: Vec<usize> =
             pairs.iter().map(|pair| if side == 0 { pair.0 } else { pair.1 }).collect();
-        // The same draws for both would make them depend on each other.
+        // The same draws for both would make their resamples dependent.
         parts(profile, &places, seed.wrapping_add(side))
     });
     let mut rows = pairs.iter().zip(of_a.iter().zip(&of_b)).map(|(&(at, _), (a_part, b_part))| {
@@ -130,13 +132,13 @@ pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Option<Comparison> {
     })
 }
 
-/// Mean, standard deviation, p50 and p99, and those of the resamples.
+/// The mean, standard deviation, p50 and p99 of a stage, and of its resamples.
 struct Part {
     points: [f64; 4],
     resampled: Vec<[f64; 4]>,
 }
 
-/// Of stages, or of the total, which comes after the last stage.
+/// Returns the parts of the given stages. The index after the last stage stands for the total.
 fn parts(profile: &Profile, places: &[usize], seed: u64) -> Vec<Part> {
     let whole: Window = profile.whole();
     let value = |at: usize| if at == profile.stages.len() { profile.total() } else { at };

@@ -1,27 +1,30 @@
-//! Durations counted in buckets, 1/32 of an octave wide, as the kernel's side counts them (`bpf/stages.bpf.c`).
+//! Histograms of durations. A bucket is 1/32 of an octave wide, as in the eBPF program
+//! (`bpf/stages.bpf.c`).
 //!
-//! The layout is that of an HDR histogram with five significant bits: exact below 64 ns, at most 3.2 % wide above.
+//! The layout is an HDR histogram with five significant bits. It is exact below 64 ns. Above that,
+//! a bucket is at most 3.2 % wide.
 
 use serde::{Deserialize, Serialize};
 
-/// How many buckets there are: up to 2⁴³ ns, which is 2.4 hours.
+/// The number of buckets. They cover up to 2⁴³ ns, which is 2.4 hours.
 pub const BUCKETS: usize = 1_248;
 
-/// How many of them the kernel's side has: up to 2³² ns, which is 4.29 s. Longer durations are in its last one.
+/// The number of buckets in the eBPF program. They cover up to 2³² ns, which is 4.29 s; the last
+/// one also counts longer durations.
 pub const KERNEL_BUCKETS: usize = 896;
 
-/// The longest duration that has a bucket, in nanoseconds.
+/// The longest duration that the buckets cover, in nanoseconds.
 pub const LONGEST_NS: u64 = (1 << 43) - 1;
 
-/// Counts of durations, in nanoseconds.
+/// A histogram of durations in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(u32, u64)>", into = "Vec<(u32, u64)>")]
 pub struct Histogram {
-    /// Per bucket. Empty if there is none.
+    /// The count per bucket. Empty until a duration is added.
     counts: Vec<u64>,
 }
 
-/// The bucket of a duration; longer ones than fit are in the last.
+/// Returns the bucket of a duration. Durations beyond [`LONGEST_NS`] go to the last bucket.
 #[must_use]
 pub fn bucket_of(ns: u64) -> usize {
     let ns = ns.min(LONGEST_NS);
@@ -29,7 +32,7 @@ pub fn bucket_of(ns: u64) -> usize {
     (ns >> exponent) as usize + exponent * 32
 }
 
-/// The shortest duration of a bucket, and how wide it is, in nanoseconds.
+/// Returns the shortest duration of a bucket and its width, in nanoseconds.
 #[must_use]
 pub fn bounds(bucket: usize) -> (u64, u64) {
     let exponent = (bucket / 32).saturating_sub(1);
@@ -42,17 +45,17 @@ impl Histogram {
         self.add(bucket_of(ns), 1);
     }
 
-    /// Adds durations of one bucket.
+    /// Adds `count` durations to a bucket.
     ///
     /// # Panics
     ///
-    /// If there is no such bucket.
+    /// If the bucket does not exist.
     pub fn add(&mut self, bucket: usize, count: u64) {
         self.counts.resize(BUCKETS, 0);
         self.counts[bucket] += count;
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if !other.counts.is_empty() {
             self.counts.resize(BUCKETS, 0);
@@ -60,18 +63,19 @@ impl Histogram {
         }
     }
 
-    /// How many durations were counted.
+    /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Buckets that are not empty, and their counts.
+    /// Returns the non-empty buckets and their counts.
     pub fn filled(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
-    /// A quantile in nanoseconds, for `q` from 0 to 1, evenly inside its bucket. None of nothing.
+    /// Returns a quantile in nanoseconds, interpolated linearly within its bucket. `q` ranges from
+    /// 0 to 1. `None` if the histogram is empty.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = q.clamp(0.0, 1.0) * self.count() as f64;
@@ -102,7 +106,8 @@ impl TryFrom<Vec<(u32, u64)>> for Histogram {
     fn try_from(filled: Vec<(u32, u64)>) -> Result<Self, String> {
         let mut histogram = Histogram::default();
         for (bucket, count) in filled {
-            // One count per bucket, with a bound: sums of them must not overflow.
+            // Each bucket may occur once, and counts are bounded so that their sums cannot
+            // overflow.
             let again = histogram.counts.get(bucket as usize).is_some_and(|&count| count > 0);
             if bucket as usize >= BUCKETS || count >> 48 > 0 || again {
                 return Err(format!("no histogram has {count} in bucket {bucket}"));
@@ -153,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_other_buckets_are_refused() {
+    fn histograms_survive_serialization_and_invalid_buckets_are_refused() {
         let mut histogram = Histogram::default();
         [3, 3, 70_000].iter().for_each(|&ns| histogram.record(ns));
         let text = serde_json::to_string(&histogram).expect("json");

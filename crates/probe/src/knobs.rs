@@ -1,7 +1,8 @@
-//! What may make a stage vary less: control knobs, by cause.
+//! Control knobs that may make a stage vary less, by cause.
 //!
-//! Source: document 004, part 2, "Finding A Control Knob" and the case studies, whose gains stand with the knob. A knob
-//! that fits another cause can hurt, so each says how `curtail profile --compare` shows whether it worked.
+//! Source: document 004, part 2, "Finding A Control Knob" and the case studies, whose gains are
+//! quoted with each knob. A knob for the wrong cause can hurt, so each knob describes what `curtail
+//! profile --compare` shows if it worked.
 
 use curtail_jitter::machine;
 use serde::Serialize;
@@ -11,23 +12,23 @@ use crate::profile::Evidence;
 /// A control knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Knob {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
     /// How to turn it.
     pub how: &'static str,
-    /// What follows, and at which price.
+    /// The expected gain and its price.
     pub expect: &'static str,
-    /// What the comparison of before and after shows if it worked.
+    /// What the comparison of before and after shows if the knob worked.
     pub test: &'static str,
 }
 
 const BATCHES: Knob = Knob {
     name: "bounded batching",
-    how: "bound what is sent or read at once: the client's flush threshold (size and time), or the server's requests \
-          per event (memcached -R)",
-    expect: "on memcached, 24 to 26 % less mean and 34 to 40 % less tail; too small a bound costs packets, too large a \
-             one costs delay",
-    test: "sd and p99 of this stage fall, and p99 of the total; try a few bounds",
+    how: "limit how much is sent or read at once: the client's flush threshold (size and time), \
+          or the server's requests per event (memcached -R)",
+    expect: "on memcached, 24 to 26 % less mean and 34 to 40 % less tail; a limit that is too low \
+             costs packets, one that is too high costs delay",
+    test: "sd and p99 of this stage fall, and p99 of the total; try several limits",
 };
 const BUDGETS: Knob = Knob {
     name: "background work in budgets",
@@ -38,27 +39,31 @@ const BUDGETS: Knob = Knob {
 };
 const PINNING: Knob = Knob {
     name: "pinning",
-    how: "bind each worker to a processor of its own (taskset -cp, or the server's setting), background threads to others",
-    expect: "on httpd, 15 to 50 % less mean and 19 to 52 % less tail; a pinned thread waits even if other processors \
-             are idle, and where batches were the cause it hurt by 12 %",
+    how: "bind each worker to a processor of its own (taskset -cp, or the server's setting), and \
+          background threads to other processors",
+    expect: "on httpd, 15 to 50 % less mean and 19 to 52 % less tail; a pinned thread waits even \
+             if other processors are idle, and pinning hurt by 12 % where batches were the cause",
     test: "sd of this stage and p99 of the total fall; p50 shows the price",
 };
 const PRIORITY: Knob = Knob {
     name: "priority",
-    how: "run the workers before others: renice -n -5 -p PID, or SCHED_FIFO (chrt -f -p 1 TID)",
-    expect: "the queue for a processor gets short; what was before them waits, and with SCHED_FIFO may starve",
-    test: "p99 of this stage and of the total fall; look at what else runs there, too",
+    how: "give the workers priority: renice -n -5 -p PID, or SCHED_FIFO (chrt -f -p 1 TID)",
+    expect: "shorter waits for a processor; other threads wait longer, and SCHED_FIFO may starve them",
+    test: "p99 of this stage and of the total fall; check the other programs on these processors, \
+           too",
 };
 const POLLING: Knob = Knob {
     name: "busy polling",
     how: "poll before sleeping: sysctl net.core.busy_poll=50 and busy_read=50 (microseconds), or the server's own spin",
-    expect: "no sleep, so no wait for its end; it costs processor time, all of a processor if it never sleeps",
+    expect: "no sleep, so no wake-up delay; it costs processor time, or a whole processor if it \
+             never sleeps",
     test: "mean, sd and p99 of this stage fall; other stages must not grow",
 };
 const INTERRUPTS: Knob = Knob {
     name: "interrupt placement",
-    how: "take packets where the workers run, or next to them: /proc/irq/N/smp_affinity_list, or receive packet \
-          steering (/sys/class/net/DEV/queues/rx-N/rps_cpus)",
+    how: "receive packets on the processors of the workers, or next to them: \
+          /proc/irq/N/smp_affinity_list, or receive packet steering \
+          (/sys/class/net/DEV/queues/rx-N/rps_cpus)",
     expect: "fewer moves between processors; a processor with too many interrupts delays its worker",
     test: "sd of this stage falls, and p99 of the total",
 };
@@ -70,20 +75,23 @@ const QUOTA: Knob = Knob {
 };
 const MEMORY: Knob = Knob {
     name: "memory",
-    how: "keep the working set in memory: more of it, memory.low of the control group, or mlock",
+    how: "keep the working set in memory: add memory, set memory.low of the control group, or use \
+          mlock",
     expect: "no request reads pages from a disk",
     test: "p99 of the stage that touches data falls",
 };
 
 const FEWER_CALLS: Knob = Knob {
     name: "fewer calls",
-    how: "in the caller: ask for all at once (a batch, a join), remember responses within a request, or make the calls \
-          beside each other; of retries, find out why the first attempt fails",
+    how: "in the caller: request everything at once (a batch, a join), cache responses within a \
+          request, or make the calls in parallel; for retries, find out why the first attempt \
+          fails",
     expect: "a request takes as long as one call, not as the sum of many",
-    test: "sd of this stage and p99 of the total fall; if calls run beside each other, the callee's load peaks",
+    test: "sd of this stage and p99 of the total fall; if calls run in parallel, the callee's \
+           load peaks",
 };
 
-/// Knobs for an evidence, the likeliest first.
+/// Returns the knobs for a kind of evidence, the most promising first.
 pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
     match evidence {
         Evidence::Wakeup => &[POLLING, PRIORITY, INTERRUPTS],
@@ -96,7 +104,7 @@ pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
     }
 }
 
-/// Knobs for what the machine does; none for what has none.
+/// Returns the knobs that may relieve a pressure from the machine. Empty if there are none.
 pub(crate) fn of_machine(cause: machine::Cause) -> &'static [Knob] {
     match cause {
         machine::Cause::Throttled => &[QUOTA],

@@ -1,4 +1,4 @@
-//! Which stage of a request varies: the profiler behind `curtail profile`.
+//! The profiler behind `curtail profile`: finds the stage of a request that makes latency vary.
 #![forbid(unsafe_code)]
 
 pub mod app;

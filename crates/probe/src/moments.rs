@@ -1,10 +1,11 @@
 //! Means, variances and covariances of several values per request.
 //!
-//! Source: document 004, part 2, "Computing Variability of Service Time at Each Stage": running sums, or Welford's
-//! algorithm. Here, Welford's update for single requests and Chan's for whole windows; the kernel's sums are exact
-//! integers, and are centered exactly before they become floating-point numbers.
+//! Source: document 004, part 2, "Computing Variability of Service Time at Each Stage": running
+//! sums, or Welford's algorithm. This module uses Welford's update for single requests and Chan's
+//! for whole windows. The eBPF program's sums are exact integers; they are centered exactly before
+//! they become floating-point numbers.
 //!
-//! Cost: one multiplication per pair of values and request.
+//! Cost: for each request, one multiplication per pair of values.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,24 +18,24 @@ pub struct Moments {
     comoment: Vec<f64>,
 }
 
-/// How many pairs of `values` values there are, each with itself included.
+/// Returns the number of pairs of `values` values, including each value paired with itself.
 #[must_use]
 pub const fn pairs(values: usize) -> usize {
     values * (values + 1) / 2
 }
 
 impl Moments {
-    /// Of no request, with this many values.
+    /// Creates moments without any requests, for `values` values per request.
     #[must_use]
     pub fn new(values: usize) -> Moments {
         Moments { requests: 0, mean: vec![0.0; values], comoment: vec![0.0; pairs(values)] }
     }
 
-    /// From sums of integers: Σx per value, and Σxy per pair, in the order of pairs.
+    /// Creates moments from integer sums: Σx per value, and Σxy per pair, in the order of pairs.
     ///
     /// # Panics
     ///
-    /// If there are not as many products as pairs.
+    /// If the number of products differs from the number of pairs.
     #[must_use]
     pub fn from_sums(requests: u64, sums: &[u64], products: &[u128]) -> Moments {
         assert_eq!(products.len(), pairs(sums.len()), "one product per pair of values");
@@ -49,7 +50,8 @@ impl Moments {
             for j in i..sums.len() {
                 let pair = of.pair(i, j);
                 let expected = u128::from(sums[i]) * u128::from(sums[j]);
-                // n·Σxy − Σx·Σy, then over n. In floating point only where that is too large for integers.
+                // (n·Σxy − Σx·Σy) / n. This uses floating point only if the numerator overflows the
+                // integers.
                 of.comoment[pair] = match products[pair].checked_mul(n) {
                     Some(seen) if seen >= expected => (seen - expected) as f64 / n as f64,
                     Some(seen) => -((expected - seen) as f64 / n as f64),
@@ -73,7 +75,7 @@ impl Moments {
         self.comoment.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
     }
 
-    /// Adds the requests of another, which has the same values.
+    /// Adds the requests of `other`, which must have the same values.
     pub fn merge(&mut self, other: &Moments) {
         debug_assert_eq!(other.mean.len(), self.mean.len());
         if other.requests == 0 {
@@ -91,31 +93,32 @@ impl Moments {
         self.requests += other.requests;
     }
 
-    /// The number of requests.
+    /// Returns the number of requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// The number of values per request.
+    /// Returns the number of values per request.
     #[must_use]
     pub fn values(&self) -> usize {
         self.mean.len()
     }
 
-    /// The mean of a value.
+    /// Returns the mean of a value.
     #[must_use]
     pub fn mean(&self, value: usize) -> f64 {
         self.mean[value]
     }
 
-    /// The variance of a value: of the requests seen, not an estimate for others.
+    /// Returns the variance of a value over the recorded requests. It is not an estimate for a
+    /// larger population.
     #[must_use]
     pub fn variance(&self, value: usize) -> f64 {
         self.covariance(value, value).max(0.0)
     }
 
-    /// The covariance of two values.
+    /// Returns the covariance of two values.
     #[must_use]
     pub fn covariance(&self, a: usize, b: usize) -> f64 {
         match self.requests {
@@ -124,7 +127,8 @@ impl Moments {
         }
     }
 
-    /// If it could have been written by us: as many means and pairs as `values` needs, of 64-bit integers.
+    /// Whether this crate could have written these moments: `values` means, their pairs, and
+    /// magnitudes that sums of 64-bit integers can reach.
     pub(crate) fn is_of(&self, values: usize) -> bool {
         let most = u64::MAX as f64;
         let within = |list: &[f64], most: f64| list.iter().all(|x| x.abs() <= most);
@@ -134,7 +138,7 @@ impl Moments {
             && within(&self.comoment, most * most * self.requests as f64)
     }
 
-    /// Where the pair is, for `a` at most `b`.
+    /// Returns the index of a pair; `a` must be at most `b`.
     fn pair(&self, a: usize, b: usize) -> usize {
         a * (2 * self.mean.len() + 1 - a) / 2 + (b - a)
     }
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_moments() {
+    fn no_requests_have_no_moments() {
         let mut none = Moments::from_sums(0, &[0], &[0]);
         none.merge(&Moments::new(1));
         assert_eq!((none.requests(), none.mean(0), none.variance(0)), (0, 0.0, 0.0));

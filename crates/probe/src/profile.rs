@@ -1,63 +1,67 @@
-//! What was measured: windows of requests, each with moments and histograms of the stages.
+//! The result of a measurement: windows of requests, each with moments and histograms of the
+//! stages.
 //!
-//! Kernel stamps and traces both end up here, and everything that people and programs see is derived from it:
-//! ranking, comparison, pages, JSON.
+//! Kernel stamps and traces are both converted to a profile. Rankings, comparisons, pages and JSON
+//! are derived from it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::moments::Moments;
 
-/// At most this many windows are kept; as a run grows, pairs of them merge.
+/// The maximum number of windows. When a run exceeds it, neighboring pairs of windows are merged.
 pub const WINDOWS_MAX: usize = 256;
-/// At most this many whole requests are kept of each kind: slow ones, and random ones.
+/// The maximum number of slow requests that are kept whole. The same limit applies to random
+/// requests.
 pub const WHOLE_MAX: usize = 4_096;
 
 /// A profile of a server, or of a set of traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// What was profiled, in a few words.
+    /// A short description of the profiled server or traces.
     pub target: String,
-    /// When it began, in nanoseconds of CLOCK_MONOTONIC; that of traces, since 1970. All other times count from here.
+    /// The start of the profile, in nanoseconds: CLOCK_MONOTONIC for servers, the Unix epoch for
+    /// traces. All other times are relative to it.
     pub begin_ns: u64,
     /// The stages, in the order in which requests pass them.
     pub stages: Vec<String>,
-    /// What may explain their durations: further values per request.
+    /// Further values per request that may explain the durations.
     pub evidence: Vec<Evidence>,
-    /// In order of time, none empty.
+    /// The windows in order of time. None of them is empty.
     pub windows: Vec<Window>,
-    /// The slowest requests, whole.
+    /// The slowest requests.
     pub slow: Vec<Whole>,
-    /// Requests chosen at random, whole.
+    /// Randomly chosen requests.
     pub sampled: Vec<Whole>,
-    /// What measuring cost; none for traces.
+    /// The cost of the measurement. `None` for traces.
     pub cost: Option<Cost>,
-    /// What was not seen, by reason; empty if all was.
+    /// What the measurement missed, by reason. Empty if nothing was missed.
     pub lost: Vec<Lost>,
-    /// What the machine did to the target meanwhile.
+    /// The machine's counters for the target during the profile.
     pub machine: Option<curtail_jitter::machine::Counters>,
-    /// What is about traces only.
+    /// The results that only traces have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<Traced>,
 }
 
-/// What spans of traces show beyond their times, and how far these can be trusted.
+/// Reasons and uncertainties that the spans of traces reveal in addition to their times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traced {
-    /// Why stages vary.
+    /// Reasons why stages vary.
     pub reasons: Vec<Reason>,
-    /// Where self time may be another stage's.
+    /// Self time that may belong to another stage.
     pub uncertain: Vec<UncertainTime>,
-    /// Clocks that are apart, the farthest first.
+    /// Clocks that differ, the largest difference first.
     pub clocks: Vec<Skew>,
-    /// The stages' shares of the variance as they would be if clocks had not been corrected; empty if none was.
+    /// The stages' shares of the variance, computed without correcting the clocks. Empty if no
+    /// clock was corrected.
     pub uncorrected: Vec<f64>,
 }
 
-/// Why a stage of traces varies: its place, the part of its variance that this explains, the attribute or the caller, and the
-/// same for people.
+/// The reason why a stage of traces varies: its index, the share of its variance that the reason
+/// explains, the attribute or the caller, and a description for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "fields are what their names say")]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Reason {
     pub stage: usize,
     pub kind: Evidence,
@@ -66,10 +70,10 @@ pub struct Reason {
     pub text: String,
 }
 
-/// Why a stage's self time may be another's.
+/// The reason why a stage's self time may belong to another stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "`text` says what they are")]
+#[expect(missing_docs, reason = "`text` documents the variants")]
 pub enum Uncertainty {
     Early,
     Outlives,
@@ -79,30 +83,29 @@ pub enum Uncertainty {
 }
 
 impl Uncertainty {
-    /// If the ranking may depend on it.
+    /// Whether the ranking may depend on it.
     #[must_use]
     pub fn is_open(self) -> bool {
         self != Uncertainty::Outlives
     }
 
-    /// The same in words.
+    /// Returns a description for people.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
             Uncertainty::Early => "a child begins before its parent",
-            Uncertainty::Outlives => {
-                "a child goes on after its parent, which did not wait for that"
-            }
+            Uncertainty::Outlives => "a child outlives its parent, which did not wait for it",
             Uncertainty::Backward => "a child ends before it begins",
-            Uncertainty::Orphans => "spans whose parents are missing ran meanwhile",
+            Uncertainty::Orphans => "spans whose parents are missing ran at the same time",
             Uncertainty::MissingCallee => "the server's span of the call is missing",
         }
     }
 }
 
-/// Self time of a stage that may be another's: on average over all requests, and as a share of the total's variance, at most.
+/// Self time of a stage that may belong to another stage: its average over all requests, and an
+/// upper bound on its share of the total's variance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "fields are what their names say")]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct UncertainTime {
     pub stage: usize,
     pub why: Uncertainty,
@@ -111,10 +114,11 @@ pub struct UncertainTime {
     pub variance_share: f64,
 }
 
-/// By how much the clock of a callee's host is ahead of its caller's, within which bounds, from how many calls. If one
-/// value does not suit the calls, each is corrected by itself.
+/// The difference between the clocks of two hosts: the callee's clock is ahead by `ahead_ns`, give
+/// or take `within_ns`, estimated from `calls` calls. If no single difference fits nearly all
+/// calls, `is_steady` is false and each call is corrected separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "fields are what their names say")]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Skew {
     pub caller: String,
     pub callee: String,
@@ -124,74 +128,74 @@ pub struct Skew {
     pub is_steady: bool,
 }
 
-/// A further value of each request.
+/// A further value per request that may explain durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// Nanoseconds from *data ready* until the thread that slept ran.
+    /// Nanoseconds from *data ready* until the sleeping thread ran.
     Wakeup,
-    /// Nanoseconds that the thread was runnable and did not run.
+    /// Nanoseconds for which the thread was runnable but did not run.
     RunQueue,
-    /// Nanoseconds that the thread slept after it had read the request.
+    /// Nanoseconds for which the thread slept after it read the request.
     Blocked,
-    /// 1 if the thread ran on another processor than the one that took the packet.
+    /// 1 if the thread ran on a different processor from the one that received the packet.
     Remote,
-    /// How many requests of the same read went before it.
+    /// The number of earlier requests from the same read.
     Batch,
-    /// How many calls of the stage a request made.
+    /// The number of calls of the stage per request.
     Calls,
     /// The value of an attribute of the stage's spans.
     Attribute,
-    /// How long the stage's spans queued, by an attribute.
+    /// The queueing time of the stage's spans, from an attribute.
     Queue,
 }
 
-/// Requests that ended in a span of time.
+/// The requests that ended in an interval of time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// When it began, in nanoseconds from the profile's begin.
+    /// The start, in nanoseconds from the start of the profile.
     pub start_ns: u64,
-    /// How long it was.
+    /// The length, in nanoseconds.
     pub length_ns: u64,
-    /// Of the stages, the evidence, and the total, in this order.
+    /// The moments of the stages, the evidence, and the total, in this order.
     pub moments: Moments,
-    /// Of the stages, and the total.
+    /// The histograms of the stages and the total.
     pub histograms: Vec<Histogram>,
 }
 
-/// One request.
+/// A single request with all its values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Whole {
-    /// When it began, in nanoseconds from the profile's begin.
+    /// The start, in nanoseconds from the start of the profile.
     pub start_ns: u64,
-    /// Per stage, in nanoseconds.
+    /// The duration of each stage, in nanoseconds.
     pub stages_ns: Vec<u64>,
-    /// In the order of the profile's.
+    /// The evidence, in the order of [`Profile::evidence`].
     pub evidence: Vec<u64>,
 }
 
-/// What measuring cost the target.
+/// The overhead of the measurement on the target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Nanoseconds of processor time per stamped request.
+    /// Processor time per stamped request, in nanoseconds.
     pub ns_per_request: f64,
-    /// Over all requests, as a share of the median of their total.
+    /// The cost per request, averaged over all requests, as a share of the median request time.
     pub share: f64,
-    /// One in so many slices of time was stamped.
+    /// One in this number of time slices was stamped.
     pub one_in: u32,
 }
 
-/// Why something was not seen, and how often.
+/// Something that the measurement missed, with its count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// A few words.
+    /// A short description.
     pub reason: String,
-    /// How many.
+    /// The number of occurrences.
     pub count: u64,
 }
 
 impl Traced {
-    /// Everything in it that spans named.
+    /// Returns all texts that contain names from spans.
     pub fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         let whys = self.reasons.iter_mut().flat_map(|of| [&mut of.of, &mut of.text]);
         let hosts = self.clocks.iter_mut().flat_map(|of| [&mut of.caller, &mut of.callee]);
@@ -206,7 +210,7 @@ impl Traced {
 }
 
 impl Window {
-    /// Adds a later window.
+    /// Appends a later window.
     pub fn merge(&mut self, later: &Window) {
         self.length_ns = self.length_ns.saturating_add(later.length_ns);
         self.moments.merge(&later.moments);
@@ -216,26 +220,26 @@ impl Window {
 }
 
 impl Profile {
-    /// The number of values per request: stages, evidence, and the total.
+    /// Returns the number of values per request: stages, evidence, and the total.
     #[must_use]
     pub fn values(&self) -> usize {
         self.stages.len() + self.evidence.len() + 1
     }
 
-    /// Where the total is among the values.
+    /// Returns the index of the total among the values.
     #[must_use]
     pub fn total(&self) -> usize {
         self.values() - 1
     }
 
-    /// Where this evidence is among the values.
+    /// Returns the index of a kind of evidence among the values.
     #[must_use]
     pub fn value_of(&self, evidence: Evidence) -> Option<usize> {
         let at = self.evidence.iter().position(|&of| of == evidence)?;
         Some(self.stages.len() + at)
     }
 
-    /// An empty window at this time.
+    /// Creates an empty window.
     #[must_use]
     pub fn window(&self, start_ns: u64, length_ns: u64) -> Window {
         Window {
@@ -262,7 +266,7 @@ impl Profile {
         }
     }
 
-    /// All windows in one.
+    /// Merges all windows into one.
     #[must_use]
     pub fn whole(&self) -> Window {
         let mut whole = self.window(self.windows.first().map_or(0, |first| first.start_ns), 0);
@@ -270,17 +274,17 @@ impl Profile {
         whole
     }
 
-    /// The number of requests that were stamped.
+    /// Returns the number of stamped requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.windows.iter().map(|window| window.moments.requests()).sum()
     }
 
-    /// What is wrong with a profile that came from a file.
+    /// Validates a profile that was read from a file.
     ///
     /// # Errors
     ///
-    /// Says which part does not fit the others.
+    /// If its parts are inconsistent. The error names the part.
     pub fn check(&self) -> Result<(), String> {
         if self.stages.is_empty() {
             return Err("it has no stages".to_owned());
@@ -288,7 +292,7 @@ impl Profile {
         for (at, window) in self.windows.iter().enumerate() {
             let fits = window.moments.is_of(self.values())
                 && window.histograms.len() == self.stages.len() + 1;
-            // The bound keeps sums over windows from overflow.
+            // The bound keeps sums over windows from overflowing.
             let counts = window.histograms.iter().map(Histogram::count);
             let large = counts.chain([window.moments.requests()]).any(|count| count >> 48 > 0);
             if !fits || window.moments.requests() == 0 || large {
@@ -296,7 +300,7 @@ impl Profile {
             }
         }
         if !self.traces.as_ref().is_none_or(|traces| traces.fits(self.stages.len())) {
-            return Err("what is about traces does not fit its stages".to_owned());
+            return Err("the data about traces does not fit its stages".to_owned());
         }
         let wholes = self.slow.iter().chain(&self.sampled);
         let fits = |whole: &Whole| {
@@ -306,7 +310,8 @@ impl Profile {
         match wholes.clone().all(fits) && self.windows.len() <= WINDOWS_MAX {
             true => Ok(()),
             false => {
-                Err("a whole request has not the profile's stages, or windows are too many"
+                Err("a whole request does not have the profile's stages, or there are too many \
+                     windows"
                     .to_owned())
             }
         }

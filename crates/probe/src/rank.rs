@@ -1,10 +1,11 @@
-//! Which stage the latency owes its variability to.
+//! Ranks the stages of a profile by their contribution to the variability of latency.
 //!
-//! Source: document 004, part 2, "Computing Variability of Service Time at Each Stage", which ranks by Var(dᵢ). Stages
-//! are rarely independent, so here the share of stage i is Cov(dᵢ, T)/Var(T): where the total T is the sum of its
-//! stages, the shares add up to 1. The stage's own variance over Var(T) stands beside it.
+//! Source: document 004, part 2, "Computing Variability of Service Time at Each Stage", which ranks
+//! by Var(dᵢ). Stages are rarely independent, so this module defines the share of stage i as
+//! Cov(dᵢ, T)/Var(T). If the total T is the sum of its stages, the shares add up to 1. The stage's
+//! own variance divided by Var(T) is also reported.
 //!
-//! Cost: that of the intervals (`resample`); all else is a few divisions per stage.
+//! Cost: the intervals (`resample`), plus a few divisions per stage.
 
 use serde::Serialize;
 
@@ -13,39 +14,40 @@ use crate::moments::Moments;
 use crate::profile::{Profile, Whole, Window};
 use crate::resample;
 
-/// Stages with less of the variance are not asked for their causes.
+/// The minimum share of the variance for which the causes of a stage are computed.
 pub const SHARE_MIN: f64 = 0.1;
 
-/// A profile's stages by their share of the variance.
+/// A profile's stages, ordered by their share of the variance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ranking {
-    /// Requests that were stamped.
+    /// The number of stamped requests.
     pub requests: u64,
-    /// Windows of time, over which intervals are taken.
+    /// The number of windows, from which the intervals are computed.
     pub windows: usize,
-    /// Of the whole request.
+    /// The spread of the whole request.
     pub total: Spread,
-    /// The largest share of the variance first.
+    /// The stages, in descending order of their share of the variance.
     pub stages: Vec<Stage>,
-    /// What the stages' shares lack to 1; 0 where the total is the sum of its stages.
+    /// 1 minus the sum of the stages' shares. 0 if the total is the sum of its stages.
     pub unattributed_share: f64,
-    /// If mean and variance point at the same stage.
+    /// Whether the mean and the variance point to the same stage.
     #[serde(skip)]
     pub guide: Guide,
-    /// In which share of the resamples the first stage comes first, too; none of too few windows.
+    /// The share of the resamples in which the first stage also ranks first. `None` if there are
+    /// too few windows.
     pub first_in: Option<f64>,
-    /// What the machine did to the whole process meanwhile.
+    /// The machine's pressures on the whole process.
     pub machine: Vec<Pressure>,
 }
 
-/// How long something takes, and how much that varies.
+/// A duration and its variability.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// The mean.
     pub mean_ns: f64,
     /// The standard deviation.
     pub sd_ns: f64,
-    /// The coefficient of variation: the standard deviation over the mean.
+    /// The coefficient of variation: the standard deviation divided by the mean.
     pub cv: f64,
     /// The median.
     pub p50_ns: Option<f64>,
@@ -56,62 +58,66 @@ pub struct Spread {
 /// A stage of a ranking.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stage {
-    /// Where it is among the profile's stages.
+    /// The index among the profile's stages.
     #[serde(skip)]
     pub at: usize,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// How long it takes.
+    /// The duration and its variability.
     #[serde(flatten)]
     pub spread: Spread,
-    /// Its mean over the total's.
+    /// The mean divided by the total's mean.
     pub mean_share: f64,
-    /// Its own variance over the total's, as if it were independent of the others.
+    /// The stage's own variance divided by the total's, which ignores correlation with other
+    /// stages.
     pub own_share: f64,
-    /// Its covariance with the total over the total's variance. Below 0 if it is short where others are long.
+    /// The stage's covariance with the total, divided by the total's variance. Negative if the
+    /// stage is short when the request is long.
     pub variance_share: f64,
-    /// The 95 % interval of this share; none of too few windows.
+    /// The 95 % interval of `variance_share`. `None` if there are too few windows.
     pub variance_share_ci95: Option<[f64; 2]>,
-    /// Its part of what the slowest requests take beyond the mean; none where no slow ones were kept.
+    /// The stage's share of the time by which the slowest requests exceed the mean. `None` if no
+    /// slow requests were kept.
     pub excess_share: Option<f64>,
-    /// Of traces whose clocks were corrected: its share of the variance without that.
+    /// The share of the variance, computed without correcting the clocks. Only for traces whose
+    /// clocks were corrected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncorrected_share: Option<f64>,
-    /// Of traces: how much of its share may be other stages', at most.
+    /// Upper bound on the part of the share that may belong to other stages. Only for traces.
     #[serde(skip_serializing_if = "is_zero")]
     pub uncertain_share: f64,
-    /// What likely makes it vary, the most likely first.
+    /// The likely causes, the most likely first.
     pub causes: Vec<Cause>,
 }
 
-/// Where mean and variance point.
+/// Whether the mean is a good guide to the stage that varies most.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Guide {
-    /// Every request took the same time.
+    /// All requests took the same time.
     Steady,
-    /// The longest stage also has the most of the variance.
+    /// The stage with the longest mean also has the largest share of the variance.
     Agree {
         /// That stage.
         stage: String,
     },
-    /// The mean is the wrong guide.
+    /// The mean points to a different stage than the variance does.
     Disagree {
-        /// The stage that is the longest on average.
+        /// The stage with the longest mean.
         by_mean: String,
-        /// The stage with the most of the variance.
+        /// The stage with the largest share of the variance.
         by_variance: String,
     },
-    /// What spans lack may be more than what sets the first stage apart.
+    /// The uncertainty of the spans may exceed the lead of the first stage.
     CannotTell {
         /// The first stage.
         by_variance: String,
-        /// How much of its share of the variance may be other stages'.
+        /// The part of its share of the variance that may belong to other stages.
         uncertain_share: f64,
     },
 }
 
-/// Ranks the stages of a profile; `seed` decides the resamples.
+/// Ranks the stages of a profile. `seed` determines the resamples.
 #[must_use]
 pub fn rank(profile: &Profile, seed: u64) -> Ranking {
     let whole = profile.whole();
@@ -161,13 +167,13 @@ pub fn rank(profile: &Profile, seed: u64) -> Ranking {
     }
 }
 
-/// How long a request took: the sum of its stages.
+/// Returns the duration of a request: the sum of its stages.
 #[must_use]
 pub fn total_ns(of: &Whole) -> u64 {
     of.stages_ns.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
 }
 
-/// Of a value of the moments, and its histogram.
+/// Returns the spread of a value, from its moments and its histogram.
 pub(crate) fn spread(window: &Window, value: usize, histogram: usize) -> Spread {
     let (mean_ns, sd_ns) = (window.moments.mean(value), window.moments.variance(value).sqrt());
     let quantile = |q| window.histograms[histogram].quantile(q);
@@ -175,7 +181,7 @@ pub(crate) fn spread(window: &Window, value: usize, histogram: usize) -> Spread 
     Spread { mean_ns, sd_ns, cv: over(sd_ns, mean_ns), p50_ns, p99_ns }
 }
 
-/// Per stage, its part of what the slowest requests take beyond the mean.
+/// Returns, per stage, its share of the time by which the slowest requests exceed the mean.
 fn excess(profile: &Profile, whole: &Window) -> Option<Vec<f64>> {
     let slow = |at: usize| profile.slow.iter().map(|of| of.stages_ns[at] as f64).sum::<f64>();
     let n = profile.slow.len() as f64;
@@ -185,7 +191,7 @@ fn excess(profile: &Profile, whole: &Window) -> Option<Vec<f64>> {
     (n > 0.0 && all > 0.0).then(|| beyond.iter().map(|ns| ns / all).collect())
 }
 
-/// How much of a stage's share of the variance may be other stages'.
+/// Returns the part of a stage's share of the variance that may belong to other stages.
 fn uncertain(profile: &Profile, stage: usize) -> f64 {
     let uncertain = profile.traces.iter().flat_map(|traces| &traces.uncertain);
     let of_stage =
@@ -193,7 +199,7 @@ fn uncertain(profile: &Profile, stage: usize) -> f64 {
     of_stage.map(|uncertainty| uncertainty.variance_share.max(0.0)).sum()
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(share: &f64) -> bool {
     *share == 0.0
 }
@@ -218,17 +224,17 @@ fn guide(stages: &[Stage], variance: f64) -> Guide {
     }
 }
 
-/// Where the largest is; the first of equals.
+/// Returns the index of the largest value; the first one if several are equal.
 fn top(of: impl Iterator<Item = f64>) -> Option<usize> {
     of.enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|(at, _)| at)
 }
 
-/// Without what sums of floating-point numbers leave.
+/// Sets the rounding errors of floating-point sums to 0.
 fn rounded(share: f64) -> f64 {
     if share.abs() < 1e-9 { 0.0 } else { share }
 }
 
-/// A share of something; of nothing, none.
+/// Returns `part / whole`, or 0 if `whole` is 0.
 pub(crate) fn over(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

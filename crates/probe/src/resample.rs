@@ -1,11 +1,13 @@
-//! 95 % intervals of what a profile says: the bootstrap over its windows.
+//! 95 % intervals for a profile's statistics, by bootstrap over its windows.
 //!
-//! Source: Efron, "Bootstrap methods", 1979. Whole blocks of time are drawn (Carlstein 1986), because requests of the
-//! same moment are alike. Few blocks make such intervals too short, by about the factor between Student's t and the
-//! normal distribution (Hesterberg 2015, "What teachers should know about the bootstrap"): they are stretched by it.
+//! Source: Efron, "Bootstrap methods", 1979. Whole blocks of time are drawn (Carlstein 1986),
+//! because requests that are close in time are alike. With few blocks, bootstrap intervals are too
+//! short by about the ratio of a quantile of Student's t to that of the normal distribution
+//! (Hesterberg 2015, "What teachers should know about the bootstrap"), so they are stretched by
+//! that ratio.
 //!
-//! Cost: 1,000 merges per window, of which there are at most 256: of moments once for all statistics, of one histogram
-//! where quantiles are asked for.
+//! Cost: 1,000 merges per window, for at most 256 windows. Moments are merged once for all
+//! statistics; a histogram is merged only if its quantiles are needed.
 
 use curtail_dist::seed;
 use curtail_jitter::student_quantile;
@@ -14,14 +16,14 @@ use crate::histogram::Histogram;
 use crate::moments::Moments;
 use crate::profile::Window;
 
-/// From fewer windows there are no intervals.
+/// The minimum number of windows for an interval.
 pub const WINDOWS_MIN: usize = 8;
-/// How often the windows are drawn anew.
+/// The number of resamples.
 pub const RESAMPLES: usize = 1_000;
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// A statistic of the merged moments, for each resample; none of too few windows.
+/// Returns a statistic of the merged moments for each resample. Empty if there are too few windows.
 pub fn moments<S>(windows: &[Window], seed: u64, statistic: impl Fn(&Moments) -> S) -> Vec<S> {
     let values = windows.first().map_or(0, |window| window.moments.values());
     let merged = draws(windows.len(), seed).map(|drawn| {
@@ -32,8 +34,8 @@ pub fn moments<S>(windows: &[Window], seed: u64, statistic: impl Fn(&Moments) ->
     merged.collect()
 }
 
-/// Two quantiles of a merged histogram, for each resample; none of too few windows. The same seed draws the same
-/// windows as for [`moments`].
+/// Returns two quantiles of a merged histogram for each resample. Empty if there are too few
+/// windows. The same seed draws the same windows as [`moments`].
 #[must_use]
 pub fn quantiles(windows: &[Window], histogram: usize, seed: u64, q: [f64; 2]) -> Vec<[f64; 2]> {
     let counts = windows.iter().map(|window| window.histograms[histogram].filled().collect());
@@ -47,7 +49,7 @@ pub fn quantiles(windows: &[Window], histogram: usize, seed: u64, q: [f64; 2]) -
     merged.collect()
 }
 
-/// The interval of a statistic from its resampled values. None if there are none.
+/// Returns the interval of a statistic from its resampled values. `None` if no value is finite.
 #[must_use]
 pub fn interval(point: f64, mut values: Vec<f64>, windows: usize) -> Option<[f64; 2]> {
     values.retain(|value| value.is_finite());
@@ -62,7 +64,7 @@ pub fn interval(point: f64, mut values: Vec<f64>, windows: usize) -> Option<[f64
     Some([at(0.025).min(point), at(0.975).max(point)])
 }
 
-/// For each resample, which windows are in it.
+/// Draws the windows of each resample.
 fn draws(windows: usize, seed: u64) -> impl Iterator<Item = Vec<usize>> {
     let mut rng = seed::rng(seed::stream(seed, &[b"windows"]));
     let resamples = if windows < WINDOWS_MIN { 0 } else { RESAMPLES };

@@ -1,9 +1,10 @@
-//! The profiler on real servers on loopback. Where the kernel or this user's rights do not allow it, tests say so.
+//! Profiles real servers on loopback. A test prints a message and is skipped if the kernel or the
+//! user's permissions do not allow it.
 #![cfg(all(feature = "ebpf", target_os = "linux"))]
 #![allow(missing_docs)]
 
 #[path = "../examples/injected/server.rs"]
-#[allow(dead_code, reason = "the example uses more of it")]
+#[allow(dead_code, reason = "only the example uses all of it")]
 mod server;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -20,7 +21,7 @@ use curtail_probe::live::{LiveError, Options, Sampling, Session, Target};
 use curtail_probe::profile::{Evidence, Profile};
 use server::{Delays, On, REQUEST};
 
-/// One profile at a time: each has the statistics of the whole system to itself.
+/// Allows one profile at a time, because each one uses system-wide statistics.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -38,7 +39,7 @@ fn options(app: App) -> Options {
     }
 }
 
-/// If this machine does not allow it: then it prints a line that says why.
+/// Whether this machine cannot run the test. Prints the reason.
 fn is_skipped(error: &LiveError) -> bool {
     let is_skipped = matches!(
         error,
@@ -53,7 +54,7 @@ fn is_skipped(error: &LiveError) -> bool {
     is_skipped
 }
 
-/// None where this machine does not allow it.
+/// Starts a session. `None` if this machine does not allow it.
 fn attach(address: SocketAddr, options: Options) -> Option<Session> {
     let target =
         Target::find(std::process::id(), Some(address.port())).expect("this process listens");
@@ -64,7 +65,7 @@ fn attach(address: SocketAddr, options: Options) -> Option<Session> {
     }
 }
 
-/// Profiles a server with these delays, while a client keeps it busy.
+/// Profiles a server with these delays while a client keeps it busy.
 fn profiled(
     search: On,
     delays: impl FnMut() -> Delays + Send + 'static,
@@ -74,7 +75,7 @@ fn profiled(
     profiled_with_truth(search, delays, options, client).map(|(profile, _)| profile)
 }
 
-/// The same, and what the server's own clocks say.
+/// Like [`profiled`], but also returns the times that the server measured.
 fn profiled_with_truth(
     search: On,
     delays: impl FnMut() -> Delays + Send + 'static,
@@ -93,7 +94,7 @@ fn profiled_with_truth(
     stop.store(true, Ordering::Relaxed);
     client.join().expect("the client ends");
     let served = serving.join().expect("the server ends");
-    profile.map(|profile| (profile.expect("the kernel takes it"), served))
+    profile.map(|profile| (profile.expect("the kernel accepts it"), served))
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn every_stage_has_at_least_what_was_injected_and_the_total_is_their_sum() {
     assert_eq!(profile.stages[2..6], ["tcp-to-socket", "parse", "search", "respond"]);
     for (stage, least) in [(2, 30_000.0), (3, 60_000.0), (4, 90_000.0), (5, 120_000.0)] {
         let median = whole.histograms[stage].quantile(0.5).expect("requests");
-        // Half of the requests on a machine that does other things, too.
+        // The bounds are wide, because the machine also does other work.
         assert!((least * 0.97..least * 4.0).contains(&median), "stage {stage}: {median}");
     }
     let means: f64 = (0..profile.stages.len()).map(|stage| whole.moments.mean(stage)).sum();
@@ -125,7 +126,7 @@ fn every_stage_has_at_least_what_was_injected_and_the_total_is_their_sum() {
 }
 
 #[test]
-fn what_ends_between_calibration_and_the_profile_is_not_in_it() {
+fn requests_between_calibration_and_profile_are_excluded() {
     let is_right = || {
         let options = options(server::app("live", On::Same));
         let both = profiled_with_truth(On::Same, || [0; 4], options, server::request);
@@ -134,14 +135,15 @@ fn what_ends_between_calibration_and_the_profile_is_not_in_it() {
             profile.requests() <= inside as u64
         })
     };
-    // There are more where this process is interrupted just then, but hardly each time.
+    // A single attempt may fail if this process is interrupted at the wrong moment, but four in a
+    // row are very unlikely to.
     assert!((0..4).any(|_| is_right()));
 }
 
 #[test]
 fn pipelined_requests_are_joined_with_their_own_packets() {
-    // Three requests in packets of their own, 2 ms apart, all read at once: the first has waited for 4 ms more than the
-    // last.
+    // Three requests in separate packets, 2 ms apart, are all read at once. The first one has
+    // waited 4 ms longer than the last one.
     let client = |address: SocketAddr, goes_on: Box<dyn Fn() -> bool>| {
         let mut connection = TcpStream::connect(address).expect("connected");
         connection.set_nodelay(true).expect("an option");
@@ -172,20 +174,20 @@ fn pipelined_requests_are_joined_with_their_own_packets() {
 }
 
 #[test]
-fn requests_that_go_on_on_another_thread_are_known_by_their_keys() {
+fn requests_are_followed_to_other_threads_by_their_keys() {
     let delays = || [0, 50_000, 300_000, 0];
     let options = options(server::app("live", On::Other));
     let Some(profile) = profiled(On::Other, delays, options, server::request) else { return };
     let whole = profile.whole();
     for (stage, least) in [(3, 50_000.0), (4, 300_000.0)] {
         let median = whole.histograms[stage].quantile(0.5).expect("requests");
-        // Starting a thread takes its time.
+        // Starting a thread takes time.
         assert!((least * 0.97..least + 600_000.0).contains(&median), "stage {stage}: {median}");
     }
 }
 
 #[test]
-fn a_server_of_which_nothing_is_known_has_one_stage_between_read_and_write() {
+fn an_unknown_server_has_one_stage_between_read_and_write() {
     let delays = || [0, 100_000, 100_000, 100_000];
     let Some(profile) = profiled(On::Same, delays, options(App::unknown()), server::request) else {
         return;
@@ -196,7 +198,7 @@ fn a_server_of_which_nothing_is_known_has_one_stage_between_read_and_write() {
 }
 
 #[test]
-fn stamping_some_slices_only_costs_that_much_less() {
+fn one_in_four_slices_stamps_less_than_half_of_the_time() {
     let options =
         Options { sampling: Sampling::OneIn(4), ..options(server::app("live", On::Same)) };
     let delays = || [0, 20_000, 20_000, 20_000];
@@ -216,7 +218,8 @@ fn connections_that_the_server_closed_are_forgotten() {
     let Some(session) = attach(address, options(App::unknown())) else { return };
     let stop = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&stop);
-    // Many more in turn than there is room for at once. The server closes first, as nginx does after so many requests.
+    // Opens connections one after the other, more in total than the table can hold at once. The
+    // server closes first, as nginx does after its maximum number of requests.
     let serving = std::thread::spawn(move || {
         while !ended.load(Ordering::Relaxed) {
             let mut client = TcpStream::connect(address).expect("connected");
@@ -229,7 +232,7 @@ fn connections_that_the_server_closed_are_forgotten() {
             client.read_exact(&mut buffer).expect("a response");
         }
     });
-    let profile = session.run(&AtomicBool::new(false), |_| {}).expect("the kernel takes it");
+    let profile = session.run(&AtomicBool::new(false), |_| {}).expect("the kernel accepts it");
     stop.store(true, Ordering::Relaxed);
     serving.join().expect("the server ends");
     assert!(profile.requests() > 200, "{}", profile.requests());
@@ -237,14 +240,14 @@ fn connections_that_the_server_closed_are_forgotten() {
     assert_eq!(full, None);
 }
 
-/// No request passes it.
+/// A function that no request calls.
 #[inline(never)]
 fn avoided(value: u64) -> u64 {
     std::hint::black_box(value) ^ 1
 }
 
 #[test]
-fn where_no_request_was_seen_it_says_how_far_they_came() {
+fn without_requests_the_error_reports_how_far_packets_came() {
     let mark = "name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\nfunction = 'live::avoided'";
     let app = App::parse(mark).expect("an application");
     let options = || Options { allow_slow: true, ..options(app.clone()) };
@@ -273,7 +276,7 @@ fn where_no_request_was_seen_it_says_how_far_they_came() {
 }
 
 #[test]
-fn as_many_marks_as_there_may_be_pass_the_verifier() {
+fn the_maximum_number_of_marks_passes_the_verifier() {
     let mark = |at: usize, more: &str| {
         format!("[[mark]]\nstage = 's{at}'\nfunction = 'live::server::searched'\n{more}\n")
     };
@@ -289,7 +292,8 @@ fn as_many_marks_as_there_may_be_pass_the_verifier() {
     serving.join().expect("the server ends");
 }
 
-/// A server of the program that the variable CURTAIL names. Killed when this is dropped.
+/// A server process. The environment variable CURTAIL names its program. Dropping this kills the
+/// process.
 struct Process {
     child: Child,
     address: String,
@@ -302,8 +306,8 @@ impl Process {
         let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = streams.spawn().expect("CURTAIL is a program");
         let mut line = String::new();
-        let said = child.stdout.take().expect("it is piped");
-        BufReader::new(said).read_line(&mut line).expect("it says where it listens");
+        let stdout = child.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("it prints where it listens");
         let address = line.trim().strip_prefix("listening on ").expect(&line);
         Process { address: address.to_owned(), child }
     }
@@ -358,7 +362,8 @@ fn requests_pass_the_marks_of_the_proxy_and_of_leaves() {
             };
             assert!(profile.requests() > 100, "{} requests", profile.requests());
             let whole = profile.whole();
-            // A mark that is not passed ends a stage of no time. A leaf that serves one client has no queue.
+            // A mark that is not passed ends a stage of zero length. A leaf with a single client
+            // has no queue.
             let stages = (3..3 + marks).filter(|&stage| profile.stages[stage] != "queue");
             for stage in stages.chain([3 + marks]) {
                 let mean = whole.moments.mean(stage);
@@ -370,7 +375,7 @@ fn requests_pass_the_marks_of_the_proxy_and_of_leaves() {
 }
 
 #[test]
-fn what_cannot_be_attached_is_named() {
+fn errors_name_what_cannot_be_attached() {
     let (address, serving) = server::serve(On::Same, || [0; 4], || {});
     let find = |port| Target::find(std::process::id(), Some(port));
     let place = |text: &str| {

@@ -1,4 +1,4 @@
-//! Rankings of made-up servers whose variances, correlations and causes are known.
+//! Rankings of synthetic servers with known variances, correlations and causes.
 
 use curtail_dist::seed;
 use curtail_jitter::machine::{self, Counters};
@@ -7,12 +7,13 @@ use curtail_probe::profile::{Cost, Evidence, Profile, Whole};
 use curtail_probe::rank::{Guide, Stage, rank};
 use curtail_probe::resample::{self, WINDOWS_MIN};
 
-/// The comparison of profiles that share stages.
+/// Compares two profiles that share stages.
 fn compare(a: &Profile, b: &Profile, seed: u64) -> Comparison {
     curtail_probe::compare::compare(a, b, seed).expect("they share stages")
 }
 
-/// A profile of requests that `draw` makes: durations of the stages, then evidence. Slow ones are the slowest 20.
+/// Creates a profile from requests that `draw` returns: durations of the stages, then evidence. The
+/// slow requests are the slowest 20.
 fn profile(
     stages: &[&str],
     evidence: &[Evidence],
@@ -21,7 +22,7 @@ fn profile(
     seed: u64,
 ) -> Profile {
     let mut rng = seed::rng(seed::stream(seed, &[b"requests"]));
-    // Standard exponential.
+    // Exponential with mean 1.
     let mut exponential = || -(1.0 - seed::unit(&mut rng)).ln();
     let names = stages.iter().map(|&name| name.to_owned()).collect();
     let mut profile = Profile { stages: names, evidence: evidence.to_vec(), ..Profile::default() };
@@ -60,7 +61,8 @@ fn stage<'a>(stages: &'a [Stage], name: &str) -> &'a Stage {
 
 #[test]
 fn variance_with_covariance_is_attributed_and_the_mean_points_elsewhere() {
-    // Parsing is long and steady; socket and read share a cause: Cov = 8,000², and read has 6,000² of its own.
+    // Parsing is long and steady. Socket and read share a cause: Cov = 8,000². In addition, read
+    // has an independent variance of 3,000².
     let of = profile(
         &["parse", "socket", "read"],
         &[],
@@ -78,7 +80,8 @@ fn variance_with_covariance_is_attributed_and_the_mean_points_elsewhere() {
     let ranking = rank(&of, 42);
     let names: Vec<&str> = ranking.stages.iter().map(|stage| &stage.name[..]).collect();
     assert_eq!(names, ["socket", "read", "parse"]);
-    // In thousands: Var T = 20² + 3² + 0.5², Cov(socket, T) = 16·20, Cov(read, T) = 4·20 + 3².
+    // In units of 1,000 ns: Var T = 20² + 3² + 0.5², Cov(socket, T) = 16·20, Cov(read, T) = 4·20 +
+    // 3².
     let variance = 400.0 + 9.0 + 0.25;
     let [socket, read, parse] = [0, 1, 2].map(|at| &ranking.stages[at]);
     near(socket.variance_share, 320.0 / variance, 0.01);
@@ -87,7 +90,7 @@ fn variance_with_covariance_is_attributed_and_the_mean_points_elsewhere() {
     near(parse.mean_share, 100.5 / 143.5, 0.01);
     near(ranking.unattributed_share, 0.0, 1e-9);
     near(ranking.stages.iter().map(|stage| stage.variance_share).sum(), 1.0, 1e-9);
-    // Those that are slow owe it to the common cause.
+    // Slow requests are slow because of the common cause.
     let excess = |of: &Stage| of.excess_share.expect("slow requests");
     near(excess(socket), 0.8, 0.03);
     near(ranking.stages.iter().map(excess).sum(), 1.0, 1e-9);
@@ -112,7 +115,7 @@ fn a_server_that_never_varies_has_nothing_to_rank() {
 }
 
 #[test]
-fn evidence_that_a_stage_goes_with_is_a_cause_with_its_sign() {
+fn correlated_evidence_is_a_cause_with_its_sign() {
     use Evidence::{Batch, Blocked, Remote, RunQueue};
     let of = profile(
         &["parse", "steady"],
@@ -130,7 +133,8 @@ fn evidence_that_a_stage_goes_with_is_a_cause_with_its_sign() {
     let found: Vec<(Evidence, bool)> =
         causes.iter().map(|cause| (cause.kind, cause.longer_with_more)).collect();
     assert_eq!(found, [(Batch, true), (Remote, false)], "chance, and what never varies, is none");
-    // Var(batch) is about 16.1, Var(remote) 0.25: of 16.1 + 15.9 + 0.6.
+    // Var(batch) is about 16.1, Var(remote) 0.25. In units of (1,000 ns)², they contribute 16.1 and
+    // 15.9 to the variance, and noise contributes 0.6.
     near(causes[0].explains, 0.49, 0.05);
     near(causes.iter().map(|cause| cause.explains).sum(), 0.98, 0.03);
     assert_eq!(causes[0].knobs[0].name, "bounded batching");
@@ -139,11 +143,11 @@ fn evidence_that_a_stage_goes_with_is_a_cause_with_its_sign() {
 }
 
 #[test]
-fn what_the_machine_did_is_a_cause_only_where_it_is_enough() {
+fn pressures_of_the_machine_are_reported_above_their_thresholds() {
     let mut of = profile(&["a"], &[], (10, 100), |x| vec![1_000.0 * x()], 1);
     let found = |of: &Profile| rank(of, 42).machine.iter().map(|of| of.kind).collect::<Vec<_>>();
     assert_eq!(found(&of), []);
-    // 10 s; 1,000 requests of 10,000.
+    // The profile lasts 10 s, and 1,000 of 10,000 requests were stamped.
     of.cost = Some(Cost { one_in: 10, ..Cost::default() });
     let counted = Counters { ran_ns: 90, run_delay_ns: 9, major_faults: 9, ..Counters::default() };
     of.machine = Some(counted);
@@ -157,8 +161,8 @@ fn what_the_machine_did_is_a_cause_only_where_it_is_enough() {
 }
 
 #[test]
-fn intervals_hold_the_truth_in_about_95_of_100_runs() {
-    // The same as in the first test but for parsing; the share of the first stage is 320/409.
+fn intervals_contain_the_truth_in_about_95_of_100_runs() {
+    // As in the first test, but without parsing. The share of the first stage is 320/409.
     let truth = 320.0 / 409.0;
     for (windows, requests) in [(WINDOWS_MIN as u64, 400), (40, 100)] {
         let runs = 200;
@@ -183,13 +187,13 @@ fn intervals_hold_the_truth_in_about_95_of_100_runs() {
     }
 }
 
-/// Two stages; the first is as long as `times` says.
+/// A server with two stages. `times` scales the first one.
 fn server(times: f64, seed: u64) -> Profile {
     profile(&["a", "b"], &[], (30, 500), |x| vec![times * 10_000.0 * x(), 1_000.0 * x()], seed)
 }
 
 #[test]
-fn a_true_change_is_found_and_none_is_not() {
+fn real_changes_are_detected_and_chance_is_not() {
     let mut wrong = 0;
     for seed in 0..10 {
         let (before, same, after) =
@@ -209,7 +213,7 @@ fn a_true_change_is_found_and_none_is_not() {
 }
 
 #[test]
-fn what_speaks_against_a_comparison_is_said() {
+fn comparisons_of_unlike_profiles_carry_warnings() {
     let (mut a, mut b) = (server(1.0, 1), server(1.0, 2));
     b.stages[1] = "c".to_owned();
     let compared = compare(&a, &b, 42);
@@ -232,7 +236,7 @@ fn profiles_that_share_no_stage_are_not_compared() {
     let (a, mut b) = (server(1.0, 1), server(0.5, 2));
     b.stages = vec!["c".to_owned(), "d".to_owned()];
     assert_eq!(curtail_probe::compare::compare(&a, &b, 42), None);
-    // A sum of others is no stage.
+    // The sum of other stages does not count as a common stage.
     let sum = |of: &Profile, name: &str| {
         let stages = vec![name.to_owned(), "2 others".to_owned()];
         Profile { stages, ..of.clone() }
@@ -241,7 +245,7 @@ fn profiles_that_share_no_stage_are_not_compared() {
 }
 
 #[test]
-fn few_windows_have_no_interval_and_the_same_seed_has_the_same() {
+fn too_few_windows_have_no_interval_and_a_seed_reproduces_it() {
     let of = server(1.0, 1);
     let means = |windows: usize, seed| {
         let means = resample::moments(&of.windows[..windows], seed, |of| of.mean(0));

@@ -1,4 +1,4 @@
-//! Random cases, and what the profiler sees of them.
+//! Random cases, and the profiler's results for them.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,26 +13,28 @@ use serde::Serialize;
 
 use crate::server::{self, Delays, On, Served};
 
-/// A case, as the server measured it and as the profiler did.
+/// The results of a case, as measured by the server and by the profiler.
 #[derive(Debug, Serialize)]
 struct Case {
     seed: u64,
     requests: u64,
-    /// Per stage: the mean in nanoseconds, the share of the variance, and those that the profiler saw.
+    /// Per stage: the mean in nanoseconds, then the variance and the share of the total's variance,
+    /// each as measured by the server and by the profiler.
     mean_ns: [f64; 4],
     variance: [f64; 4],
     seen_variance: [f64; 4],
     share: [f64; 4],
     seen_share: [f64; 4],
-    /// The largest relative error of a variance, of stages that have a share of at least 1 %: how far it is outside what
-    /// the server's readings allow, which is more than one value only where the machine stood still.
+    /// The largest relative error of a variance, among stages with a share of at least 1 %. The
+    /// server's readings allow a range of variances, which is a single value unless the machine
+    /// stood still. The error is the distance to this range.
     variance_error: f64,
-    /// The same by one reading at each end, whatever happened between the two.
+    /// The same error, computed from only one reading per edge.
     plain_error: f64,
     /// The largest error of a share.
     share_error: f64,
     ranked_right: bool,
-    /// If the stage with the greatest mean is not that with the greatest share.
+    /// Whether the stage with the largest mean differs from the stage with the largest share.
     mean_ranks_wrong: bool,
 }
 
@@ -42,12 +44,12 @@ struct Document {
     ranked_wrong: usize,
     mean_ranks_wrong: usize,
     variance_error: f64,
-    /// The median of the cases.
+    /// The median over the cases.
     plain_error: f64,
     share_error: f64,
 }
 
-/// Runs all cases, and prints a document.
+/// Runs all cases and prints a document.
 pub(crate) fn run(cases: u64, seconds: u64) -> ExitCode {
     let done: Result<Vec<Case>, LiveError> = (1..=cases).map(|seed| case(seed, seconds)).collect();
     let cases = match done {
@@ -68,13 +70,14 @@ pub(crate) fn run(cases: u64, seconds: u64) -> ExitCode {
         share_error: largest(|case| case.share_error),
         cases,
     };
-    println!("{}", serde_json::to_string(&document).expect("it can be written"));
+    println!("{}", serde_json::to_string(&document).expect("it is writable"));
     ExitCode::SUCCESS
 }
 
-/// Draws delays: of each stage a constant, a spread that is drawn anew for every request, and a part of a spread
-/// that all stages share, so that they are correlated. They are large against a clock's tick of a virtual machine (30 µs),
-/// which falls between a stamp and the server's own clock in some requests.
+/// Draws delays. A stage's delay is the sum of a constant, a random part for this stage alone, and
+/// a random part that all stages share, so the stages are correlated. The random parts are large
+/// compared with the clock tick of a virtual machine, which is 30 µs. In some requests, a tick
+/// falls between a stamp and the server's own reading of the clock.
 fn drawn(seed: u64) -> impl FnMut() -> Delays + Send + 'static {
     let mut random = curtail_dist::seed::rng(seed);
     let mut unit = move || curtail_dist::seed::unit(&mut random);
@@ -98,7 +101,7 @@ fn drawn(seed: u64) -> impl FnMut() -> Delays + Send + 'static {
 }
 
 fn case(seed: u64, seconds: u64) -> Result<Case, LiveError> {
-    // A processor for the server, of which it gets the most; the client and the profiler share the other.
+    // The server gets most of one processor; the client and the profiler share the other.
     let set_up = || {
         drop(keep_to(&[1]));
         let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
@@ -129,13 +132,15 @@ fn case(seed: u64, seconds: u64) -> Result<Case, LiveError> {
     Ok(compare(seed, &profile?, &served))
 }
 
-/// Which of its two readings is the time of an edge: the profiler's stamp is at the end of a read, and before what is
-/// called at the others.
+/// The index of the reading that is closer to the profiler's stamp, per edge. The profiler stamps a
+/// read at its end; at the other edges, it stamps before the function is called.
 const PLAIN: [usize; 5] = [0, 1, 0, 0, 0];
-/// Between two readings that are at least so far apart, the machine stood still: the calls take a part of that.
+/// If two readings are at least this far apart, the machine stood still between them, because the
+/// calls themselves take less time.
 const STOP_NS: u64 = 100_000;
 
-/// The edges of a request: by both readings where the machine stood still between them, else twice by the plain one.
+/// Returns the possible times of each edge: both readings if the machine stood still between them,
+/// otherwise the plain reading twice.
 fn possible(served: &Served) -> [[u64; 2]; 5] {
     std::array::from_fn(|at| match served.edges_ns[at] {
         [before, after] if after - before >= STOP_NS => [before, after],
@@ -144,21 +149,23 @@ fn possible(served: &Served) -> [[u64; 2]; 5] {
 }
 
 fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
-    // Each stage by each of two readings at either end, and the total.
+    // The values start with the duration of each stage, for every combination of the readings at
+    // its two ends. The total comes last.
     let mut truth = Moments::new(4 * 4 + 1);
     for served in served.iter().filter(|served| served.is_in(profile)) {
         let edges = possible(served);
         let mut values = [0.0; 4 * 4 + 1];
         for (at, value) in values[..16].iter_mut().enumerate() {
             let (stage, from, until) = (at / 4, at / 2 % 2, at % 2);
-            // Before 0 where the packet came after the read had begun.
+            // Negative if the packet arrived after the read had begun.
             *value = edges[stage + 1][until] as f64 - edges[stage][from] as f64;
         }
         values[16] = (edges[4][0] - edges[0][0]) as f64;
         truth.record(&values);
     }
     let whole = profile.whole();
-    // The stages of the profile that make up each of ours: device, TCP and the wait for the read are one to the server.
+    // The stages of the profile that make up each of the server's stages. The server cannot
+    // separate device, TCP, and the wait for the read.
     let groups: [&[usize]; 4] = [&[0, 1, 2], &[3], &[4], &[5]];
     let sum = |a: &[usize], b: &[usize]| -> f64 {
         a.iter()
@@ -200,7 +207,7 @@ fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
     }
 }
 
-/// The stages with a true share of at least 1 %, that with the greatest share first.
+/// Returns the stages with a true share of at least 1 %, the largest share first.
 fn ranks(truth: &[f64; 4], share: &[f64; 4]) -> Vec<usize> {
     let mut stages: Vec<usize> = (0..4).filter(|&at| truth[at] >= 0.01).collect();
     stages.sort_by(|&a, &b| share[b].total_cmp(&share[a]));

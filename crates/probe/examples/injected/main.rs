@@ -1,13 +1,15 @@
-//! Profiles a server with delays of known variance and correlation, in random cases, and compares.
+//! Profiles a server with delays of known variance and correlation, in random cases, and compares
+//! the results.
 //!
-//! `cargo run --release -p curtail-probe --features ebpf --example injected -- [CASES] [SECONDS]` prints JSON: per case
-//! the largest error of a stage's variance and of a share, and if the ranking was right. In every other case
-//! the stage with the greatest mean does not vary.
+//! `cargo run --release -p curtail-probe --features ebpf --example injected -- [CASES] [SECONDS]`
+//! prints JSON: per case, the largest error of a stage's variance, the largest error of a share,
+//! and whether the ranking was right. In every second case, the stage with the largest mean does
+//! not vary.
 
 use std::process::ExitCode;
 
 #[cfg(all(feature = "ebpf", target_os = "linux"))]
-#[allow(dead_code, reason = "the tests use more of it")]
+#[allow(dead_code, reason = "only the tests use all of it")]
 mod server;
 
 #[cfg(all(feature = "ebpf", target_os = "linux"))]

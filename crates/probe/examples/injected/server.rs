@@ -1,7 +1,8 @@
-//! A server that delays requests at known places by known times, and measures with its own clocks what they took.
+//! A server that delays requests at known points by known times, and measures the delays with its
+//! own clocks.
 //!
-//! It reads when data arrived from the timestamp that the network stack attaches to it, so the time before the read is
-//! known to it, too, wakeup included.
+//! The network stack's timestamp gives it the arrival time of data. It can therefore also measure
+//! the time before the read, including the wakeup.
 
 use std::hint::black_box;
 use std::io::{IoSliceMut, Read as _, Write as _};
@@ -15,7 +16,8 @@ use curtail_probe::profile::Profile;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where the requests pass; `parsed` and `searched` are below. Where another thread searches, marks need keys.
+/// Describes the marks; the functions `parsed` and `searched` are below. If another thread
+/// searches, the marks need keys.
 pub(crate) fn app(program: &str, search: On) -> App {
     let [first, second] = if search == On::Other { ["key = 1", "key = 0"] } else { [""; 2] };
     let text = format!(
@@ -26,31 +28,32 @@ pub(crate) fn app(program: &str, search: On) -> App {
     App::parse(&text).expect("a description")
 }
 
-/// On which thread requests are searched.
+/// The thread that searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum On {
-    /// That which reads them.
+    /// The thread that reads the requests.
     Same,
-    /// A new one for each.
+    /// A new thread per request.
     Other,
 }
 
-/// All requests have this many bytes.
+/// The length of every request, in bytes.
 pub(crate) const REQUEST: usize = 32;
 
-/// Delays of a request before its read, its parsing, its search, its response, in nanoseconds.
+/// The delays of a request before its read, parsing, search and response, in nanoseconds.
 pub(crate) type Delays = [u64; 4];
 
-/// When a request arrived, was read, parsed, searched, written, by the monotonic clock. Each has two readings, one on
-/// either side of the profiler's stamp: where the machine stands still between them, only the stamp knows which stage
-/// has that time.
+/// The times at which a request arrived, was read, parsed, searched, and written, on the monotonic
+/// clock. Each time has two readings, one on either side of the profiler's stamp. If the machine
+/// stands still between the two readings, only the stamp decides which stage gets that time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
     pub(crate) edges_ns: [[u64; 2]; 5],
 }
 
 impl Served {
-    /// If it was while the profile was taken; what had begun before is not stamped.
+    /// Whether the request was served during the profile. Requests that began earlier are not
+    /// stamped.
     pub(crate) fn is_in(&self, profile: &Profile) -> bool {
         let (Some(first), Some(last)) = (profile.windows.first(), profile.windows.last()) else {
             return false;
@@ -70,7 +73,7 @@ pub(crate) fn searched(request: u64) -> u64 {
     keep(request) ^ 2
 }
 
-/// A call, so that the marks have an instruction that is cheap to probe.
+/// A separate function, so the marks contain a call, which is cheap to probe.
 #[inline(never)]
 fn keep(request: u64) -> u64 {
     black_box(request)
@@ -95,8 +98,8 @@ fn spin(from_ns: u64, nanos: u64) -> u64 {
     }
 }
 
-/// Serves the first client until it leaves. `delays` gives those of the requests in turn; only a read's first has one
-/// before the read.
+/// Serves the first client until it disconnects. `delays` returns the delays of each request; only
+/// the first request of a read is delayed before the read.
 pub(crate) fn serve(
     search: On,
     mut delays: impl FnMut() -> Delays + Send + 'static,
@@ -147,7 +150,8 @@ pub(crate) fn serve(
     (address, thread)
 }
 
-/// Whole requests, when the last packet arrived, and when it was read.
+/// Reads whole requests. Returns their number, the arrival of the last packet, and the time of the
+/// read.
 fn read(connection: &mut TcpStream) -> Option<(usize, [u64; 2], [u64; 2])> {
     let mut buffer = [0; 64 * REQUEST];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
@@ -163,14 +167,16 @@ fn read(connection: &mut TcpStream) -> Option<(usize, [u64; 2], [u64; 2])> {
         ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time).as_nanos() as u64),
         _ => None,
     });
-    // The first packets may have none, because the network stack begins to timestamp a moment after it is asked to.
+    // The first packets may lack a timestamp, because the network stack does not start timestamping
+    // until a moment after it is asked to.
     let (bytes, waited) = (message.bytes, now.saturating_sub(arrived.unwrap_or(now)));
     assert_eq!(bytes % REQUEST, 0, "clients write whole requests at once");
     let arrived = [read_ns - waited, after_ns - waited];
     (bytes > 0).then_some((bytes / REQUEST, arrived, [before_ns, read_ns]))
 }
 
-/// A client that sends the next request when it has the last response, until `goes_on` is false.
+/// A client that sends each request after the response to the previous one, until `goes_on` returns
+/// false.
 pub(crate) fn request(address: SocketAddr, mut goes_on: impl FnMut() -> bool) {
     let mut connection = TcpStream::connect(address).expect("connected");
     connection.set_nodelay(true).expect("an option");

@@ -1,4 +1,4 @@
-//! What a probe of a function costs here: measured on a function of our own.
+//! Measures the cost of a probe on this machine by probing a function in this process.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use super::kernel::Kernel;
 use super::places::Place;
 use crate::binary;
 
-/// Enough calls that the clock's own cost does not count.
+/// The number of calls per round; enough to make the cost of reading the clock negligible.
 const CALLS: u32 = 2_000;
 
-/// Nanoseconds that a call takes longer with a probe.
+/// Returns the additional time per call with a probe attached, in nanoseconds.
 pub(super) fn trap_ns(kernel: &mut Kernel) -> Result<f64, LiveError> {
     let Some(place) = own_place() else { return Ok(0.0) };
     let without = calls_ns();
@@ -24,7 +24,8 @@ pub(super) fn trap_ns(kernel: &mut Kernel) -> Result<f64, LiveError> {
     Ok((with - without).max(0.0))
 }
 
-/// Calls another, so that it has an instruction that the kernel emulates, as places of marks do.
+/// Calls another function, so it contains an instruction that the kernel emulates, as the sites of
+/// marks do.
 #[inline(never)]
 fn probed(value: u64) -> u64 {
     black_box(black_box(called as fn(u64) -> u64)(value)).wrapping_mul(3)
@@ -35,7 +36,7 @@ fn called(value: u64) -> u64 {
     black_box(value)
 }
 
-/// The shortest of some rounds, per call: interruptions only add.
+/// Returns the time per call of the fastest round, because interruptions only add time.
 fn calls_ns() -> f64 {
     let round = || {
         let start = Instant::now();
@@ -47,7 +48,7 @@ fn calls_ns() -> f64 {
     (0..5).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
 
-/// Where that function is in the file that this process runs.
+/// Returns the place of [`probed`] in the executable of this process.
 fn own_place() -> Option<Place> {
     let address = probed as fn(u64) -> u64 as usize as u64;
     let process = Process::myself().ok()?;

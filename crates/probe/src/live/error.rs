@@ -1,103 +1,103 @@
-//! Why a server cannot be profiled, and what helps.
+//! Reasons why a server cannot be profiled, with their fixes.
 
 use std::path::PathBuf;
 
 use crate::binary::BinaryError;
 
-/// How much of a message of the kernel's is shown, in bytes.
+/// The maximum length of a kernel message in an error, in bytes.
 const LONGEST: usize = 400;
 
-/// Why a server cannot be profiled.
+/// The reason why a server cannot be profiled.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// There is no such process.
+    /// The process does not exist.
     #[error("there is no process {0}; see `ps`")]
     NoProcess(u32),
-    /// We may not look at the process.
-    #[error(
-        "process {0} may not be looked at by this one; run this as root, where the process runs"
-    )]
+    /// This process lacks the permission to inspect the target.
+    #[error("no permission to inspect process {0}; run this as root, where the process runs")]
     NotAllowed(u32),
-    /// It accepts no connections.
-    #[error("process {0} and its children listen on no TCP port; give the process that does")]
+    /// The target listens on no TCP port.
+    #[error("process {0} and its children listen on no TCP port; give the process that listens")]
     NoPort(u32),
-    /// It listens on more than there is room for.
-    #[error("it listens on {0} ports, and there is room for {max}; choose with --port", max = super::kernel::PORTS)]
+    /// The target listens on too many ports.
+    #[error("it listens on {0} ports, and at most {max} can be profiled; choose with --port",
+        max = super::kernel::PORTS)]
     ManyPorts(usize),
-    /// The port is not among those of the target.
-    #[error("process {pid} and its children do not listen on port {port}; they do on {ports}", ports = list(.ports))]
+    /// The requested port is not one of the target's.
+    #[error("process {pid} and its children do not listen on port {port}, only on {ports}",
+        ports = list(.ports))]
     OtherPort {
-        /// Which process.
+        /// The process.
         pid: u32,
-        /// The port asked for.
+        /// The requested port.
         port: u16,
-        /// Those that there are.
+        /// The ports of the target.
         ports: Vec<u16>,
     },
     /// A mark cannot be placed.
     #[error("{path}: {why}", path = .path.display())]
     Binary {
-        /// Where it was looked for.
+        /// The file that was searched.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: BinaryError,
     },
     /// A file of the target cannot be read.
     #[error("{path}: {why}", path = .path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: std::io::Error,
     },
-    /// The library of a mark is not loaded.
+    /// No process of the target has loaded the library of a mark.
     #[error("no process of the target has loaded a library {0}; see /proc/PID/maps")]
     NoLibrary(String),
-    /// A probe would cost far too much.
+    /// A probe at this mark would be far too expensive.
     #[error(
         "{place} begins with an instruction that the kernel cannot emulate, so a probe costs up to 20 us per call; \
          mark another function, or allow it with --allow-slow-probes"
     )]
     Slow {
-        /// Which mark.
+        /// The mark.
         place: String,
     },
-    /// The kernel says nothing of its types.
+    /// The kernel has no type information (BTF).
     #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux); it needs CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
-    /// We may not.
+    /// This process lacks the permission to load eBPF programs.
     #[error(
         "this process may not load eBPF programs; run it as root, or give it CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
     )]
     NoPermission,
-    /// The system is configured so that no process may.
+    /// The system's configuration forbids it for all processes.
     #[error(
         "the kernel is locked down ({0}), so no program may read its memory; boot without lockdown=confidentiality"
     )]
     Lockdown(String),
-    /// The kernel lacks a tracepoint that is needed.
-    #[error("the kernel has no tracepoint {0}; Linux 6.3 or later has all that are needed")]
+    /// The kernel lacks a required tracepoint.
+    #[error("the kernel has no tracepoint {0}; use Linux 6.3 or later")]
     NoTracepoint(&'static str),
-    /// There was nothing to profile.
+    /// No request was seen.
     #[error("{target}: no request was seen from its first stage to its last: {why}")]
     NoRequest {
-        /// Of what.
+        /// The target.
         target: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Something else that the kernel said.
+    /// Any other kernel error.
     #[error("the kernel refuses {what}: {why}")]
     Kernel {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// Its message.
+        /// The kernel's message.
         why: String,
     },
 }
 
 impl LiveError {
-    /// If other arguments would help.
+    /// Whether the error can be fixed by different arguments.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         !matches!(
@@ -112,13 +112,13 @@ impl LiveError {
         )
     }
 
-    /// From a message of the kernel's, with its sources.
+    /// Creates an error from a kernel error and its sources.
     pub(super) fn kernel(what: impl Into<String>, error: &dyn std::error::Error) -> LiveError {
         let mut why = error.to_string();
         let mut source = error.source();
         let mut denied = false;
         while let Some(cause) = source {
-            // Not EACCES, which is the verifier's verdict on a program.
+            // EACCES does not count: it means that the verifier rejected a program.
             let number =
                 cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
             denied |= number == Some(nix::libc::EPERM);
@@ -128,7 +128,7 @@ impl LiveError {
             }
             source = cause.source();
         }
-        // Verifiers explain themselves at length, and say at the end what it was.
+        // Verifier logs are long, and the cause is at the end.
         if why.len() > LONGEST {
             let cut = why.len() - LONGEST;
             let cut = (cut..why.len()).find(|&at| why.is_char_boundary(at)).unwrap_or(cut);
@@ -141,12 +141,12 @@ impl LiveError {
     }
 }
 
-/// Ports as people write them.
+/// Joins ports with commas.
 pub(super) fn list(ports: &[u16]) -> String {
     ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The lockdown that forbids reading the kernel's memory, if one is on.
+/// Returns the lockdown mode if it forbids reading the kernel's memory.
 fn lockdown() -> Option<String> {
     let modes = std::fs::read_to_string("/sys/kernel/security/lockdown").ok()?;
     let mode = modes.split_once('[')?.1.split_once(']')?.0;

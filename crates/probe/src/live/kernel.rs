@@ -1,5 +1,5 @@
-//! The kernel's side: programs and maps of `bpf/stages.bpf.c`, as arrays of words. Their layout is tested against the
-//! object's type information.
+//! The programs and maps of `bpf/stages.bpf.c`. Map values are read as arrays of words, so the
+//! constants below must match the structures in C.
 
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -18,38 +18,39 @@ use crate::app::{App, MARKS_MAX};
 use crate::histogram::KERNEL_BUCKETS;
 use crate::moments::pairs;
 
-/// What `cargo xtask` builds from `bpf/stages.bpf.c`.
+/// The object that `bpf/build.sh` compiles from `bpf/stages.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/stages.bpf.o");
 
-/// As many ports as the programs compare with.
+/// The number of ports that the programs can filter by.
 pub(super) const PORTS: usize = 8;
-/// Stamps of a request, and how many stages lie between them.
+/// The number of stamps per request. Stages lie between stamps.
 pub(super) const STAMPS: usize = 10;
 pub(super) const STAGES: usize = STAMPS - 1;
 pub(super) const EVIDENCE: usize = 5;
 pub(super) const VALUES: usize = STAGES + EVIDENCE;
 const PAIRS: usize = pairs(VALUES);
-/// After the sums, what the kernel's side computes with.
+/// The size of the sums, in words. The last STAMPS + VALUES words are working memory of the
+/// programs.
 const SUMS_WORDS: usize = 1 + VALUES + 2 * PAIRS + STAMPS + VALUES;
-/// Of a connection: its own, 64 packets, 64 requests.
+/// The size of a connection, in words: 15 single fields, 64 packets, 64 requests.
 const CONNECTION_WORDS: usize = 15 + 64 * 5 + 64 * (2 * MARK + EVIDENCE + 2);
 pub(super) const REPORT_WORDS: usize = 1 + STAMPS + EVIDENCE;
 
-/// Where the marks are among the stamps.
+/// The index of the first mark among the stamps.
 pub(super) const MARK: usize = 4;
 
-/// Why something is missing, in the order of the kernel's side.
+/// The reasons for missing data, in the order of the enumeration in `stages.bpf.c`.
 const REASONS: [&str; 7] = [
-    "packets of connections beyond the bound (--connections)",
-    "requests whose packets came before stamping began",
-    "packets beyond 64 unread ones of a connection",
-    "requests beyond 64 unfinished ones of a connection",
+    "packets of connections beyond the limit (--connections)",
+    "requests whose packets arrived before stamping began",
+    "packets of connections with 64 unread packets",
+    "requests of connections with 64 unfinished requests",
     "whole requests that could not be reported in time",
-    "requests of more than 4.29 s, which are cut to that",
+    "requests of more than 4.29 s, recorded as 4.29 s",
     "packets without a timestamp of the network device",
 ];
 
-/// Programs by tracepoint.
+/// Pairs of a program and its tracepoint.
 const TRACEPOINTS: [(&str, &str); 9] = [
     ("segment", "tcp_probe"),
     ("ready", "sk_data_ready"),
@@ -61,12 +62,12 @@ const TRACEPOINTS: [(&str, &str); 9] = [
     ("waking", "sched_waking"),
     ("switched", "sched_switch"),
 ];
-/// Added in Linux 6.16: without it, a write begins where it ends.
+/// Available since Linux 6.16. Without it, the start of a write counts as its end.
 const OPTIONAL: &str = "tcp_sendmsg_locked";
 
 const MARK_PROGRAMS: [&str; 4] = ["mark0", "mark1", "mark2", "mark3"];
 
-/// What is set while it runs; see `struct control`.
+/// Settings that may change while the programs run; see `struct control`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Control {
     pub epoch: u64,
@@ -76,13 +77,13 @@ pub(super) struct Control {
     pub bank: u64,
 }
 
-/// What one bank has added up since the last time that it was read.
+/// The sums that one bank collected since it was last read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums {
     pub requests: u64,
     pub sums: Vec<u64>,
     pub products: Vec<u128>,
-    /// Per stage, and of the total: counts per bucket.
+    /// Counts per bucket, for each stage and for the total.
     pub buckets: Vec<Vec<u64>>,
 }
 
@@ -98,14 +99,14 @@ pub(super) struct Kernel {
     tracepoints: Vec<BtfTracePointLink>,
     marks: Vec<UProbeLink>,
     detaching: Vec<thread::JoinHandle<()>>,
-    /// While it is open, the network stack timestamps packets where they arrive. Open all the time, because that begins
-    /// some time after it is asked for.
+    /// While this socket is open, the network stack timestamps arriving packets. It stays open all
+    /// the time, because timestamping starts some time after it is requested.
     _timestamps: OwnedFd,
     before: [Sums; 2],
 }
 
 impl Kernel {
-    /// Loads everything, and attaches nothing.
+    /// Loads the programs without attaching them.
     pub(super) fn load(
         target: &Target,
         app: &App,
@@ -163,19 +164,19 @@ impl Kernel {
         })
     }
 
-    /// Attaches everything. What is attached costs something even where its program returns at once.
+    /// Attaches all programs. An attached program costs time even if it returns immediately.
     pub(super) fn attach_all(&mut self) -> Result<(), LiveError> {
-        // No more threads than places.
+        // The earlier threads are joined first, so that there are never more threads than places.
         self.detaching.drain(..).for_each(|waits| drop(waits.join()));
         for (name, tracepoint) in TRACEPOINTS {
             let program: &mut BtfTracePoint = program(&mut self.bpf, name)?;
             let link = match program.attach() {
-                // It was not loaded.
+                // An older kernel has no such tracepoint, so the program was not loaded.
                 Err(ProgramError::NotLoaded) if tracepoint == OPTIONAL => continue,
                 attached => attached.and_then(|id| program.take_link(id)),
             };
-            let what = || format!("a probe of {tracepoint}");
-            self.tracepoints.push(link.map_err(|error| LiveError::kernel(what(), &error))?);
+            let probe = || format!("a probe of {tracepoint}");
+            self.tracepoints.push(link.map_err(|error| LiveError::kernel(probe(), &error))?);
         }
         for at in 0..self.places.len() {
             let place = self.places[at].clone();
@@ -185,8 +186,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Removes all probes. The kernel removes those of marks at once, and then waits for tenths of a second until
-    /// nothing can run them any more: each has a thread to wait in.
+    /// Removes all probes. The kernel disables the probes of marks immediately. It then waits a few
+    /// tenths of a second, until they can no longer be running. One thread per probe does this
+    /// waiting.
     pub(super) fn detach_all(&mut self) {
         for link in self.marks.drain(..) {
             let waits = thread::Builder::new().name("detach".to_owned()).spawn(move || drop(link));
@@ -195,26 +197,29 @@ impl Kernel {
         self.tracepoints.clear();
     }
 
-    /// Attaches a probe, until the link is dropped.
+    /// Attaches a probe. Dropping the link removes it.
     pub(super) fn attach(&mut self, place: &Place) -> Result<UProbeLink, LiveError> {
         let program: &mut UProbe = program(&mut self.bpf, MARK_PROGRAMS[place.mark])?;
         let scope = NonZeroU32::new(place.process)
             .map_or(UProbeScope::CallingProcess, UProbeScope::OneProcess);
         let attached = program.attach(place.offset, &place.path, scope);
         let link = attached.and_then(|id| program.take_link(id));
-        let what = || format!("a probe in process {}", place.process);
-        link.map_err(|error| LiveError::kernel(what(), &error))
+        let probe = || format!("a probe in process {}", place.process);
+        link.map_err(|error| LiveError::kernel(probe(), &error))
     }
 
     pub(super) fn set(&mut self, control: Control) -> Result<(), LiveError> {
         let Control { epoch, real_ns, slow_ns, one_in, bank } = control;
         let words = [epoch, real_ns, slow_ns, one_in, bank];
-        self.control.set(0, words, 0).map_err(|error| LiveError::kernel("to be controlled", &error))
+        self.control
+            .set(0, words, 0)
+            .map_err(|error| LiveError::kernel("new control settings", &error))
     }
 
-    /// What a bank has added up since it was last read. Nothing may add to it meanwhile.
+    /// Returns what a bank collected since it was last read. No program may write to the bank in
+    /// the meantime.
     pub(super) fn sums(&mut self, bank: usize) -> Result<Sums, LiveError> {
-        let refused = |error| LiveError::kernel("a look at its sums", &error);
+        let refused = |error| LiveError::kernel("access to its sums", &error);
         let mut all = Sums { sums: vec![0; VALUES], products: vec![0; PAIRS], ..Sums::default() };
         for words in self.sums.get(&(bank as u32), 0).map_err(refused)?.iter() {
             all.requests += words[0];
@@ -236,7 +241,7 @@ impl Kernel {
         Ok(all.since(before))
     }
 
-    /// The next whole request that was reported.
+    /// Returns the next whole request that a program reported.
     pub(super) fn report(&mut self) -> Option<[u64; REPORT_WORDS]> {
         let item = self.reports.next()?;
         let mut words = [0; REPORT_WORDS];
@@ -246,36 +251,37 @@ impl Kernel {
         Some(words)
     }
 
-    /// What went missing so far, by reason.
+    /// Returns the counts of missing data so far, by reason.
     pub(super) fn missing(&self) -> Result<Vec<(&'static str, u64)>, LiveError> {
         let words = self
             .missing
             .get(&0, 0)
-            .map_err(|error| LiveError::kernel("a look at its counters", &error))?;
+            .map_err(|error| LiveError::kernel("access to its counters", &error))?;
         let sum = |at: usize| words.iter().map(|words| words[at]).sum();
         Ok(REASONS.iter().enumerate().map(|(at, reason)| (*reason, sum(at))).collect())
     }
 
-    /// Nanoseconds that all programs took so far, while statistics were on.
+    /// Returns the run time of all programs while statistics were on, in nanoseconds.
     pub(super) fn run_ns(&self) -> u64 {
         let infos = self.bpf.programs().filter_map(|(_, program)| program.info().ok());
         infos.map(|info| info.run_time().as_nanos() as u64).sum()
     }
 
-    /// How often a mark was passed, while statistics were on.
+    /// Returns the number of times that a mark was passed while statistics were on.
     pub(super) fn mark_runs(&self, mark: usize) -> u64 {
         let program = self.bpf.program(MARK_PROGRAMS[mark]);
         program.and_then(|program| program.info().ok()).map_or(0, |info| info.run_count())
     }
 
-    /// If the table holds a connection whose packets came.
+    /// Whether the table contains a connection, which means that packets arrived.
     pub(super) fn has_connections(&self) -> bool {
         let table = self.bpf.map("CONNECTIONS").expect("the object has it");
         let table = HashMap::<_, u64, [u64; CONNECTION_WORDS]>::try_from(table);
         table.is_ok_and(|table| table.keys().next().is_some())
     }
 
-    /// How often a program did not run because another one ran on its processor.
+    /// Returns the number of runs that were skipped because another program was running on the
+    /// processor.
     pub(super) fn missed_runs(&self) -> u64 {
         let missed = |program: &Program| {
             use std::os::fd::AsRawFd as _;
@@ -300,7 +306,7 @@ impl Sums {
         self.sums.iter_mut().zip(before.sums).for_each(|(to, from)| *to -= from);
         self.products.iter_mut().zip(before.products).for_each(|(to, from)| *to -= from);
         for (to, from) in self.buckets.iter_mut().zip(before.buckets) {
-            // The kernel's counters have 32 bits each, and may have passed their end.
+            // The buckets are 32-bit counters and may have wrapped.
             to.iter_mut().zip(from).for_each(|(to, from)| *to = to.saturating_sub(from));
         }
         self

@@ -1,4 +1,5 @@
-//! Stamps the requests of a running server: loads the kernel's side, attaches it, and collects what it adds up.
+//! Stamps the requests of a running server: loads the eBPF programs, attaches them, and collects
+//! their sums.
 //!
 //! ```text
 //! Target (processes, ports) ─┐
@@ -6,7 +7,8 @@
 //! Options ───────────────────┘
 //! ```
 //!
-//! All links are file descriptors of this process, so the kernel removes every probe when it ends, however it ends.
+//! All links are file descriptors of this process. The kernel therefore removes every probe when
+//! the process ends, even if it crashes.
 
 mod cost;
 mod error;

@@ -1,4 +1,4 @@
-//! Where the marks of an application are in the target's files.
+//! Locates the marks of an application in the target's files.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,29 +10,30 @@ use super::{LiveError, Target};
 use crate::app::{App, Mark};
 use crate::binary::{Binary, BinaryError, Site};
 
-/// A place to attach a probe to.
+/// A place in a process that a probe can be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Which mark.
+    /// The index of the mark.
     pub mark: usize,
-    /// The file, as this process can open it.
+    /// A path to the file that this process can open.
     pub path: PathBuf,
-    /// In the file, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
     pub process: u32,
 }
 
-/// Where the marks are, and where to read how many bytes are unread: argument + 1 (0: nowhere), and offset.
+/// The places of all marks. `unread` locates the number of unread bytes: it contains the argument's
+/// index plus 1 (0 if not set), and the offset.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub places: Vec<Place>,
     pub unread: [u64; 2],
-    /// What people should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl Places {
-    /// Looks all marks up. Processes that run another program than the first are left out.
+    /// Locates all marks. Skips processes that run a different program than the first process.
     pub(super) fn find(target: &Target, app: &App, allow_slow: bool) -> Result<Places, LiveError> {
         let mut found = Places::default();
         for (at, mark) in app.mark.iter().enumerate() {
@@ -71,7 +72,8 @@ impl Places {
                 match field.unwrap_or(Ok(unread.offset.unwrap_or(0))) {
                     Ok(offset) => found.unread = [u64::from(unread.argument) + 1, offset],
                     Err(why) => found.warnings.push(format!(
-                        "{why}; until then, requests that share a read may be joined to the wrong packet"
+                        "{why}; until then, requests that share a read may be matched to the \
+                         wrong packet"
                     )),
                 }
             }
@@ -97,7 +99,8 @@ fn sites(
     Ok(vec![site?])
 }
 
-/// The file of a mark per process: that of the first process that has it, and of all others that run the same.
+/// Returns, for each process, the file that contains a mark. The first process that has such a file
+/// determines which file counts. Processes with a different file are skipped.
 fn files(target: &Target, mark: &Mark) -> Result<Vec<(u32, PathBuf)>, LiveError> {
     let mut files: Vec<(u32, PathBuf)> = Vec::new();
     let mut same = None;
@@ -134,7 +137,7 @@ fn loaded(pid: u32, library: &str) -> Option<PathBuf> {
     Some(PathBuf::from(format!("/proc/{pid}/root{}", path.display())))
 }
 
-/// What people call the file.
+/// Resolves links of /proc to a path that people recognize.
 fn plain(path: &Path) -> PathBuf {
     std::fs::read_link(path).unwrap_or_else(|_| path.to_owned())
 }

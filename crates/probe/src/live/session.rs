@@ -1,9 +1,10 @@
-//! A profile of a running server, slice by slice.
+//! Profiles a running server in slices of time.
 //!
-//! In one slice of time out of k, every request is stamped; in the others, none is, and marks are not even attached,
-//! because a probe costs its trap whether or not its program returns at once. Whole slices keep batches together, which
-//! a choice of single requests would tear apart. Slices do not start at equal distances, so that periodic work is met
-//! in all its phases. They consist of windows, each of which has sums of its own.
+//! Every request is stamped in one slice out of k. In the other slices no request is stamped, and
+//! marks are not even attached, because a probe costs a trap even if its program returns
+//! immediately. Whole slices keep batches together; choosing single requests would split batches.
+//! Slices start at irregular intervals, to cover all phases of periodic work. A slice consists of
+//! windows with separate sums.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -22,50 +23,52 @@ use crate::histogram::Histogram;
 use crate::moments::Moments;
 use crate::profile::{Cost, Evidence, Lost, Profile, WHOLE_MAX, Whole, Window};
 
-/// How many of the slices are stamped.
+/// The share of slices that are stamped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sampling {
-    /// One in so many; 1 is all.
+    /// One in N slices; 1 means all.
     OneIn(u32),
-    /// As many as keep the cost below this share of the requests' median time.
+    /// The largest share of slices that keeps the cost below this share of the median request time.
     Share(f64),
 }
 
-/// How to profile.
+/// The options of a profile.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What requests pass in the application.
+    /// The application and its marks.
     pub app: App,
-    /// How many slices are stamped.
+    /// The share of slices that are stamped.
     pub sampling: Sampling,
-    /// How long a slice is, if there is time for three. To attach marks stops the server for milliseconds, so short
-    /// ones would be its tail.
+    /// The length of a slice, if there is time for at least three. Attaching marks stops the server
+    /// for milliseconds, so with short slices these stops would dominate its tail.
     pub slice: Duration,
-    /// How long to profile, after calibration.
+    /// The length of the profile, not counting calibration.
     pub duration: Duration,
-    /// How many connections may be open at once; the requests of others are not seen.
+    /// The maximum number of open connections. Requests on further connections are not seen.
     pub connections: u32,
-    /// Marks may be where probes are slow.
+    /// Whether marks may be placed at instructions that are slow to probe.
     pub allow_slow: bool,
 }
 
-/// Reports are taken this often, so that their buffer does not fill.
+/// The interval at which reports are taken. It is short enough that their buffer does not fill.
 const POLL: Duration = Duration::from_millis(20);
-/// How long a window is, at most.
+/// The maximum length of a window.
 const WINDOW: Duration = Duration::from_millis(100);
-/// So many slices there are at least, which are shorter then.
+/// The minimum number of slices. Slices are shortened if necessary.
 const SLICES_MIN: u32 = 3;
-/// Programs that are running when a bank is closed end within this time.
+/// When a bank is closed, running programs end within this time.
 const GRACE: Duration = Duration::from_millis(1);
-/// Calibration takes this many requests, or this long.
+/// Calibration ends after this number of requests, or after this time.
 const CALIBRATION: (u64, Duration) = (2_000, Duration::from_secs(1));
-/// What programs and traps take, times this, is what they cost: the way into them, and the caches that they displace, are
-/// not counted. A cautious estimate: with every request stamped, `curtail-stages memcached-cost-all` shows both.
+/// The full cost of programs and traps, as a multiple of their measured time. The measured time
+/// includes neither the time to enter them nor the cost of the cache lines that they evict. The
+/// factor is a cautious estimate. With every request stamped, `curtail-stages memcached-cost-all`
+/// shows the estimate and the actual cost.
 const UNSEEN: f64 = 1.3;
-/// The most slices that one is stamped of.
+/// The maximum number of slices per stamped slice.
 const ONE_IN_MAX: u32 = 1_000;
 
-/// A server with probes attached. Dropping it removes them.
+/// A profiling session for one server. Dropping it removes all probes.
 #[derive(Debug)]
 pub struct Session {
     target: Target,
@@ -74,16 +77,17 @@ pub struct Session {
     control: Control,
     profile: Profile,
     warnings: Vec<String>,
-    /// Calls of marks per second are not known, so their traps are counted once per mark and request.
+    /// The cost of one trap. The number of times that marks are passed is unknown, so the estimate
+    /// counts one trap per mark and request.
     trap_ns: f64,
 }
 
 impl Session {
-    /// Loads and attaches what is needed.
+    /// Loads the programs and locates the marks.
     ///
     /// # Errors
     ///
-    /// If a mark cannot be placed, or the kernel refuses.
+    /// If a mark cannot be located, or the kernel refuses.
     pub fn attach(target: Target, options: Options) -> Result<Session, LiveError> {
         let places = Places::find(&target, &options.app, options.allow_slow)?;
         let mut kernel = Kernel::load(&target, &options.app, &places, options.connections)?;
@@ -106,18 +110,19 @@ impl Session {
         Ok(Session { target, options, kernel, control, profile, warnings, trap_ns })
     }
 
-    /// What people should know about the marks.
+    /// Returns warnings about the marks, for the user.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Profiles until the time is over, the server ends, or `stop` is true; shows `progress` what there is after
-    /// each slice. Only if `stop` is, the profile may be empty.
+    /// Profiles until the duration has passed, the server ends, or `stop` is true. Calls `progress`
+    /// with the profile so far after each window. The profile is never empty, unless `stop` is
+    /// true.
     ///
     /// # Errors
     ///
-    /// If no request was seen, or the kernel refuses something.
+    /// If no request was seen, or the kernel refuses an operation.
     pub fn run(
         mut self,
         stop: &AtomicBool,
@@ -164,7 +169,8 @@ impl Session {
         self.conclude(stop)
     }
 
-    /// What stamping costs per request, and as a share of its time. None if there were no requests.
+    /// Measures the cost of stamping per request, and as a share of the request's time. `None` if
+    /// there were no requests.
     fn calibrate(&mut self, stop: &AtomicBool) -> Result<Option<Cost>, LiveError> {
         let stats = aya::sys::enable_stats(aya::sys::Stats::RunTime);
         let stats = stats.map_err(|error| LiveError::kernel("statistics of programs", &error))?;
@@ -191,10 +197,11 @@ impl Session {
         }
         let marks = self.options.app.mark.len() as f64;
         let ns_per_request = UNSEEN * (ran as f64 / requests + marks * self.trap_ns);
-        // The mean would hide much of the cost behind a few slow requests.
+        // The median is used because a few slow requests raise the mean, which would hide much of
+        // the cost.
         let quantile = |q| seen.histograms.last().and_then(|all| all.quantile(q)).unwrap_or(0.0);
         let share = ns_per_request / quantile(0.5).max(1.0);
-        // Of all that follow, so many whole requests are kept.
+        // About WHOLE_MAX random requests are kept over the whole profile.
         let rate = requests / start.elapsed().as_secs_f64();
         let expected = rate * self.options.duration.as_secs_f64();
         self.control.one_in = (expected / WHOLE_MAX as f64).ceil().max(1.0) as u64;
@@ -202,7 +209,7 @@ impl Session {
         self.turn_off()?;
         self.kernel.detach_all();
         thread::sleep(GRACE);
-        // What ended since the last window is not of the profile.
+        // Requests that ended after the last window are not part of the profile.
         (0..2).try_for_each(|bank| self.kernel.sums(bank).map(drop))?;
         Ok(Some(Cost { ns_per_request, share, one_in: 1 }))
     }
@@ -220,7 +227,8 @@ impl Session {
         self.kernel.set(Control { epoch: 0, ..self.control })
     }
 
-    /// A window that is stamped, while stamping stays on: closes the bank that was open, and reads it.
+    /// Profiles one window while stamping stays on: switches to the other bank, then reads the
+    /// closed one.
     fn window(
         &mut self,
         stop: &AtomicBool,
@@ -246,7 +254,7 @@ impl Session {
         Ok(self.window_of(&sums, start_ns - self.profile.begin_ns, length_ns))
     }
 
-    /// One slice in a period, somewhere in it.
+    /// Profiles one slice per period, at an offset that differs between periods.
     fn slice(
         &mut self,
         number: u32,
@@ -271,7 +279,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits, and takes reports meanwhile.
+    /// Sleeps, and takes reports in the meantime.
     fn sleep(&mut self, length: Duration, stop: &AtomicBool) {
         let start = Instant::now();
         while let Some(rest) = length.checked_sub(start.elapsed()) {
@@ -306,7 +314,8 @@ impl Session {
         }
     }
 
-    /// The kernel's sums without marks that there are not, and with the total.
+    /// Converts sums of the programs to a window. Drops the marks that the application does not
+    /// have, and adds the total.
     fn window_of(&self, sums: &Sums, start_ns: u64, length_ns: u64) -> Window {
         let marks = self.options.app.mark.len();
         let kept: Vec<usize> = (0..VALUES).filter(|&value| !is_absent(value, marks)).collect();
@@ -335,7 +344,7 @@ impl Session {
         window
     }
 
-    /// Chooses what is slow by what has been seen of late.
+    /// Sets the threshold of slow requests to the p99 of the last windows.
     fn choose_slow(&mut self) {
         let recent = self.profile.windows.iter().rev().take(8);
         let mut all = Histogram::default();
@@ -358,7 +367,7 @@ impl Session {
         let missing =
             self.kernel.missing()?.into_iter().map(|(reason, count)| (reason.to_owned(), count));
         let missed = (
-            "runs of a program that found another one running".to_owned(),
+            "program runs that were skipped because another one was running".to_owned(),
             self.kernel.missed_runs(),
         );
         let lost = missing.chain([missed]).filter(|&(_, count)| count > 0);
@@ -370,7 +379,8 @@ impl Session {
         Ok(self.profile)
     }
 
-    /// Why no request was seen, by how far any came.
+    /// Returns the error for a profile without requests. The reason depends on how far requests
+    /// got.
     fn nothing(&self) -> LiveError {
         let marks = self.options.app.mark.iter().enumerate();
         let avoided = marks.filter(|&(at, _)| self.kernel.mark_runs(at) == 0).map(|of| of.1).next();
@@ -381,17 +391,19 @@ impl Session {
                 list(&self.target.ports)
             ),
             Some(mark) => format!(
-                "packets came, and none of them passed {}: the compiler may have inlined it, or these requests go \
-                 another way; name another function in --app FILE, or take --app none",
+                "packets arrived, but none of them passed {}: the compiler may have inlined it, \
+                 or these requests take another path; name another function in --app FILE, or use \
+                 --app none",
                 mark.place()
             ),
-            None => "no answer was seen; profile for longer, under load".to_owned(),
+            None => "no response was seen; profile for longer, under load".to_owned(),
         };
         LiveError::NoRequest { target: self.profile.target.clone(), why }
     }
 }
 
-/// If this value is a stage that ends at a mark that the application does not have.
+/// Whether a value is a stage that does not exist because the application lacks the mark at its
+/// end.
 fn is_absent(value: usize, marks: usize) -> bool {
     (MARK + marks..STAMPS - 2).contains(&(value + 1))
 }
@@ -405,7 +417,8 @@ fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// Of several readings, the one that took the least: an interruption between two clocks moves them apart.
+/// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC. Uses the fastest of five readings, because an
+/// interruption between the two clocks distorts the difference.
 fn real_less_monotonic_ns() -> u64 {
     let readings = (0..5).map(|_| {
         let before = monotonic_ns();

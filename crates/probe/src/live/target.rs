@@ -1,4 +1,4 @@
-//! The processes of a server, and the ports that they listen on.
+//! The processes of a server and their listening ports.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use procfs::process::{FDTarget, Process};
 use super::LiveError;
 use super::kernel::PORTS;
 
-/// At most so many processes are looked at.
+/// The maximum number of processes that are inspected.
 const PROCESSES_MAX: usize = 64;
 
 /// A running server.
@@ -19,18 +19,18 @@ pub struct Target {
     pub name: String,
     /// The process and its descendants.
     pub processes: Vec<u32>,
-    /// On which they listen, ascending.
+    /// The ports that they listen on, ascending.
     pub ports: Vec<u16>,
-    /// Their network namespace's number.
+    /// The number of their network namespace.
     pub(super) namespace: u32,
 }
 
 impl Target {
-    /// A process and its descendants; `port` if only one of its ports is meant.
+    /// Finds a process and its descendants. `port` restricts the target to one of its ports.
     ///
     /// # Errors
     ///
-    /// If there is no such process, it may not be looked at, or it does not listen (there).
+    /// If the process does not exist, cannot be inspected, or does not listen (on `port`).
     pub fn find(pid: u32, port: Option<u16>) -> Result<Target, LiveError> {
         let missing = |error| match error {
             ProcError::NotFound(_) => LiveError::NoProcess(pid),
@@ -61,7 +61,7 @@ impl Target {
         Ok(Target { name, processes, ports, namespace })
     }
 
-    /// If one of its processes still runs.
+    /// Whether at least one of its processes is running.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let runs =

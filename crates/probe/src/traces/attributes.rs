@@ -1,24 +1,24 @@
-//! Attributes of spans that may explain their times: where a span ran, how it ended, if it was a retry, how long it queued.
-//! Everything else that spans carry is skipped.
+//! Attributes of spans that may explain their times: where a span ran, how it ended, whether it was
+//! a retry, and how long it queued. All other attributes are ignored.
 
 use std::collections::BTreeMap;
 
-/// What an attribute is about.
+/// The subject of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     /// The process, pod or host that the span ran in.
     Place,
-    /// The process or host that a call went to.
+    /// The process or host that was called.
     Peer,
     /// How the span ended.
     Status,
-    /// If it was a further attempt, and which.
+    /// Whether the span was a retry, and which attempt.
     Retry,
-    /// A number about a queue: how long it was, or how long the span was in it.
+    /// A number that describes a queue: its length, or the time that the span spent in it.
     Queue,
 }
 
-/// Keys by class, the most telling first. `_` and `-` are the same as `.`, and case does not matter.
+/// Keys by class, the most specific first. `_` and `-` are equivalent to `.`, and case is ignored.
 const KEYS: [(Class, &str); 4] = [
     (
         Class::Place,
@@ -36,12 +36,13 @@ const KEYS: [(Class, &str); 4] = [
         "http.request.resend.count http.resend.count retry retries retry.count attempt rpc.attempt",
     ),
 ];
-/// Keys of the last class contain one of these.
+/// A numeric attribute whose key contains one of these is of class [`Class::Queue`].
 const QUEUES: [&str; 2] = ["queue", "wait"];
-/// Values are cut to this length, in characters.
+/// The maximum length of a value, in characters. Longer values are truncated.
 const VALUE_CHARS_MAX: usize = 60;
 
-/// The class of an attribute, and its place among the keys of that; none if the attribute is not read.
+/// Returns the class of an attribute, and the rank of its key within the class. `None` if the
+/// attribute is ignored.
 fn class(key: &str, value: &str) -> Option<(Class, usize)> {
     let plain = key.to_ascii_lowercase().replace(['_', '-'], ".");
     let listed = KEYS.iter().find_map(|(class, keys)| {
@@ -52,30 +53,30 @@ fn class(key: &str, value: &str) -> Option<(Class, usize)> {
     listed.or_else(|| is_queue().then_some((Class::Queue, 0)))
 }
 
-/// The attribute, if it is one that is read.
+/// Returns the attribute unless it is ignored.
 pub(super) fn kept(key: String, value: String) -> Option<(String, String)> {
     class(&key, &value).filter(|_| !value.is_empty()).map(|_| (key, value))
 }
 
-/// One attribute, without the value where it is a number.
+/// An attribute. The value is empty for class [`Class::Queue`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Attribute {
     pub(super) class: Class,
-    /// Its place among the keys of its class.
+    /// The rank of the key within its class.
     rank: usize,
     pub(super) key: String,
     pub(super) value: String,
 }
 
 impl Attribute {
-    /// If it says that the span is a further attempt.
+    /// Whether it marks the span as a retry.
     pub(super) fn is_retry(&self) -> bool {
         let first = if self.key.to_ascii_lowercase().contains("attempt") { "1" } else { "0" };
         self.class == Class::Retry && ![first, "0", "false", ""].contains(&&*self.value)
     }
 }
 
-/// Sets of attributes, each held once. Spans refer to them by number; 0 is the empty set.
+/// Interned sets of attributes. Spans refer to them by number; 0 is the empty set.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     numbers: BTreeMap<Vec<Attribute>, u32>,
@@ -83,7 +84,8 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// The number of a span's set, none if there is no room for it; where it ran; and how long it queued.
+    /// Returns the number of a span's set (`None` if there is no room for it), the place where the
+    /// span ran, and its queueing time.
     pub(super) fn read(
         &mut self,
         attributes: &[(String, String)],
@@ -116,7 +118,7 @@ impl Sets {
         Some(self.list.len() as u32)
     }
 
-    /// The attributes of a set.
+    /// Returns the attributes of a set.
     pub(super) fn get(&self, set: u32) -> &[Attribute] {
         (set as usize).checked_sub(1).map_or(&[], |at| &self.list[at])
     }

@@ -1,17 +1,22 @@
-//! How far apart the clocks of two hosts are, from the calls between them.
+//! Estimates the difference between the clocks of two hosts from the calls between them.
 //!
-//! A server's span lies within its client's, so every call bounds the difference of the two clocks from both sides. The
-//! estimate is the middle of the bounds that most calls agree on: Marzullo's algorithm ("Maintaining the time in a
-//! distributed system", 1984), as in NTP. Jaeger and Zipkin adjust each span by the middle of its own bounds; that is done
-//! here only where no difference suits 9 in 10 calls, because a clock wanders or hosts of one service have different ones.
-//! If no difference at all suits nearly as many calls, the clocks agree.
+//! A server's span lies within its client's span, so every call bounds the difference of the two
+//! clocks from both sides. The estimate is the middle of the range that fits the bounds of most
+//! calls: Marzullo's algorithm ("Maintaining the time in a distributed system", 1984), as in NTP.
+//! If no single difference fits 9 in 10 calls, because a clock drifts or the hosts of a service
+//! have different clocks, the estimate is clamped to each call's own bounds. By contrast, Jaeger
+//! and Zipkin adjust every span by the middle of its own bounds. If a difference of 0 fits nearly
+//! as many calls as the best estimate, the clocks count as equal.
 //!
-//! Hosts of one service often have the same clock, so that all calls between two services count together. Only where one
-//! value does not suit them, or not the calls of a host, hosts are looked at one by one.
+//! Hosts of one service often have the same clock, so calls are first pooled per pair of services.
+//! A pair of hosts gets its own estimate if no single value fits the calls of the services, or if
+//! that value does not fit these hosts.
 //!
-//! A server's span that is longer than its client's (a stream) bounds less: it begins within the client's.
+//! If a server's span is longer than its client's (a stream), its bounds are looser, because only
+//! its start lies within the client's span.
 //!
-//! Bounds: [`PAIRS_MAX`] pairs of hosts, [`CALLS_MAX`] calls of each, evenly chosen.
+//! Memory is bounded, because at most [`PAIRS_MAX`] pairs of hosts, and [`CALLS_MAX`] evenly chosen
+//! calls per pair, are kept.
 
 use std::collections::BTreeMap;
 
@@ -20,33 +25,34 @@ use super::halves::Node;
 
 const PAIRS_MAX: usize = 4_096;
 const CALLS_MAX: usize = 256;
-/// Timestamps are as exact as this, and as 1 part in 1,000 of the call.
+/// The accuracy of timestamps: the larger of this value and 1/1,000 of the call's duration.
 const EXACT_NS: i64 = 2_000;
-/// The clocks agree if at most 1 call in so many says otherwise.
+/// Clocks count as equal if a difference of 0 fits nearly as many calls as the best estimate does:
+/// the shortfall is at most 1 in N calls.
 const OTHERS_ONE_IN: usize = 20;
-/// A clock wanders if no difference suits all calls but 1 in so many.
+/// An estimate is steady if at most 1 in N calls does not fit it.
 const WANDERS_ONE_IN: usize = 10;
 
-/// What is known about two hosts.
+/// The calls between two services or hosts, and the estimate from them.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Pair {
-    /// Of caller and callee.
+    /// The services of the caller and the callee.
     services: (u32, u32),
-    /// Calls seen.
+    /// The number of calls seen.
     pub(super) calls: u64,
     every: u64,
-    /// At least, at most, and how exact these are.
+    /// Lower bound, upper bound, and accuracy of each chosen call.
     bounds: Vec<(i64, i64, i64)>,
     settled: u64,
-    /// By how much the callee's clock is ahead.
+    /// The callee's clock minus the caller's.
     pub(super) ahead_ns: i64,
-    /// Within this on both sides.
+    /// Half of the width of the range that fits most calls.
     pub(super) within_ns: u64,
-    /// If this suits nearly all calls.
+    /// Whether one difference fits nearly all calls.
     pub(super) is_steady: bool,
 }
 
-/// The pairs of caller and callee.
+/// Estimates per pair of caller and callee.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     pub(super) services: BTreeMap<(u32, u32), Pair>,
@@ -57,7 +63,8 @@ fn minus(a: u64, b: u64) -> i64 {
     (i128::from(a) - i128::from(b)).clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// What a call says about how far the callee's clock is ahead.
+/// Returns the bounds that a call sets on the difference (callee's clock minus caller's), and their
+/// accuracy.
 fn bounds(caller: &Node, callee: &Node) -> (i64, i64, i64) {
     let is_stream = callee.length() > caller.length();
     let least = minus(if is_stream { callee.start_ns } else { callee.end_ns }, caller.end_ns);
@@ -66,7 +73,7 @@ fn bounds(caller: &Node, callee: &Node) -> (i64, i64, i64) {
 }
 
 impl Clocks {
-    /// Learns from a span and its parent.
+    /// Adds the bounds of a call.
     pub(super) fn observe(&mut self, caller: &Node, callee: &Node) {
         let is_queued = callee.kind == Kind::Consumer || caller.kind == Kind::Producer;
         let (services, hosts) = ((caller.service, callee.service), (caller.host, callee.host));
@@ -81,7 +88,8 @@ impl Clocks {
         }
     }
 
-    /// Makes the estimates, of pairs that were called twice as often as when theirs was made.
+    /// Updates the estimate of each pair whose number of calls has at least doubled since its last
+    /// estimate.
     pub(super) fn settle(&mut self) {
         let pairs = self.services.values_mut().chain(self.hosts.values_mut());
         for pair in pairs.filter(|pair| pair.calls >= 2 * pair.settled) {
@@ -90,12 +98,13 @@ impl Clocks {
         }
     }
 
-    /// By how much the callee's clock is ahead in this call.
+    /// Returns the difference to correct for in this call: the callee's clock minus the caller's.
     pub(super) fn ahead(&self, caller: &Node, callee: &Node) -> i64 {
         let Some(pair) = self.hosts.get(&(caller.host, callee.host)) else { return 0 };
         let pair = self.together(pair).unwrap_or(pair);
         let (least, most, exact) = bounds(caller, callee);
-        // Nothing begins before its cause: a clock that says so has moved.
+        // A span cannot begin before its cause. If the corrected times imply that, the clock has
+        // moved.
         let is_possible = pair.ahead_ns <= most.saturating_add(exact);
         if least <= most && (!pair.is_steady || !is_possible) {
             return pair.ahead_ns.clamp(least, most);
@@ -103,7 +112,7 @@ impl Clocks {
         pair.ahead_ns
     }
 
-    /// The pair of services, if it suits this pair of their hosts.
+    /// Returns the estimate for the services of two hosts, if it fits these hosts.
     pub(super) fn together(&self, hosts: &Pair) -> Option<&Pair> {
         self.services.get(&hosts.services).filter(|pair| {
             let within = pair.within_ns.saturating_add(hosts.within_ns);
@@ -132,7 +141,7 @@ impl Pair {
         let possible = self.bounds.iter().filter(|(least, most, _)| least <= most);
         let agree =
             possible.clone().filter(|(least, most, exact)| -exact <= *most && *least <= *exact);
-        // Begins before ends of the same place.
+        // If the positions are equal, starts sort before ends.
         let mut edges: Vec<(i64, i32)> =
             possible.flat_map(|&(least, most, _)| [(least, -1), (most, 1)]).collect();
         edges.sort_unstable();
@@ -140,7 +149,8 @@ impl Pair {
         for (at, &(edge, step)) in edges.iter().enumerate() {
             held = if step < 0 { held + 1 } else { held - 1 };
             if held > best {
-                // The next edge is an end, or else there is a better place.
+                // The next edge must be an end, because otherwise a later position would have a
+                // larger count.
                 (best, place) = (held, (edge, edges[at + 1].0));
             }
         }

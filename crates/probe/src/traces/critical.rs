@@ -1,17 +1,20 @@
-//! The critical path of a trace: at each moment, the one span that the request waited for.
+//! The critical path of a trace: for each moment, the span that the request waited for.
 //!
-//! From the end of the root backward: the path is in the child that ended last, from its end to its begin; before that, in
-//! the child that ended last before then; where there is none, in the span itself, which is its self time. The idea is
-//! that of CRISP (Zhang et al., USENIX ATC 2022); the code is ours.
+//! The path is computed backward from the end of the root. It lies in the child that ended last,
+//! from that child's end back to its start. Before that, it lies in the last child to end before
+//! that start. If there is no such child, it lies in the span itself, and this time is the span's
+//! self time. The idea is from CRISP (Zhang et al., USENIX ATC 2022); the code is ours.
 //!
-//! - Each nanosecond of the root belongs to exactly one span, so the self times add up to the root's duration.
-//! - A child that overlaps the next one by at most 1 part in 1,000 (`LATE`) went before it: ends are recorded late.
-//! - Where no child ended just before (`PAUSE`) and one still ran, the path is in that one: siblings that overlap keep
-//!   the part that is theirs.
-//! - A server's span that goes on when its client's has ended (a stream) is on the path where the client's parent would
-//!   otherwise be alone.
-//! - Children are clipped to their parents otherwise. What falls to a parent because of that, or because spans are missing,
-//!   is counted (`Uncertainty`).
+//! - Each nanosecond of the root belongs to exactly one span, so the self times add up to the
+//!   root's duration.
+//! - Ends are recorded late. A child that overlaps the next one by at most 1/1,000 of its duration
+//!   (`LATE`) therefore counts as having ended before it.
+//! - If no child ended shortly before (`PAUSE`) but one was still running, the path lies in that
+//!   child. Overlapping siblings thus keep their own parts.
+//! - A server's span may outlast its client's (a stream). It is on the path at times when the path
+//!   would otherwise lie in the client's parent itself.
+//! - All other children are clipped to their parents. Time that is attributed to a parent because
+//!   of clipping or missing spans is counted (`Uncertainty`).
 //!
 //! Cost: n log n for n spans; no recursion.
 
@@ -23,51 +26,53 @@ use super::halves::Node;
 use super::tree::{Flaws, Tree};
 use super::{Kind, Uncertainty, Without};
 
-/// 1 part in so many of a span's duration is what its end may be recorded late.
+/// The end of a span may be recorded late by 1 part in `LATE` of its duration.
 pub(super) const LATE: u64 = 1_000;
-/// Up to 1 part in so many of a child's duration, the parent itself may work before the next child.
+/// After a child ends, a gap of up to 1 part in `PAUSE` of its duration counts as work of the
+/// parent, even if another child is still running.
 const PAUSE: u64 = 10;
 
 /// A trace, reduced to its critical path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Path {
-    /// The stage of its root.
+    /// The stage of the root.
     pub root: u32,
-    /// When the root began.
+    /// The start of the root.
     pub start_ns: u64,
-    /// The stages on the path, by number.
+    /// The parts of the path, sorted by stage.
     pub parts: Vec<Part>,
-    /// Stages whose self times may be another's, why, and at most how long.
+    /// Self time that may belong to another stage: the stage, the reason, and an upper bound.
     pub uncertain: Vec<(u32, Uncertainty, u64)>,
-    /// Stages of clients, with the calls whose server's span is there, and those without.
+    /// Stages of clients, each with two counts: its calls that have a server span, and those that
+    /// have none.
     pub calls: Vec<(u32, u32, u32)>,
-    /// If clocks were corrected.
+    /// Whether clocks were corrected.
     pub is_shifted: bool,
-    /// Self times by stage as they would be without that.
+    /// Self times by stage, computed without correcting the clocks.
     pub unshifted: Vec<(u32, u64)>,
 }
 
-/// The self time of a stage with the same attributes on a critical path.
+/// The self time of the spans on the path that have the same stage and attributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Part {
     /// The number of the operation.
     pub stage: u32,
     /// The number of the set of attributes.
     pub attributes: u32,
-    /// The stage that called the last of them.
+    /// The stage that called the last of the spans.
     pub caller: u32,
-    /// How many spans there were.
+    /// The number of spans.
     pub calls: u32,
-    /// How long these queued, by an attribute.
+    /// The sum of their queueing times, from an attribute.
     pub queued: f32,
-    /// In sum.
+    /// The sum of their self times.
     pub self_ns: u64,
-    /// From the begin of the root until the path was in it first.
+    /// The time from the start of the root until the path first entered one of the spans.
     pub first_ns: u64,
 }
 
 impl Path {
-    /// Per stage, its self time and when it was first.
+    /// Returns, per stage, its self time and the time at which the path first entered it.
     pub fn stages(&self) -> impl Iterator<Item = (u32, u64, u64)> {
         self.parts.chunk_by(|a, b| a.stage == b.stage).map(|parts| {
             let first_ns = parts.iter().map(|part| part.first_ns).min().unwrap_or(0);
@@ -76,7 +81,7 @@ impl Path {
     }
 }
 
-/// The critical path of these spans. None of none.
+/// Computes the critical path. `None` if there are no spans.
 pub(super) fn path(
     spans: &[Node],
     clocks: Option<&Clocks>,
@@ -110,7 +115,7 @@ pub(super) fn path(
     ))
 }
 
-/// A span from a time to a time.
+/// The part of a span between two times.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     at: u32,
@@ -148,7 +153,7 @@ impl Walk<'_> {
         let (mut until, mut own) = (whole.to, Vec::new());
         let begin = Piece { to: whole.from, ..whole };
         for piece in picked.iter().chain([&begin]) {
-            // Between this child and the next, other spans may still stream.
+            // Other spans may still stream between this child and the next.
             while let Some(&stream) = streams.peek().filter(|stream| stream.to > piece.to) {
                 let (from, to) = (stream.from.max(piece.to), stream.to.min(until));
                 if from < to {
@@ -168,7 +173,8 @@ impl Walk<'_> {
         self.count(whole, &own);
     }
 
-    /// Counts a span's own times, the last first, and what of them may be another's.
+    /// Adds the self times of a span (the latest first), and the parts of them that may belong to
+    /// others.
     fn count(&mut self, piece: Piece, own: &[(u64, u64)]) {
         let (tree, span) = (self.tree, &self.tree.spans[piece.at as usize]);
         let is_first = !std::mem::replace(&mut self.seen[piece.at as usize], true);
@@ -196,7 +202,7 @@ impl Walk<'_> {
         if is_first {
             part.calls += 1;
             part.queued += span.queued;
-            // The client's half of a call does not decide on it; its parent does.
+            // The client's half does not decide how often the call is made; its parent does.
             let parent = tree.parent(piece.at).unwrap_or(piece.at);
             let is_half = tree.spans[parent as usize].kind == Kind::Client;
             let caller = tree.parent(parent).filter(|_| is_half).unwrap_or(parent);
@@ -221,12 +227,12 @@ impl Walk<'_> {
     }
 }
 
-/// From the end backward, the pieces that the whole waited for, none beside another.
+/// Returns the pieces that `whole` waited for, from the end backward. They do not overlap.
 fn cover(whole: Piece, mut pieces: Vec<Piece>, overlaps: bool) -> Vec<Piece> {
     pieces.retain(|piece| piece.from < piece.to);
     pieces.sort_unstable_by_key(|piece| (Reverse(piece.to), piece.from, piece.at));
     let (mut picked, mut until, mut next) = (Vec::new(), whole.to, 0);
-    // Those that end after the path has left for another: the one that ends first is on top.
+    // Pieces that end after the path has moved to another one. The one that ends first is on top.
     let mut running = BinaryHeap::new();
     loop {
         while let Some(piece) = pieces.get(next).filter(|piece| piece.to > until) {

@@ -1,7 +1,8 @@
-//! Traces with the same root, as a profile.
+//! Converts traces with the same root to a profile.
 //!
-//! Only traces of the same request can be compared, so the others are left out, and counted. The stages that vary most are
-//! kept, and the others are one stage in sum, which changes neither the total nor the covariances of those kept.
+//! Only traces of the same kind of request can be compared, so all others are left out and counted.
+//! The stages that vary most are kept. All others are summed into one stage, which changes neither
+//! the total nor the covariances of the kept stages.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +12,24 @@ use super::{Traces, TracesError, Uncertainty, why};
 use crate::profile::{Evidence, Profile, Skew, Traced, UncertainTime, WHOLE_MAX, Whole};
 use crate::rank::over;
 
-/// Windows are blocks of at least so many traces, unless that were fewer than [`WINDOWS_LEAST`].
+/// The minimum number of traces per window, unless that yields fewer than [`WINDOWS_LEAST`]
+/// windows.
 const WINDOW_TRACES: usize = 8;
-/// If there are as many traces.
+/// The minimum number of windows, if there are enough traces.
 const WINDOWS_LEAST: usize = 8;
-/// More would only be noisier.
+/// The maximum number of windows; more would only add noise.
 const WINDOWS_MOST: usize = 64;
-/// Of so many traces, the slowest is kept.
+/// The slowest 1 in N traces are kept.
 const SLOW_ONE_IN: usize = 20;
-/// If the spans of servers are there in 1 of so many calls, those that are not there are missing.
+/// If at least 1 in N calls of a client have a server span, a call without one counts as missing
+/// its server span.
 const CALLEES_ONE_IN: u32 = 20;
-/// Pairs of clocks that are kept.
+/// The maximum number of pairs of clocks in the profile.
 const CLOCKS_MAX: usize = 50;
-/// Of an error, how many roots it names.
+/// The maximum number of roots that an error lists.
 const NAMED_MAX: usize = 8;
 
-/// The roots and how many traces have them, most frequent first.
+/// Counts the traces per root, the most frequent root first.
 fn roots(paths: &[Path]) -> Vec<(u32, u64)> {
     let mut counts = BTreeMap::<u32, u64>::new();
     paths.iter().for_each(|path| *counts.entry(path.root).or_default() += 1);
@@ -42,7 +45,7 @@ fn listed(roots: &[(u32, u64)], names: &[String]) -> String {
     named.collect::<Vec<_>>().join(", ") + more
 }
 
-/// The profile, and what was left out of it.
+/// Returns the profile, and the traces that were left out of it.
 pub(super) fn profile(
     of: &Traces,
     root: Option<&str>,
@@ -77,7 +80,8 @@ pub(super) fn profile(
     Ok((profile, left_out))
 }
 
-/// The stages that vary most, in the order in which traces pass them on average, and how many others there are.
+/// Returns the stages that vary most, in the order in which traces pass them on average, and the
+/// number of other stages.
 fn stages(paths: &[&Path], max: usize) -> (Vec<u32>, usize) {
     #[derive(Default)]
     struct Sums {
@@ -97,7 +101,7 @@ fn stages(paths: &[&Path], max: usize) -> (Vec<u32>, usize) {
         sums.first += first_ns as f64;
     }
     let all = paths.len() as f64;
-    // Where a trace does not have the stage, its value is 0.
+    // The value is 0 in a trace without the stage.
     let varies = |of: &Sums| of.squares + of.mean * of.mean * of.count * (all - of.count) / all;
     let mut order: Vec<(f64, f64, u32)> =
         sums.iter().map(|(&stage, of)| (varies(of), of.first / of.count, stage)).collect();
@@ -108,7 +112,7 @@ fn stages(paths: &[&Path], max: usize) -> (Vec<u32>, usize) {
     (order.into_iter().map(|(.., stage)| stage).collect(), rest)
 }
 
-/// Windows and whole requests of traces in order of time.
+/// Adds windows and whole requests, in order of time.
 fn fill(profile: &mut Profile, paths: &[&Path], kept: &[u32]) {
     let begin = paths.first().map_or(0, |path| path.start_ns);
     let wholes: Vec<Whole> =
@@ -137,12 +141,13 @@ fn fill(profile: &mut Profile, paths: &[&Path], kept: &[u32]) {
     slow.truncate(wholes.len().div_ceil(SLOW_ONE_IN).min(WHOLE_MAX));
     slow.sort_by_key(|whole| whole.start_ns);
     profile.slow = slow.into_iter().cloned().collect();
-    // Of a sequence, every so many are as good as random ones.
+    // In a sequence, taking every n-th trace is as good as a random choice.
     let step = wholes.len().div_ceil(WHOLE_MAX).max(1);
     profile.sampled = wholes.into_iter().step_by(step).collect();
 }
 
-/// A trace's values of the stages that are kept, and of the others in sum where they are a stage.
+/// Returns the values of one trace: its kept stages, and the sum of the others if they form a
+/// stage.
 fn whole(path: &Path, kept: &[u32], stages: usize, begin: u64) -> Whole {
     let mut stages_ns = vec![0; stages];
     for part in &path.parts {
@@ -151,12 +156,13 @@ fn whole(path: &Path, kept: &[u32], stages: usize, begin: u64) -> Whole {
     Whole { start_ns: path.start_ns - begin, stages_ns, evidence: Vec::new() }
 }
 
-/// Where a stage is among those of the profile. The others are last; without any, every stage is kept.
+/// Returns the index of a stage in the profile. The sum of the others is last. If there is no such
+/// sum, every stage is kept.
 fn place(kept: &[u32], stages: usize, stage: u32) -> usize {
     kept.iter().position(|&of| of == stage).unwrap_or(stages - 1)
 }
 
-/// What spans show beyond their times.
+/// Collects the results that only traces have.
 fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
     let reasons = |(place, &stage)| why::reasons(paths, (place, stage), &of.sets, &of.names.list);
     let mut reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
@@ -180,7 +186,8 @@ fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
     Traced { reasons, uncertain, clocks: clocks(of), uncorrected }
 }
 
-/// Self times that may be another stage's, the longest first. With each path, how far its total is from the mean.
+/// Collects self times that may belong to another stage, the longest first. Each path in `paths`
+/// comes with the difference between its total and the mean total.
 fn uncertain(
     paths: &[(&Path, f64)],
     variance: f64,
@@ -191,7 +198,8 @@ fn uncertain(
         let sum = calls.entry(stage).or_default();
         *sum = (sum.0 + with, sum.1 + without);
     }
-    // A client whose server hardly ever has a span is no loss: its time is all there is to know.
+    // If a client's server hardly ever has a span, nothing is missing: the client's time is all
+    // that can be measured.
     let is_usual =
         |stage| calls.get(&stage).is_some_and(|&(with, without)| with > without / CALLEES_ONE_IN);
     let mut sums = BTreeMap::<(usize, Uncertainty), (u64, f64, f64)>::new();
@@ -214,7 +222,7 @@ fn uncertain(
     uncertain
 }
 
-/// Clocks that are apart, the farthest first.
+/// Lists clocks that differ, the largest difference first.
 fn clocks(of: &Traces) -> Vec<Skew> {
     let skew = |names: &[String], key: &(u32, u32), pair: &Pair| {
         let [caller, callee] = [key.0, key.1].map(|at| names[at as usize].clone());

@@ -1,11 +1,13 @@
-//! Whose child each span is, where an id may stand for several spans.
+//! Finds the parent of each span in a trace, even if several spans share an id.
 //!
-//! - A span that arrives twice (same id, kind, operation and begin) is one; the later end is the complete one.
-//! - Zipkin's shared spans: the client's and the server's half of a call have one id. The server's half becomes a child of
-//!   the client's, and what the id is the parent of goes to the half of its own service, else to the server's. Without
-//!   kinds, the longest span is the client's half.
-//! - Other spans of one id are kept beside each other. Their children go to the span of their own service, else to the
-//!   first that contains them.
+//! - Duplicates (same id, kind, operation and start) are merged. The copy with the latest end is
+//!   the complete one.
+//! - Zipkin lets the client's half and the server's half of a call share an id. The server's half
+//!   becomes a child of the client's half. Children of the shared id go to the half of their own
+//!   service, or else to the server's half. If kinds are missing, the longest span is the client's
+//!   half.
+//! - Other spans with the same id stay separate. Their children go to the span of their own
+//!   service, or else to the first one that contains them.
 //!
 //! Cost: n log n for n spans.
 
@@ -13,46 +15,47 @@ use std::cmp::Reverse;
 
 use super::Kind;
 
-/// Of spans of one id, at most this many are asked if they are the parent.
+/// The maximum number of spans with the same id that are considered as a parent.
 const SAME_ID_MAX: usize = 64;
-/// No parent.
+/// The index that means "no parent".
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A span inside its trace.
+/// A span within its trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Node {
-    /// Not 0.
+    /// The id. Never 0.
     pub(super) id: u64,
-    /// 0 if it has none.
+    /// The parent's id, or 0.
     pub(super) parent: u64,
-    /// The number of its operation.
+    /// The number of the operation.
     pub(super) stage: u32,
-    /// The number of its service.
+    /// The number of the service.
     pub(super) service: u32,
-    /// The number of its clock.
+    /// The number of the host, which identifies the clock.
     pub(super) host: u32,
-    /// The number of its set of attributes.
+    /// The number of the set of attributes.
     pub(super) attributes: u32,
-    /// How long it queued, by an attribute.
+    /// The queueing time, from an attribute.
     pub(super) queued: f32,
-    /// Its part in a call.
+    /// The role in a call.
     pub(super) kind: Kind,
-    /// If it ended before it began, and is taken as empty.
+    /// Whether its end is before its start. It is then treated as empty.
     pub(super) is_backward: bool,
-    /// When it began.
+    /// The start.
     pub(super) start_ns: u64,
-    /// When it ended.
+    /// The end.
     pub(super) end_ns: u64,
 }
 
 impl Node {
-    /// How long it took.
+    /// Returns the duration.
     pub(super) fn length(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 }
 
-/// The spans of a trace, and the parent of each. `is_unique`: as if an id stood for one span, the earliest.
+/// Returns the spans of a trace and the index of each one's parent. If `is_unique` is set, only the
+/// earliest span of each id counts.
 pub(super) fn link(mut spans: Vec<Node>, is_unique: bool) -> (Vec<Node>, Vec<u32>) {
     spans.sort_unstable_by_key(|span| {
         let Node { id, start_ns, end_ns, parent, stage, kind, attributes, .. } = *span;
@@ -70,7 +73,7 @@ pub(super) fn link(mut spans: Vec<Node>, is_unique: bool) -> (Vec<Node>, Vec<u32
     (spans, parents)
 }
 
-/// The parent of the span at `at`, among spans that are sorted by id.
+/// Returns the index of a span's parent. `spans` must be sorted by id.
 fn parent(spans: &[Node], at: usize) -> u32 {
     let span = &spans[at];
     let first = |id| spans.partition_point(|of| of.id < id);
@@ -88,7 +91,7 @@ fn parent(spans: &[Node], at: usize) -> u32 {
     others.min_by_key(|&(nth, of)| (fits(of), nth)).map_or(NONE, |(nth, _)| nth as u32)
 }
 
-/// If these spans of one id are the two halves of a call.
+/// Whether two spans with the same id are the two halves of a call.
 fn is_caller(caller: &Node, callee: &Node) -> bool {
     match (caller.kind, callee.kind) {
         (Kind::Client, Kind::Server) | (Kind::Producer, Kind::Consumer) => true,

@@ -1,4 +1,5 @@
-//! Jaeger's JSON, as its interface and `/api/traces` give it: times in microseconds, services in a table per trace.
+//! Jaeger's JSON, as its interface and `/api/traces` return it. Times are in microseconds; each
+//! trace has a table of services.
 
 use std::collections::BTreeMap;
 
@@ -42,10 +43,10 @@ pub(super) struct Logged {
     #[serde(default, deserialize_with = "or_empty")]
     operation_name: String,
     references: Option<Vec<Reference>>,
-    /// Microseconds.
+    /// In microseconds since the Unix epoch.
     #[serde(deserialize_with = "number")]
     start_time: u64,
-    /// Microseconds.
+    /// In microseconds.
     #[serde(deserialize_with = "number")]
     duration: u64,
     #[serde(default, deserialize_with = "or_empty")]
@@ -64,7 +65,7 @@ struct Reference {
     span_id: String,
 }
 
-/// The tags that are read, and the kind of span that one of them gives.
+/// Returns the relevant attributes among some tags, and the span's kind, if a tag contains it.
 fn kept(tags: &[Tag]) -> (Vec<(String, String)>, Kind) {
     let mut kind = Kind::Unknown;
     let pair = |tag: &Tag| {
@@ -80,7 +81,7 @@ fn kept(tags: &[Tag]) -> (Vec<(String, String)>, Kind) {
     (tags.iter().filter_map(pair).collect(), kind)
 }
 
-/// The kind by its name, as Zipkin writes it, too.
+/// Parses the name of a kind. Zipkin uses the same names.
 pub(super) fn kind_of(name: &str) -> Kind {
     match &name.to_ascii_lowercase()[..] {
         "internal" => Kind::Internal,
@@ -92,13 +93,14 @@ pub(super) fn kind_of(name: &str) -> Kind {
     }
 }
 
-/// The spans in it. Ids that are none become 0, which is no valid id.
+/// Converts traces to spans. Invalid ids become 0, which is not a valid id.
 pub(super) fn spans(of: Vec<Trace>, to: &mut Vec<Span>) {
     let id = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
     for Trace { spans, processes } in of {
         to.extend(spans.into_iter().map(|span| {
             let references = span.references.unwrap_or_default();
-            // A reference into another trace is no parent. The first of those that the parent waited for.
+            // A reference into another trace is not a parent. A `CHILD_OF` reference takes
+            // precedence, because that parent waited for the span.
             let own = references.iter().filter(|of| of.trace_id == span.trace_id);
             let parent = own.min_by_key(|of| of.kind != "CHILD_OF");
             let process = processes.get(&span.process_id);

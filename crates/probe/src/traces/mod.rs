@@ -1,13 +1,21 @@
-//! Distributed traces: which service and operation owns the variance of whole requests.
+//! Distributed traces: finds the service and operation that contributes most to the variance of
+//! whole requests.
 //!
-//! [`parse`](parse::parse) turns documents into spans, [`Traces`] collects spans into traces, `halves` finds the parent of
-//! each span, `clocks` how far the hosts' clocks are apart, [`critical`] cuts each trace into the times that its spans were
-//! what the request waited for, and [`Traces::profile`] makes those a [`Profile`], which is ranked as that of a server is;
-//! `why` finds what its stages owe to the number of calls and to attributes. A stage is an operation of a service,
-//! `service: operation`; its value in a trace is its self time on the critical path, so the stages of a trace add up to its
-//! duration exactly.
+//! 1. [`parse`](parse::parse) converts documents to spans, and [`Traces`] collects spans into
+//!    traces.
+//! 2. `halves` finds the parent of each span, and `clocks` estimates the differences between the
+//!    hosts' clocks.
+//! 3. [`critical`] finds the critical path of each trace: the span that the request waited for at
+//!    each moment.
+//! 4. [`Traces::profile`] converts the paths to a [`Profile`], which is ranked like the profile of
+//!    a server. `why` computes the share of a stage's variance that its number of calls and its
+//!    attributes explain.
 //!
-//! Bounds: [`Limits`]. What goes beyond them, or cannot be used, is counted by reason in [`Profile::lost`].
+//! A stage is an operation of a service, `service: operation`. Its value in a trace is its self
+//! time on the critical path, so the stages of a trace add up to its duration exactly.
+//!
+//! Memory is bounded by [`Limits`]. Spans and traces that exceed them, or cannot be used, are
+//! counted by reason in [`Profile::lost`].
 
 mod attributes;
 mod clocks;
@@ -31,26 +39,26 @@ use critical::Path;
 use halves::Node;
 use tree::Tree;
 
-/// A span's part in a call.
+/// The role of a span in a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Nothing says so.
+    /// The format or the span does not specify it.
     #[default]
     Unknown,
-    /// None: it is within a service.
+    /// Work within a service, not part of a call.
     Internal,
-    /// The caller's half.
+    /// The caller's half of a call.
     Client,
-    /// The callee's half.
+    /// The callee's half of a call.
     Server,
-    /// The half of who sends a message, and does not wait.
+    /// The sender of a message; it does not wait.
     Producer,
-    /// The half of who receives it.
+    /// The receiver of a message.
     Consumer,
 }
 
 impl Kind {
-    /// The halves of a call in order.
+    /// Returns the rank by which the halves of a call are sorted.
     fn half(self) -> u8 {
         match self {
             Kind::Client | Kind::Producer => 0,
@@ -60,7 +68,8 @@ impl Kind {
     }
 }
 
-/// What is not done about spans that are not as the model has them. Only tests leave something out, to see that it matters.
+/// Disables corrections of imperfect spans. Only tests set these, to show that each correction
+/// matters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Without {
     pub(crate) shared_ids: bool,
@@ -74,36 +83,38 @@ pub(crate) struct Without {
 /// A timed operation of one service on behalf of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The trace that it is of; 0 is no trace.
+    /// The trace that the span belongs to. 0 is invalid.
     pub trace: u128,
-    /// Its own id; 0 is none. The halves of a call may share one.
+    /// The id of the span. 0 is invalid. The two halves of a call may share an id.
     pub id: u64,
-    /// The span that caused it; 0 for a root.
+    /// The id of the span that caused this one; 0 for a root.
     pub parent: u64,
-    /// Its part in a call.
+    /// The role in a call.
     pub kind: Kind,
-    /// The name of the service that it ran in.
+    /// The service that the span ran in.
     pub service: String,
-    /// What was done.
+    /// The name of the operation.
     pub operation: String,
-    /// When it began, in nanoseconds of the Unix epoch.
+    /// The start, in nanoseconds since the Unix epoch.
     pub start_ns: u64,
-    /// When it ended, likewise.
+    /// The end, in nanoseconds since the Unix epoch.
     pub end_ns: u64,
-    /// Those attributes of it and of its resource that may explain its time.
+    /// The attributes of the span and its resource that may explain its time.
     pub attributes: Vec<(String, String)>,
 }
 
-/// What is held at most.
+/// Bounds on memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Spans of traces that may still grow, at 56 bytes each. Beyond it, the trace that began to arrive first is closed.
+    /// The maximum number of spans in open traces, at 56 bytes each. When it is exceeded, the trace
+    /// whose first span arrived first is closed.
     pub spans: usize,
-    /// Closed traces, at 60 bytes per stage and set of attributes. Beyond it, further ones are
-    /// dropped.
+    /// The maximum number of closed traces, at 60 bytes per stage and set of attributes. Further
+    /// traces are dropped.
     pub traces: usize,
-    /// Different operations, services, hosts and sets of attributes, each. Beyond it, new ones share a name, and attributes
-    /// are not read.
+    /// The maximum number of operations; the same maximum applies to services, to hosts and to sets
+    /// of attributes. Further names are replaced by a common one, and attributes in further sets
+    /// are ignored.
     pub operations: usize,
 }
 
@@ -113,28 +124,28 @@ impl Default for Limits {
     }
 }
 
-/// No name of an operation is longer, in characters.
+/// The maximum length of a name, in characters.
 const NAME_CHARS_MAX: usize = 120;
-/// What operations are called beyond [`Limits::operations`].
+/// The common name of operations beyond [`Limits::operations`].
 const UNNAMED: &str = "(further operations)";
 
-/// Why traces give no profile.
+/// The reason why traces yield no profile.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TracesError {
-    /// There was no usable span.
-    #[error("there is no trace in it")]
+    /// No span was usable.
+    #[error("it contains no trace")]
     Empty,
-    /// No trace has this root.
-    #[error("no trace begins with `{root}`; there are {known}")]
+    /// No trace has the requested root.
+    #[error("no trace begins with `{root}`; traces begin with {known}")]
     NoSuchRoot {
-        /// What was asked for.
+        /// The requested root.
         root: String,
-        /// What there is, most frequent first.
+        /// The existing roots, the most frequent first.
         known: String,
     },
 }
 
-/// Collects spans, in any order, into traces.
+/// Collects spans into traces. Spans may arrive in any order.
 #[derive(Debug, Default)]
 pub struct Traces {
     limits: Limits,
@@ -144,17 +155,17 @@ pub struct Traces {
     hosts: Names,
     sets: Sets,
     clocks: Clocks,
-    /// Traces that may still grow.
+    /// Traces that may still receive spans.
     open: BTreeMap<u128, Vec<Node>>,
-    /// Their ids, in the order of their first spans.
+    /// Ids of the open traces, in the order of their first spans.
     arrived: VecDeque<u128>,
-    /// Spans in `open`.
+    /// The number of spans in `open`.
     held: usize,
     closed: Vec<Path>,
     lost: BTreeMap<&'static str, u64>,
 }
 
-/// Names, each held once.
+/// Interned names.
 #[derive(Debug, Default)]
 struct Names {
     numbers: BTreeMap<String, u32>,
@@ -177,7 +188,7 @@ impl Names {
 }
 
 impl Traces {
-    /// None yet.
+    /// Creates an empty collection.
     #[must_use]
     pub fn new(limits: Limits) -> Traces {
         Traces { limits, ..Traces::default() }
@@ -188,12 +199,12 @@ impl Traces {
         if span.trace == 0 || span.id == 0 {
             return self.lose("spans without a valid id", 1);
         }
-        // No clock shows such times, and one such span would be all of the variance.
+        // No working clock reports such times, and one such span would dominate the variance.
         let is_timed = (1..=i64::MAX as u64).contains(&span.end_ns);
         if !is_timed || span.end_ns.saturating_sub(span.start_ns) > LONGEST_NS {
             return self.lose("spans without a valid time, or of hours", 1);
         }
-        // OpenTelemetry's name for a service that has none.
+        // The name that OpenTelemetry uses for services without a name.
         let unknown = "unknown_service".to_owned();
         let service = if span.service.is_empty() { &unknown } else { &span.service };
         let name = format!("{service}: {}", span.operation);
@@ -203,7 +214,7 @@ impl Traces {
         let attributes = if self.without.attributes { &[][..] } else { &span.attributes };
         let (attributes, place, queued) = self.sets.read(attributes, max);
         if attributes.is_none() {
-            self.lose("spans with attributes beyond the most that are kept", 1);
+            self.lose("spans with attributes beyond the limit", 1);
         }
         let attributes = attributes.unwrap_or(0);
         let host = place.map_or(service.clone(), |place| format!("{service} ({place})"));
@@ -219,7 +230,7 @@ impl Traces {
         spans.push(Node { id, parent, kind, is_backward, start_ns, end_ns, ..named });
         self.held += 1;
         while self.held > self.limits.spans.max(1) {
-            let reason = "traces closed early to make room; spans that came later are not in them";
+            let reason = "traces closed early to free memory; their later spans are missing";
             self.lose(reason, 1);
             if let Some(&oldest) = self.arrived.front() {
                 self.observe(oldest);
@@ -229,20 +240,20 @@ impl Traces {
         }
     }
 
-    /// Spans and traces so far.
+    /// Returns the number of spans that are held, and the number of traces.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         (self.held, self.open.len() + self.closed.len())
     }
 
-    /// Counts what could not be used.
+    /// Counts spans or traces that could not be used.
     pub fn lose(&mut self, reason: &'static str, count: u64) {
         if count > 0 {
             *self.lost.entry(reason).or_default() += count;
         }
     }
 
-    /// Learns from the calls of a trace how far clocks are apart.
+    /// Updates the estimates of clock differences with the calls of a trace.
     fn observe(&mut self, trace: u128) {
         let spans = self.open.get(&trace).filter(|_| !self.without.clocks);
         let tree = spans.and_then(|spans| Tree::new(spans.clone(), self.without));
@@ -250,7 +261,7 @@ impl Traces {
         edges.for_each(|(caller, callee)| self.clocks.observe(caller, callee));
     }
 
-    /// Closes the trace whose first span came first.
+    /// Closes the open trace whose first span arrived first.
     fn close(&mut self) {
         let Some(spans) = self.arrived.pop_front().and_then(|trace| self.open.remove(&trace))
         else {
@@ -258,7 +269,7 @@ impl Traces {
         };
         self.held -= spans.len();
         if self.closed.len() >= self.limits.traces {
-            return self.lose("traces beyond the most that are kept", 1);
+            return self.lose("traces beyond the limit", 1);
         }
         let Some((mut path, flaws)) = critical::path(&spans, Some(&self.clocks), self.without)
         else {
@@ -274,8 +285,8 @@ impl Traces {
         self.closed.push(path);
     }
 
-    /// The profile of all traces with this root; that of the most frequent root where none is given. The stages are the
-    /// `stages_max` that vary most, and the others in sum.
+    /// Returns the profile of all traces with this root. `None` selects the most frequent root. The
+    /// `stages_max` stages that vary most are kept; all others are summed into one stage.
     ///
     /// # Errors
     ///

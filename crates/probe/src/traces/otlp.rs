@@ -1,8 +1,9 @@
-//! OpenTelemetry's `ExportTraceServiceRequest`, in protobuf and in JSON: the fields that are needed, by their numbers and
-//! names in `opentelemetry/proto/trace/v1/trace.proto` (version 1). Everything else in it is skipped unread.
+//! OpenTelemetry's `ExportTraceServiceRequest`, in protobuf and in JSON. The structures contain
+//! only the required fields, with the numbers and names that they have in
+//! `opentelemetry/proto/trace/v1/trace.proto` (version 1). All other fields are skipped.
 //!
-//! JSON is taken as programs write it, not only as the specification has it: `null` for what is empty, names with
-//! underscores, ids in base64, and the names that fields had before version 1.
+//! The JSON parser also accepts deviations that occur in practice: `null` for empty values, names
+//! with underscores, ids in base64, and the field names from before version 1.
 
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
@@ -26,7 +27,7 @@ pub(super) struct ResourceSpans {
     #[prost(message, repeated, tag = "2")]
     #[serde(alias = "scope_spans", deserialize_with = "or_empty")]
     scope_spans: Vec<ScopeSpans>,
-    /// Their name before version 1. Some write both.
+    /// The name of `scope_spans` before version 1. Some programs write both.
     #[prost(message, repeated, tag = "1000")]
     #[serde(alias = "instrumentation_library_spans", deserialize_with = "or_empty")]
     instrumentation_library_spans: Vec<ScopeSpans>,
@@ -50,7 +51,7 @@ struct Attribute {
     value: Option<Value>,
 }
 
-/// One of several kinds, which are the same on the wire as optional ones.
+/// A `oneof` in the protocol; on the wire, it is the same as optional fields.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Value {
@@ -115,17 +116,18 @@ struct Status {
     code: i32,
 }
 
-/// The code of a failed span.
+/// The status code of a failed span.
 const ERROR: i32 = 2;
 
-/// A value, or what stands for none: many languages write `null` for it.
+/// Deserializes a value, or its default for `null`: many languages write `null` for an empty value.
 pub(super) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     from: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// A number, as such or in a string, because JSON's are too short for 64 bits in many languages; or the name of one.
+/// Deserializes a number, a number in a string, or the name of an enumeration's value. Programs
+/// write strings because JSON numbers have fewer than 64 bits in many languages.
 pub(super) fn number<'de, D: Deserializer<'de>, T: TryFrom<i128> + Default>(
     from: D,
 ) -> Result<T, D::Error> {
@@ -155,7 +157,7 @@ fn some_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Err
     number(from).map(Some)
 }
 
-/// Hexadecimal digits, as OTLP's JSON has ids, or base64, as protobuf's JSON has bytes.
+/// Deserializes an id from hexadecimal digits (OTLP's JSON) or base64 (protobuf's JSON).
 fn id_text<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
     let text = Option::<String>::deserialize(from)?.unwrap_or_default();
     if text.is_empty() {
@@ -173,7 +175,7 @@ fn id_text<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         .ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), expected))
 }
 
-/// An id's value; 0, which is no valid id, for one that is too long.
+/// Returns the value of an id. An id that is too long becomes 0, which is not a valid id.
 fn id(bytes: &[u8]) -> u128 {
     if bytes.len() > 16 {
         return 0;
@@ -181,7 +183,7 @@ fn id(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |id, &byte| id << 8 | u128::from(byte))
 }
 
-/// The attributes that are read.
+/// Returns the relevant attributes.
 fn kept(of: Vec<Attribute>) -> Vec<(String, String)> {
     let text = |value: Value| {
         let Value { string_value, bool_value, int_value, double_value } = value;
@@ -192,7 +194,7 @@ fn kept(of: Vec<Attribute>) -> Vec<(String, String)> {
     of.into_iter().filter_map(pair).collect()
 }
 
-/// The spans in it.
+/// Converts a request to spans.
 pub(super) fn spans(of: Vec<ResourceSpans>, to: &mut Vec<Span>) {
     let short = |bytes: &[u8]| u64::try_from(id(bytes)).unwrap_or(0);
     for ResourceSpans { resource, scope_spans, instrumentation_library_spans } in of {

@@ -1,10 +1,13 @@
-//! Documents of traces, to spans: OTLP as JSON or protobuf, Jaeger's and Zipkin's JSON. Without input or output.
+//! Converts trace documents to spans, without I/O: OTLP as JSON or protobuf, and the JSON of Jaeger
+//! and Zipkin.
 //!
-//! JSON is a document, several in a row, or arrays of them, of any of these: OTLP (`resourceSpans`, in Tempo's responses
-//! `batches`, also within `trace`), Jaeger (`data`, or a trace with `spans`), Zipkin version 2 (a span with `traceId`).
+//! JSON input is one document, several documents in a row, or arrays of documents. Each document is
+//! one of these: OTLP (`resourceSpans`; in Tempo's responses `batches`, also within `trace`),
+//! Jaeger (`data`, or a trace with `spans`), or Zipkin version 2 (a span with `traceId`).
 //!
-//! Memory: a document's spans at once, at most 180 bytes for each byte of protobuf that holds nothing but empty spans, and
-//! about as much as the document for real ones. The caller bounds the document.
+//! Memory: all spans of a document are held at once. They take at most 180 bytes per byte of
+//! protobuf. This maximum occurs if all spans are empty. Real spans take about as much memory as
+//! the document itself. The caller bounds the size of the document.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +17,26 @@ use serde::de::{DeserializeOwned, Deserializer};
 
 use super::{Span, jaeger, otlp, zipkin};
 
-/// Why bytes are no traces.
+/// The reason why bytes could not be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// No JSON, or a field is not what it should be.
+    /// The input is not JSON, or a field has the wrong type.
     #[error("{0}; expected OTLP, Jaeger or Zipkin JSON")]
     Json(#[from] serde_json::Error),
-    /// JSON of another kind.
+    /// The JSON is not a trace document.
     #[error(
         "document {0} has none of `resourceSpans` (OTLP), `batches` (Tempo), `data` or `spans` (Jaeger) and `traceId` \
          (Zipkin); export traces, not metrics or logs"
     )]
     Neither(usize),
-    /// No protobuf, or a field is not what it should be.
+    /// The input is not protobuf, or a field has the wrong type.
     #[error(
         "neither JSON nor an ExportTraceServiceRequest in protobuf: {0}; export OTLP, or Jaeger or Zipkin JSON"
     )]
     Protobuf(#[from] prost::DecodeError),
 }
 
-/// One of several.
+/// A JSON document of any supported kind.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Document {
@@ -42,7 +45,7 @@ struct Document {
     #[serde(deserialize_with = "present")]
     batches: Option<Vec<otlp::ResourceSpans>>,
     trace: Option<Box<Document>>,
-    // `null` where Jaeger reports an error.
+    // Jaeger reports `null` here together with an error.
     data: Option<Vec<jaeger::Trace>>,
     #[serde(deserialize_with = "present")]
     spans: Option<Vec<jaeger::Logged>>,
@@ -67,7 +70,7 @@ struct Document {
     tags: BTreeMap<String, String>,
 }
 
-/// A field that is there, be it `null`.
+/// Distinguishes a field that is present (possibly `null`) from one that is absent.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
@@ -98,36 +101,37 @@ impl Document {
     }
 }
 
-/// The spans of a document in a format that is found out from its bytes.
+/// Parses a document. Its first bytes determine the format.
 ///
 /// # Errors
 ///
-/// If it is of none that is known.
+/// If the format is unknown, or the document is malformed.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
     let bytes = without_mark(bytes);
     let is_json = bytes.trim_ascii_start().first().is_some_and(|byte| b"{[".contains(byte));
     match bytes {
-        // Protobuf begins with the tag of its only field, which is a line feed.
+        // A line feed is the tag of the only field of the protobuf message.
         [b'\n', ..] if is_json => protobuf(bytes).or_else(|_| json(bytes)),
         _ if is_json => json(bytes),
         _ => protobuf(bytes),
     }
 }
 
-/// Without the mark that some editors and shells put before UTF-8.
+/// Removes the byte order mark that some editors and shells write before UTF-8.
 fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
-/// The spans of JSON documents, one after the other, as the file exporter of OpenTelemetry's collector writes them.
+/// Parses consecutive JSON documents, as the file exporter of OpenTelemetry's collector writes
+/// them.
 ///
 /// # Errors
 ///
-/// If one is none, or is of no kind that is known.
+/// If a document is malformed or of an unknown kind.
 pub fn json(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
     let bytes = without_mark(bytes);
     let plain = bytes.iter().filter(|byte| !byte.is_ascii_whitespace());
-    // Lists of spans or documents, and Zipkin's lists of traces that are lists of spans.
+    // Lists contain spans or documents. Zipkin's lists of traces contain lists of spans.
     match plain.take_while(|byte| **byte == b'[').count() {
         0 => documents(bytes, |document| vec![document]),
         1 => documents(bytes, |list: Vec<Document>| list),
@@ -135,7 +139,7 @@ pub fn json(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
     }
 }
 
-/// The spans of the documents in each of some JSON values.
+/// Parses consecutive JSON values. `list` returns the documents in a value.
 fn documents<T: DeserializeOwned>(
     bytes: &[u8],
     list: fn(T) -> Vec<Document>,
@@ -147,7 +151,7 @@ fn documents<T: DeserializeOwned>(
         let Some(value) = values.next() else { return Ok(spans) };
         let value = list(value?);
         let text = &bytes[begin..values.byte_offset()];
-        // An export of nothing.
+        // An empty export.
         let is_empty = text.iter().filter(|byte| !byte.is_ascii_whitespace()).eq(b"{}");
         for document in value {
             count += 1;
@@ -158,11 +162,11 @@ fn documents<T: DeserializeOwned>(
     }
 }
 
-/// The spans of an `ExportTraceServiceRequest`, or of several in a row.
+/// Parses an `ExportTraceServiceRequest`, or several in a row.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If the bytes are not such a message.
 pub fn protobuf(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
     let mut spans = Vec::new();
     otlp::spans(otlp::Request::decode(bytes)?.resource_spans, &mut spans);

@@ -6,7 +6,7 @@ fn span(trace: u128, id: u64, parent: u64, name: &str, start_ns: u64, end_ns: u6
     Span { trace, id, parent, service, operation, start_ns, end_ns, ..Span::default() }
 }
 
-/// A front that calls a store for 10 and a cache for 20 or 30.
+/// A front that calls a store for 10 ns and a cache for 20 or 30 ns.
 fn request(trace: u128, begin: u64) -> [Span; 3] {
     let slow = if trace.is_multiple_of(2) { 10 } else { 0 };
     [
@@ -51,7 +51,7 @@ fn stages_come_in_the_order_of_the_path_with_their_variance() {
 }
 
 #[test]
-fn what_varies_least_is_summed() {
+fn stages_that_vary_least_are_summed() {
     let profile = traces(10).profile(None, 1).expect("traces");
     assert_eq!(profile.stages, ["cache: put", "2 others"]);
     let whole = profile.whole();
@@ -73,7 +73,7 @@ fn only_traces_of_one_root_are_compared() {
     let refused = mixed().profile(Some("front"), 12).expect_err("no such root").to_string();
     assert_eq!(
         refused,
-        "no trace begins with `front`; there are `front: get` (10), `front: health` (1)"
+        "no trace begins with `front`; traces begin with `front: get` (10), `front: health` (1)"
     );
     assert_eq!(Traces::default().profile(None, 12), Err(TracesError::Empty));
 }
@@ -90,7 +90,7 @@ fn halves_that_share_an_id_are_two_spans_and_children_go_to_their_own_service() 
             span(1, 3, 2, "store: read", 30, 70),
             span(1, 4, 2, "front: encode", 12, 18),
         ] {
-            // What arrives twice is one span.
+            // A span that arrives twice counts once.
             traces.add(&span);
             traces.add(&span);
         }
@@ -103,7 +103,7 @@ fn halves_that_share_an_id_are_two_spans_and_children_go_to_their_own_service() 
 }
 
 #[test]
-fn what_a_parent_gets_for_its_childrens_sake_is_counted() {
+fn uncertain_self_time_of_parents_is_counted() {
     let uncertain = |spans: &[Span]| {
         let mut traces = Traces::default();
         spans.iter().for_each(|span| traces.add(span));
@@ -133,7 +133,7 @@ fn spans_may_come_in_any_order() {
 }
 
 #[test]
-fn long_requests_keep_their_percentiles_and_absurd_times_are_not_seen() {
+fn long_requests_keep_their_percentiles_and_absurd_times_are_dropped() {
     const SECOND: u64 = 1_000_000_000;
     let mut traces = Traces::new(Limits::default());
     for at in 1..=100 {
@@ -165,15 +165,16 @@ fn beyond_the_bounds_the_oldest_trace_is_closed_and_names_are_shared() {
     let profile = traces.profile(None, 12).expect("traces");
     assert_eq!(profile.requests(), 10);
     let lost = lost(&profile);
-    assert!(lost.contains(&("traces beyond the most that are kept", 12)), "{lost:?}");
+    assert!(lost.contains(&("traces beyond the limit", 12)), "{lost:?}");
     assert!(lost.contains(&("spans without a valid id", 1)), "{lost:?}");
-    let early = "traces closed early to make room; spans that came later are not in them";
+    let early = "traces closed early to free memory; their later spans are missing";
     assert!(lost.iter().any(|of| of.0 == early && of.1 >= 18), "{lost:?}");
 }
 
 #[test]
 fn a_request_of_hotrod_spends_its_time_where_its_delays_are() {
-    // Jaeger's example, version 1.62: six exports of one trace, in JSON, without the attributes of spans.
+    // From Jaeger's example, version 1.62: six JSON exports of one trace, without the attributes of
+    // spans.
     let spans = parse::parse(include_bytes!("hotrod.jsonl")).expect("OTLP");
     let root = spans.iter().find(|span| span.parent == 0).expect("a root");
     let duration = root.end_ns - root.start_ns;
@@ -189,8 +190,8 @@ fn a_request_of_hotrod_spends_its_time_where_its_delays_are() {
         .collect();
     assert_eq!(times.iter().map(|of| of.1).sum::<u64>(), duration);
     let ms = |name: &str| times.iter().find(|of| of.0 == name).map_or(0, |of| of.1 / 1_000_000);
-    // One query of about 300 ms; then 20 ms and 13 times 10 ms in turn, three of which fail after 20 ms more; then ten
-    // times 50 ms by three workers.
+    // One query of about 300 ms. Then a call of 20 ms, and 13 sequential calls of 10 ms, three of
+    // which fail after another 20 ms. Then ten calls of 50 ms by three workers.
     let seen = [
         "mysql: SQL SELECT",
         "redis-manual: FindDriverIDs",

@@ -1,4 +1,4 @@
-//! The spans of a trace by their parents, in the time of one clock.
+//! The tree of a trace's spans, with all times on one clock.
 
 use std::cmp::Reverse;
 
@@ -6,36 +6,36 @@ use super::clocks::Clocks;
 use super::halves::{NONE, Node, link};
 use super::{Kind, Without};
 
-/// Of spans whose parents are missing, the times of this many are kept.
+/// The maximum number of spans with missing parents whose times are kept.
 const ORPHANS_MAX: usize = 64;
 
-/// What was wrong with the spans of a trace.
+/// Counts of defects in the spans of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Flaws {
     /// Spans that arrived twice.
     pub(super) duplicates: u64,
-    /// Spans that end before they begin. They are taken as empty.
+    /// Spans that end before they begin. They are treated as empty.
     pub(super) backward: u64,
-    /// Spans that no chain of parents connects with the root. They are not used.
+    /// Spans that are not connected to the root. They are ignored.
     pub(super) orphans: u64,
-    /// Children of spans on the path that reach beyond them, by more than 1 part in `LATE`.
+    /// Children of spans on the path that extend beyond their parent by more than 1 part in `LATE`.
     pub(super) clipped: u64,
 }
 
-/// Spans, and how they hang together.
+/// The spans of a trace and their parents.
 pub(super) struct Tree {
     pub(super) spans: Vec<Node>,
     pub(super) root: u32,
     pub(super) flaws: Flaws,
-    /// When spans ran whose parents are missing.
+    /// The times of spans whose parents are missing.
     pub(super) orphans: Vec<(u64, u64)>,
     parents: Vec<u32>,
-    /// All but the root that have a parent, sorted by that.
+    /// All spans with a parent, except the root, sorted by parent.
     by_parent: Vec<u32>,
 }
 
 impl Tree {
-    /// None of no spans.
+    /// Builds the tree. `None` if there are no spans.
     pub(super) fn new(mut spans: Vec<Node>, without: Without) -> Option<Tree> {
         let mut flaws = Flaws::default();
         for span in spans.iter_mut().filter(|span| span.end_ns < span.start_ns) {
@@ -45,14 +45,15 @@ impl Tree {
         let all = spans.len();
         let (spans, mut parents) = link(spans, without.shared_ids);
         flaws.duplicates = (all - spans.len()) as u64;
-        // No clock is needed for a duration, so it decides among roots.
+        // Durations do not depend on differences between clocks, so the longest of several roots is
+        // chosen.
         let rank = |&at: &u32| {
             let (span, parent) = (&spans[at as usize], parents[at as usize]);
             let kind = (parent != NONE, span.parent != 0);
             (kind, Reverse(span.length()), span.start_ns, span.id, at)
         };
         let root = (0..spans.len() as u32).min_by_key(rank)?;
-        // So that each span has one way from the root, and none leads into a cycle.
+        // This leaves one path from the root to each span, without cycles.
         parents[root as usize] = NONE;
         let mut by_parent: Vec<u32> = (0..spans.len() as u32).collect();
         by_parent.retain(|&at| parents[at as usize] != NONE);
@@ -66,7 +67,7 @@ impl Tree {
         Some(tree)
     }
 
-    /// The children of a span.
+    /// Returns the children of a span.
     pub(super) fn children(&self, of: u32) -> &[u32] {
         let parent = |at: &u32| self.parents[*at as usize];
         let begin = self.by_parent.partition_point(|at| parent(at) < of);
@@ -74,18 +75,18 @@ impl Tree {
         &self.by_parent[begin..begin + count]
     }
 
-    /// The parent of a span.
+    /// Returns the parent of a span.
     pub(super) fn parent(&self, of: u32) -> Option<u32> {
         Some(self.parents[of as usize]).filter(|&at| at != NONE)
     }
 
-    /// Callers and callees.
+    /// Returns all pairs of a parent and a child.
     pub(super) fn edges(&self) -> impl Iterator<Item = (&Node, &Node)> {
         let parent = |at: &u32| &self.spans[self.parents[*at as usize] as usize];
         self.by_parent.iter().map(move |at| (parent(at), &self.spans[*at as usize]))
     }
 
-    /// The root and all below it, parents first.
+    /// Returns the root and all its descendants, parents first.
     fn below(&self) -> Vec<u32> {
         let (mut all, mut at) = (vec![self.root], 0);
         while at < all.len() {
@@ -95,7 +96,8 @@ impl Tree {
         all
     }
 
-    /// Puts all spans below the root into the time of its clock. If any was in another.
+    /// Converts the times of all spans below the root to the root's clock. Returns whether any time
+    /// changed.
     pub(super) fn align(&mut self, clocks: &Clocks) -> bool {
         let mut shifts = vec![0_i64; self.spans.len()];
         for &at in &self.below()[1..] {
@@ -110,7 +112,8 @@ impl Tree {
         shifts.iter().any(|&shift| shift != 0)
     }
 
-    /// The client's span that has ended while this server's goes on, if it began within that and the client has a parent.
+    /// Returns the client's span that a server's span outlives. The server's span must begin before
+    /// the client's span ends, and the client must have a parent.
     pub(super) fn outlived(&self, at: u32) -> Option<u32> {
         let client_at = self.parent(at).filter(|&client| self.parent(client).is_some())?;
         let (span, client) = (&self.spans[at as usize], &self.spans[client_at as usize]);

@@ -1,11 +1,13 @@
-//! Why a stage of traces varies: how often it is called, and attributes of its spans.
+//! Finds reasons why a stage of traces varies: its number of calls, and attributes of its spans.
 //!
-//! Both predict a trace's self time in the stage: the number of calls times the mean of all calls; or the sum over the
-//! calls of the mean of those with the same value of an attribute. What a prediction explains is the square of its
-//! correlation with the self time, adjusted for the number of values. An attribute has to explain more than the number of
-//! calls does. Of keys that explain the same, as pods and their hosts may, the one with the fewest values is named.
+//! Each reason predicts a trace's self time in the stage. The number of calls predicts a self time
+//! of that number times the mean of all calls. An attribute predicts a sum over the calls: for each
+//! call, the mean of all calls with the same value. The share of the variance that a prediction
+//! explains is the square of its correlation with the self time, adjusted for the number of values.
+//! An attribute must explain more than the number of calls does. If several keys explain the same
+//! share, as pods and their hosts may, the key with the fewest values is reported.
 //!
-//! Cost: one pass over the calls of a stage per key of an attribute.
+//! Cost: one pass over the calls of a stage for each attribute key.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +18,24 @@ use crate::moments::Moments;
 use crate::profile::{Evidence, Reason};
 use crate::rank::over;
 
-/// Values of fewer calls have no mean of their own.
+/// Values with fewer calls share one mean.
 const CALLS_MIN: f64 = 5.0;
-/// Of fewer traces, nothing can be said.
+/// The minimum number of traces for a reason.
 const TRACES_MIN: usize = 20;
-/// An attribute explains at least this much more than the number of calls.
+/// An attribute must explain at least this much more than the number of calls does.
 const BEYOND_CALLS: f64 = 0.15;
-/// Shares that differ by less are the same.
+/// Shares that differ by less count as equal.
 const SAME: f64 = 0.03;
 
-/// The calls of a stage, by trace.
-struct Stage<'a> {
-    /// Where it is among the profile's stages.
+/// The calls of a stage, grouped by trace.
+struct StageCalls<'a> {
+    /// The index among the profile's stages.
     place: usize,
     calls: Vec<&'a [Part]>,
     sets: &'a Sets,
 }
 
-/// Why a stage varies, what explains the most first.
+/// Returns the reasons why a stage varies, in descending order of the share that they explain.
 pub(super) fn reasons(
     paths: &[&Path],
     (place, stage): (usize, u32),
@@ -48,7 +50,7 @@ pub(super) fn reasons(
         let count = path.parts[begin..].partition_point(|part| part.stage == stage);
         &path.parts[begin..begin + count]
     });
-    let stage = Stage { place, calls: calls.collect(), sets };
+    let stage = StageCalls { place, calls: calls.collect(), sets };
     let by_calls = stage.explained(2, |part| f64::from(part.calls));
     let mut found: Vec<Reason> = stage.many(by_calls, names).into_iter().collect();
     for keys in stage.keys().chunk_by(|a, b| a.class == b.class) {
@@ -67,12 +69,12 @@ pub(super) fn reasons(
     found
 }
 
-impl Stage<'_> {
+impl StageCalls<'_> {
     fn parts(&self) -> impl Iterator<Item = &Part> {
         self.calls.iter().copied().flatten()
     }
 
-    /// The keys of its attributes, by class and order.
+    /// Returns the keys of its attributes, sorted by class and rank.
     fn keys(&self) -> Vec<&Attribute> {
         let mut sets: Vec<u32> = self.parts().map(|part| part.attributes).collect();
         sets.sort_unstable();
@@ -88,7 +90,8 @@ impl Stage<'_> {
         found.map_or("", |of| &of.value)
     }
 
-    /// What a prediction with this number of parameters explains of the self times.
+    /// Returns the share of the self times' variance that a prediction with this number of
+    /// parameters explains.
     fn explained(&self, parameters: usize, prediction: impl Fn(&Part) -> f64) -> f64 {
         let mut moments = Moments::new(2);
         for parts in &self.calls {
@@ -108,7 +111,8 @@ impl Stage<'_> {
         Reason { stage: self.place, kind, explains: explains.clamp(0.0, 1.0), of, text }
     }
 
-    /// That the number of calls differs. Once or never is a matter of what is beside it on the path.
+    /// Returns the varying number of calls as a reason. `None` if no trace calls the stage more
+    /// than once, because whether a single call is on the path depends on parallel spans.
     fn many(&self, explains: f64, names: &[String]) -> Option<Reason> {
         let counts =
             self.calls.iter().map(|parts| parts.iter().map(|part| part.calls).sum::<u32>());
@@ -117,7 +121,7 @@ impl Stage<'_> {
         let again = |part: &&Part| self.sets.get(part.attributes).iter().any(Attribute::is_retry);
         let again: u32 = self.parts().filter(again).map(|part| part.calls).sum();
         let are_retries = again > 0 && again * 2 >= further;
-        let what = if are_retries { "attempts, most of them retries" } else { "calls" };
+        let noun = if are_retries { "attempts, most of them retries" } else { "calls" };
         let mut callers = BTreeMap::<u32, u32>::new();
         self.parts().for_each(|part| *callers.entry(part.caller).or_default() += part.calls);
         let caller = callers.into_iter().max_by_key(|of| of.1)?.0;
@@ -125,13 +129,14 @@ impl Stage<'_> {
         let (calls, ns) = self.parts().fold((0.0, 0.0), added);
         let each = ms(ns / calls);
         let text = format!(
-            "{caller} makes {least} to {most} {what} per request, in turn, of {each} each: their number varies, not \
-             how long one takes"
+            "{caller} makes {least} to {most} {noun} per request, one after another, of {each} \
+             each: their number varies, not their duration"
         );
         Some(self.reason(Evidence::Calls, explains, caller, text))
     }
 
-    /// That calls with this value of an attribute take longer than others; with the number of values.
+    /// Returns an attribute as a reason: calls with one of its values take longer than others. Also
+    /// returns the number of values.
     fn by_value(&self, key: &Attribute) -> Option<(usize, Reason)> {
         let mut values = BTreeMap::<&str, (f64, f64)>::new();
         for part in self.parts() {
@@ -160,7 +165,7 @@ impl Stage<'_> {
         Some((count, self.reason(Evidence::Attribute, explains, of, text)))
     }
 
-    /// That calls take longer the longer they queued.
+    /// Returns the queueing time as a reason: calls that queued for longer take longer.
     fn queued(&self, key: &Attribute) -> Reason {
         let explains = self.explained(2, |part| f64::from(part.queued));
         let text = format!("it takes longer the larger its {} is: it waits in a queue", key.key);
@@ -172,7 +177,7 @@ fn ms(ns: f64) -> String {
     format!("{:.3} ms", ns / 1e6)
 }
 
-/// Number and time of calls, with some more.
+/// Adds the number and self time of a part's calls to a sum.
 fn added(sum: (f64, f64), part: &Part) -> (f64, f64) {
     (sum.0 + f64::from(part.calls), sum.1 + part.self_ns as f64)
 }

@@ -1,4 +1,4 @@
-//! Zipkin's JSON, version 2: a span by itself, times in microseconds.
+//! Zipkin's JSON, version 2: each span is self-contained, and times are in microseconds.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use super::jaeger::kind_of;
 use super::otlp::or_empty;
 use super::{Span, attributes};
 
-/// A span's fields but its tags.
+/// The fields of a span, except its tags.
 pub(super) struct Reported {
-    /// Of the trace, the span and its parent.
+    /// The ids of the trace, the span and its parent.
     pub(super) ids: [Option<String>; 3],
     pub(super) name: String,
     pub(super) kind: String,
-    /// Microseconds since 1970.
+    /// In microseconds since the Unix epoch.
     pub(super) timestamp: u64,
-    /// Microseconds.
+    /// In microseconds.
     pub(super) duration: u64,
-    /// The own one, and that of the other half of the call.
+    /// The endpoints of the span's own half of the call, and of the other half.
     pub(super) endpoints: [Endpoint; 2],
 }
 
@@ -37,8 +37,8 @@ impl Endpoint {
     }
 }
 
-/// The span. Ids that are none become 0, which is no valid id; a span without a time or a duration, which has not ended,
-/// gets an end that is no valid time.
+/// Converts a span. Invalid ids become 0, which is not a valid id. A span without a time or a
+/// duration has not ended; its end becomes an invalid time.
 pub(super) fn span(of: Reported, tags: BTreeMap<String, String>) -> Span {
     let [trace, id, parent] =
         of.ids.map(|text| text.and_then(|text| u128::from_str_radix(&text, 16).ok()).unwrap_or(0));

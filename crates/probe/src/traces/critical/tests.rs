@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Spans by id, parent, begin and end; the stage is the id.
+/// Creates nodes from (id, parent, start, end). The stage is the id.
 fn nodes(of: &[(u64, u64, u64, u64)]) -> Vec<Node> {
     let node = |&(id, parent, start_ns, end_ns)| {
         let stage = id as u32;
@@ -11,7 +11,7 @@ fn nodes(of: &[(u64, u64, u64, u64)]) -> Vec<Node> {
     of.iter().map(node).collect()
 }
 
-/// The self times by stage, in the order of the path.
+/// Returns the self times by stage, in the order of the path.
 fn times(of: &[(u64, u64, u64, u64)]) -> (Vec<(u32, u64)>, Flaws) {
     let (mut path, flaws) = path(&nodes(of), None, Without::default()).expect("spans");
     path.parts.sort_by_key(|part| part.first_ns);
@@ -27,25 +27,29 @@ fn children_in_sequence_are_all_on_the_path() {
 }
 
 #[test]
-fn of_parallel_children_the_path_is_in_the_one_that_ends_last() {
-    // 3 was waited for; 2 ran beside it but for a moment, and 4 before both.
+fn the_path_follows_the_parallel_child_that_ends_last() {
+    // The root waited for span 3. Span 2 ran at the same time but started earlier, and span 4 ran
+    // before both.
     let (times, _) = times(&[(1, 0, 0, 100), (2, 1, 25, 80), (3, 1, 30, 90), (4, 1, 0, 20)]);
     assert_eq!(times, [(4, 20), (1, 5 + 10), (2, 5), (3, 60)]);
 }
 
 #[test]
-fn siblings_that_overlap_keep_the_part_that_is_theirs() {
-    // 3 began before 2 had ended; what 2 took until then is not the parent's. 4 ends long before, beside 2.
+fn overlapping_siblings_keep_their_own_parts() {
+    // Span 3 began before span 2 had ended. The time of span 2 until then does not belong to the
+    // parent. Span 4 ended long before, while span 2 was running.
     let (times, _) = times(&[(1, 0, 0, 100), (2, 1, 5, 60), (3, 1, 50, 95), (4, 1, 5, 20)]);
     assert_eq!(times, [(1, 5 + 5), (2, 45), (3, 45)]);
-    // Where one ended just before, the pause after it is the parent's, although 4 still ran.
+    // If a child ended just before, the pause after it belongs to the parent, even though 4 was
+    // still running.
     let (times, _) = self::times(&[(1, 0, 0, 100), (2, 1, 0, 48), (3, 1, 50, 100), (4, 1, 30, 60)]);
     assert_eq!(times, [(2, 48), (1, 2), (3, 50)]);
 }
 
 #[test]
 fn a_pool_of_workers_is_followed_through_the_one_that_ended_last() {
-    // Two workers: 2 then 4, 3 then 5. The last to end is 5, which began when 3 had ended.
+    // One worker runs 2 and then 4; another runs 3 and then 5. The last to end is 5, which began
+    // when 3 had ended.
     let (times, _) =
         times(&[(1, 0, 0, 100), (2, 1, 0, 40), (3, 1, 0, 50), (4, 1, 40, 90), (5, 1, 50, 100)]);
     assert_eq!(times, [(3, 50), (5, 50)]);
@@ -59,7 +63,7 @@ fn an_end_that_is_recorded_late_does_not_hide_a_span() {
 
 #[test]
 fn clocks_that_disagree_are_clipped_and_counted() {
-    // 2 began before its parent and 3 ends after it; 4 is outside altogether.
+    // 2 began before its parent, 3 ended after it, and 4 is entirely outside.
     let (times, flaws) =
         times(&[(1, 0, 100, 200), (2, 1, 90, 150), (3, 1, 150, 230), (4, 1, 300, 400)]);
     assert_eq!(times, [(2, 50), (3, 50)]);
@@ -70,11 +74,12 @@ fn clocks_that_disagree_are_clipped_and_counted() {
 
 #[test]
 fn orphans_are_counted_and_the_root_is_the_span_without_a_parent() {
-    // 7 is missing, so 2 and its child 3 hang in the air. They began earlier, by a clock that is ahead.
+    // 7 is missing, so 2 and its child 3 are orphans. Their clock is ahead, so they seem to begin
+    // earlier.
     let spans = [(1, 0, 100, 200), (2, 7, 50, 90), (3, 2, 60, 70), (4, 1, 120, 140)];
     let (seen, flaws) = times(&spans);
     assert_eq!((seen, flaws.orphans), (vec![(1, 80), (4, 20)], 2));
-    // Where all have parents, one whose parent is elsewhere is the root.
+    // If all spans have parents, a span whose parent is missing becomes the root.
     let (path, flaws) = path(&nodes(&spans[1..3]), None, Without::default()).expect("spans");
     assert_eq!((path.root, path.start_ns, flaws.orphans), (2, 50, 0));
 }
@@ -85,7 +90,7 @@ fn cycles_of_parents_end() {
     assert_eq!((seen, flaws.orphans), (vec![(1, 90), (2, 10)], 0));
     let (seen, flaws) = times(&[(1, 1, 0, 100)]);
     assert_eq!((seen, flaws.orphans), (vec![(1, 100)], 0));
-    // Beside a root, a cycle is unreachable.
+    // If there is a root, a cycle elsewhere cannot be reached from it.
     let (seen, flaws) = times(&[(1, 0, 0, 100), (2, 3, 10, 20), (3, 2, 10, 20)]);
     assert_eq!((seen, flaws.orphans), (vec![(1, 100)], 2));
 }
@@ -97,7 +102,7 @@ fn a_span_that_arrives_twice_counts_once() {
 }
 
 #[test]
-fn times_may_be_as_large_as_they_can() {
+fn the_largest_times_do_not_overflow() {
     let max = u64::MAX;
     let (seen, _) = times(&[(1, 0, 0, max), (2, 1, 1, max - 1), (3, 2, max, max)]);
     assert_eq!(seen, [(1, 2), (2, max - 2)]);

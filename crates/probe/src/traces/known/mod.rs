@@ -1,26 +1,26 @@
-//! Made-up traces whose cause is known: what is blamed must be right, or the report must call it unclear. Without
-//! the mechanism of a case, it must not be right.
+//! Synthetic traces with a known cause. The ranking must blame the right stage, or report that it
+//! is unclear. If the mechanism that a case needs is disabled, the ranking must not be right.
 
-mod world;
+mod system;
 
 use super::{Limits, Span, Traces, Without};
 use crate::profile::{Evidence, Profile};
 use crate::rank::{Guide, Ranking, rank};
-use world::{Call, Draw, MS, World};
+use system::{Call, Draw, MS, SyntheticSystem};
 
 const REQUESTS: u32 = 300;
 const CALLEES: [&str; 4] = ["cart", "store", "price", "user"];
-/// Cases of each kind.
+/// The number of cases per kind.
 const EACH: u64 = 5;
 
-/// Spans, the stage that is to blame, and what it owes that to.
+/// The spans of a case, the stage that is to blame, and the reason.
 struct Case {
     spans: Vec<Span>,
     stage: String,
     why: Option<(Evidence, String)>,
 }
 
-/// What is drawn for a case: who is called in turn, and which of them varies.
+/// The random choices of a case: the mean of each callee, and which callee varies.
 struct Plan {
     draw: Draw,
     culprit: usize,
@@ -34,7 +34,7 @@ impl Plan {
         Plan { culprit: draw.whole(0, 2) as usize, means, draw }
     }
 
-    /// A call of a callee that varies much if it is to blame, and little otherwise.
+    /// Creates a call. The culprit varies widely, the other callees only a little.
     fn call(&mut self, callee: usize, from: f64) -> Call {
         let (mean, draw) = (self.means[callee], &mut self.draw);
         let takes = match callee == self.culprit {
@@ -46,11 +46,12 @@ impl Plan {
         Call { to, pod, from, takes, network, ..Call::default() }
     }
 
-    fn case(&self, world: World) -> Case {
-        Case { spans: world.spans, stage: format!("{}: get", CALLEES[self.culprit]), why: None }
+    fn case(&self, system: SyntheticSystem) -> Case {
+        Case { spans: system.spans, stage: format!("{}: get", CALLEES[self.culprit]), why: None }
     }
 
-    /// A clock up to ten times as far ahead or behind as the longest call takes, and not less than one.
+    /// Draws a clock error in either direction, of 1 to 10 times the longest mean duration of a
+    /// call.
     fn skew(&mut self) -> f64 {
         let far = self.draw.between(1.0, 10.0) * 12.0 * MS;
         if self.draw.unit() < 0.5 { -far } else { far }
@@ -61,96 +62,100 @@ impl Plan {
     }
 }
 
-/// Requests that call all in turn, changed by `change`.
+/// Writes requests that call all services in sequence. `change` may modify each call.
 fn in_turn(
     plan: &mut Plan,
-    world: &mut World,
+    system: &mut SyntheticSystem,
     mut change: impl FnMut(&mut Plan, &mut Call, usize),
 ) {
     for _ in 0..REQUESTS {
-        world.begin();
+        system.begin();
         let mut at = 0.5 * MS;
         for callee in 0..CALLEES.len() {
             let mut call = plan.call(callee, at);
             change(plan, &mut call, callee);
-            at = world.call(&call) + plan.draw.between(0.1, 0.3) * MS;
+            at = system.call(&call) + plan.draw.between(0.1, 0.3) * MS;
         }
-        world.end(at + 0.2 * MS);
+        system.end(at + 0.2 * MS);
     }
 }
 
-/// Each service has a clock of its own; in every second case each pod, and in the last one clocks jump half-way.
+/// Each service has its own clock; in every second case, each pod has its own. In the last case,
+/// all clocks jump halfway through.
 fn skew(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
-    let mut world = World { clocks: plan.skews(), ..World::default() };
+    let mut system = SyntheticSystem { clocks: plan.skews(), ..SyntheticSystem::default() };
     if seed % 2 == 1 {
         let pods = CALLEES.iter().flat_map(|name| (0..10).map(move |pod| format!("{name}-{pod}")));
         let pods: Vec<String> = pods.collect();
-        world.clocks = pods.into_iter().map(|pod| (pod, plan.skew())).collect();
+        system.clocks = pods.into_iter().map(|pod| (pod, plan.skew())).collect();
     }
-    let mut later = World { clocks: plan.skews(), ..World::default() };
-    in_turn(&mut plan, &mut world, |_, _, _| {});
+    let mut later = SyntheticSystem { clocks: plan.skews(), ..SyntheticSystem::default() };
+    in_turn(&mut plan, &mut system, |_, _, _| {});
     if seed % EACH == 4 {
         in_turn(&mut plan, &mut later, |_, _, _| {});
         later.spans.iter_mut().for_each(|span| span.trace += 1_000);
-        world.spans.append(&mut later.spans);
+        system.spans.append(&mut later.spans);
     }
-    plan.case(world)
+    plan.case(system)
 }
 
-/// Client and server share an id; in every second case their clocks differ, too.
+/// The halves of a call share an id. In every second case, their clocks also differ.
 fn shared(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let mut clocks = if seed % 2 == 1 { plan.skews() } else { Vec::new() };
-    // Of one id, the earliest is the client's without the mechanism.
+    // Without the mechanism, the earliest span of an id counts. It must be the client's, so no
+    // clock is behind.
     clocks.iter_mut().for_each(|of| of.1 = of.1.abs());
-    let mut world = World { is_shared: true, clocks, ..World::default() };
-    in_turn(&mut plan, &mut world, |_, _, _| {});
-    plan.case(world)
+    let mut system = SyntheticSystem { is_shared: true, clocks, ..SyntheticSystem::default() };
+    in_turn(&mut plan, &mut system, |_, _, _| {});
+    plan.case(system)
 }
 
-/// Each call begins before the one before has ended, when so much of its response is there.
+/// Each call begins as soon as a share of the previous call's response has arrived, before that
+/// call has ended.
 fn overlap(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let share = plan.draw.between(0.85, 0.97);
-    // Without the mechanism, every second one is taken for work beside the path.
+    // Without the mechanism, every second call counts as work that is not on the path.
     plan.culprit = if plan.culprit == 1 { 2 } else { plan.culprit };
-    let mut world = World::default();
+    let mut system = SyntheticSystem::default();
     for _ in 0..REQUESTS {
-        world.begin();
+        system.begin();
         let (mut at, mut end) = (0.5 * MS, 0.0_f64);
         for callee in 0..CALLEES.len() {
             let call = plan.call(callee, at);
-            end = end.max(world.call(&call));
+            end = end.max(system.call(&call));
             at += call.network + call.takes * share;
         }
-        world.end(end + 0.2 * MS);
+        system.end(end + 0.2 * MS);
     }
-    plan.case(world)
+    plan.case(system)
 }
 
-/// The one to blame sends its head at once; the client's span ends with that, and the front reads on.
+/// The culprit sends the head of its response immediately. The client's span ends with the head,
+/// and the front continues to read.
 fn stream(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let clocks = if seed % 2 == 1 { plan.skews() } else { Vec::new() };
-    let mut world = World { clocks, ..World::default() };
-    in_turn(&mut plan, &mut world, |plan, call, callee| {
+    let mut system = SyntheticSystem { clocks, ..SyntheticSystem::default() };
+    in_turn(&mut plan, &mut system, |plan, call, callee| {
         if callee == plan.culprit {
             call.head = Some(0.3 * MS);
         }
     });
-    plan.case(world)
+    plan.case(system)
 }
 
-/// The one to blame is called 1 to 40 times; in every second case always 8 times, and all calls of a request are slow
-/// or fast together.
+/// The culprit is called 1 to 40 times. In every second case it is always called 8 times, and the
+/// calls of a request are slow or fast together.
 fn many(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let culprit = plan.culprit;
     let is_slow = seed % 2 == 1;
-    let mut world = World::default();
+    let mut system = SyntheticSystem::default();
     for _ in 0..REQUESTS {
-        world.begin();
+        system.begin();
         let mut at = 0.5 * MS;
         let slow = 1.0 + plan.draw.exponential(1.0);
         for callee in 0..CALLEES.len() {
@@ -165,22 +170,22 @@ fn many(seed: u64) -> Case {
                     call.takes =
                         plan.draw.between(1.8, 2.2) * MS * if is_slow { slow } else { 1.0 };
                 }
-                at = world.call(&call) + 0.1 * MS;
+                at = system.call(&call) + 0.1 * MS;
             }
         }
-        world.end(at + 0.2 * MS);
+        system.end(at + 0.2 * MS);
     }
     let calls = (Evidence::Calls, "front: GET /".to_owned());
-    Case { why: (!is_slow).then_some(calls), ..plan.case(world) }
+    Case { why: (!is_slow).then_some(calls), ..plan.case(system) }
 }
 
-/// One pod is slow, or a status, a retry or the time in a queue goes with the time.
+/// One pod is slow; or a status, a retry, or a queueing time correlates with the duration.
 fn attribute(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let (culprit, slow) = (plan.culprit, plan.draw.whole(0, 9));
     let of = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    let mut world = World::default();
-    in_turn(&mut plan, &mut world, |plan, call, callee| {
+    let mut system = SyntheticSystem::default();
+    in_turn(&mut plan, &mut system, |plan, call, callee| {
         if callee != culprit {
             return;
         }
@@ -207,19 +212,19 @@ fn attribute(seed: u64) -> Case {
         3 => (Evidence::Attribute, "http.request.resend_count = 2".to_owned()),
         _ => (Evidence::Queue, "queue_time_ms".to_owned()),
     };
-    Case { why: Some(why), ..plan.case(world) }
+    Case { why: Some(why), ..plan.case(system) }
 }
 
-/// All at once: clocks of each pod, shared ids, overlap, and one slow pod.
+/// Combines all of the above: a clock per pod, shared ids, overlap, and one slow pod.
 fn everything(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let (culprit, slow) = (plan.culprit, plan.draw.whole(0, 9));
     let pods = CALLEES.iter().flat_map(|name| (0..10).map(move |pod| format!("{name}-{pod}")));
     let pods: Vec<String> = pods.collect();
     let clocks = pods.into_iter().map(|pod| (pod, plan.skew())).collect();
-    let mut world = World { is_shared: true, clocks, ..World::default() };
+    let mut system = SyntheticSystem { is_shared: true, clocks, ..SyntheticSystem::default() };
     for _ in 0..REQUESTS {
-        world.begin();
+        system.begin();
         let (mut at, mut end) = (0.5 * MS, 0.0_f64);
         for callee in 0..CALLEES.len() {
             let mut call = plan.call(callee, at);
@@ -227,16 +232,16 @@ fn everything(seed: u64) -> Case {
                 let usual = plan.means[callee] * plan.draw.between(0.8, 1.2);
                 call.takes = usual * if call.pod == slow { 6.0 } else { 1.0 };
             }
-            end = end.max(world.call(&call));
+            end = end.max(system.call(&call));
             at += call.network + call.takes * 0.9;
         }
-        world.end(end + 0.2 * MS);
+        system.end(end + 0.2 * MS);
     }
     let pod = format!("k8s.pod.name = {}-{slow}", CALLEES[culprit]);
-    Case { why: Some((Evidence::Attribute, pod)), ..plan.case(world) }
+    Case { why: Some((Evidence::Attribute, pod)), ..plan.case(system) }
 }
 
-/// What a case shows, the cases, and the mechanism that it needs.
+/// The name of a kind of case, its generator, and the mechanism that it needs.
 type Kind = (&'static str, fn(u64) -> Case, fn(&mut Without));
 
 const KINDS: [Kind; 6] = [
@@ -280,7 +285,7 @@ fn judge(case: &Case, without: Without) -> Outcome {
 }
 
 #[test]
-fn the_stage_and_the_reason_that_are_to_blame_are_found() {
+fn the_right_stage_and_reason_are_found() {
     let (mut right, mut unsure, mut wrong) = (0, 0, Vec::new());
     for (name, make, _) in KINDS {
         for seed in 0..EACH {
@@ -303,7 +308,8 @@ fn without_its_mechanism_a_case_is_not_right() {
         leave_out(&mut without);
         for seed in 0..EACH {
             let case = make(seed);
-            // A slow callee needs no mechanism: it must not be taken for many calls.
+            // A slow callee needs no mechanism. Its slowness must not be blamed on the number of
+            // calls.
             let is_control = name == "number of calls" && case.why.is_none();
             let outcome = judge(&case, without);
             assert_eq!(outcome == Outcome::Right, is_control, "{name}, seed {seed}: {outcome:?}");
@@ -319,17 +325,17 @@ fn mechanisms_work_together() {
 }
 
 #[test]
-fn what_is_missing_is_never_blamed_on_another() {
+fn lost_spans_never_blame_the_wrong_stage() {
     let mut unsure = 0;
     for seed in 0..10 {
         for part in [0.1, 0.4, 0.8] {
             let mut plan = Plan::new(seed);
-            let mut world = World::default();
-            in_turn(&mut plan, &mut world, |_, _, _| {});
-            // Servers' spans get lost, so that the calls within have no parents.
+            let mut system = SyntheticSystem::default();
+            in_turn(&mut plan, &mut system, |_, _, _| {});
+            // Spans of servers get lost, so their child spans have no parents.
             let mut draw = Draw::new(seed + 100);
-            world.spans.retain(|span| span.operation != "get" || draw.unit() > part);
-            let outcome = judge(&plan.case(world), Without::default());
+            system.spans.retain(|span| span.operation != "get" || draw.unit() > part);
+            let outcome = judge(&plan.case(system), Without::default());
             assert!(!matches!(outcome, Outcome::Wrong(_)), "seed {seed}, {part} lost: {outcome:?}");
             unsure += u32::from(outcome == Outcome::CannotTell);
         }
@@ -338,16 +344,16 @@ fn what_is_missing_is_never_blamed_on_another() {
 }
 
 #[test]
-fn the_report_has_the_clocks_and_what_depends_on_them() {
+fn the_profile_contains_clock_differences_and_uncorrected_shares() {
     let mut plan = Plan::new(1);
     let clocks: Vec<(String, f64)> = CALLEES
         .iter()
         .zip(1..)
         .map(|(name, at)| (name.to_string(), f64::from(at) * 20.0 * MS))
         .collect();
-    let mut world = World { clocks, ..World::default() };
-    in_turn(&mut plan, &mut world, |_, _, _| {});
-    let (profile, ranking) = ranked(&world.spans, Without::default());
+    let mut system = SyntheticSystem { clocks, ..SyntheticSystem::default() };
+    in_turn(&mut plan, &mut system, |_, _, _| {});
+    let (profile, ranking) = ranked(&system.spans, Without::default());
     let traces = profile.traces.expect("of traces");
     assert_eq!(traces.clocks.len(), 4, "one for all pods of a service");
     for skew in &traces.clocks {

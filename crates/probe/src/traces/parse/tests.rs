@@ -32,7 +32,8 @@ fn span(trace: u128, id: u64, parent: u64, name: (&str, &str), times: (u64, u64)
     }
 }
 
-/// The same as in `OTLP`, in protobuf, by hand: tags, lengths, and fields that are not ours.
+/// Returns the content of `OTLP` in hand-written protobuf: tags, lengths, and fields that are
+/// skipped.
 fn protobuf_of_otlp() -> Vec<u8> {
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         assert!(bytes.len() < 0x4000);
@@ -95,14 +96,14 @@ fn zipkin_has_spans_by_themselves_and_both_halves_have_one_id() {
     let none = span(trace, 0xb, 0, ("", "no time"), (0, u64::MAX));
     let expected = [client, server, none];
     assert_eq!(parse(ZIPKIN.as_bytes()).expect("zipkin"), expected);
-    // Its interface gives a list of traces, and storage a span per line.
+    // Zipkin's interface returns a list of traces; its storage contains one span per line.
     assert_eq!(parse(format!("[{ZIPKIN},[]]").as_bytes()).expect("zipkin").len(), 3);
     let lines = ZIPKIN.replace('\n', "").replace("}, {\"t", "}\n{\"t");
     assert_eq!(parse(lines.trim_matches(['[', ']']).as_bytes()).expect("lines"), expected);
 }
 
 #[test]
-fn otlp_comes_as_people_have_it() {
+fn variants_of_otlp_are_accepted() {
     let same = |text: &str| assert_eq!(parse(text.as_bytes()).expect(text), expected(), "{text}");
     same(&format!("\u{feff}{OTLP}"));
     same(&format!("[{OTLP}]"));
@@ -147,7 +148,7 @@ fn otlp_comes_as_people_have_it() {
 }
 
 #[test]
-fn jaeger_comes_as_people_have_it() {
+fn variants_of_jaeger_are_accepted() {
     let all = parse(JAEGER.as_bytes()).expect("jaeger");
     let begin = JAEGER.find("[{\"traceID").expect("traces");
     let end = JAEGER.rfind(",\"total").expect("an end");
@@ -163,7 +164,7 @@ fn jaeger_comes_as_people_have_it() {
 }
 
 #[test]
-fn attributes_that_may_explain_are_read() {
+fn relevant_attributes_are_kept() {
     let attributes = r#""attributes":[{"key":"http.status_code","value":{"intValue":"503"}},{"key":"Retry","value":
         {"boolValue":true}},{"key":"queue_ms","value":{"doubleValue":1.5}},{"key":"queue","value":{"stringValue":"a"}},
         {"key":"url","value":{"stringValue":"/"}},{"key":"retry","value":null}],"status":{"code":"STATUS_CODE_ERROR"},"name""#;
@@ -205,7 +206,7 @@ fn jaeger_has_microseconds_and_names_services_by_process() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_contain_the_position() {
     let refused = |text: &str| parse(text.as_bytes()).expect_err(text).to_string();
     let ids = refused(&OTLP.replace("EEE19B7EC3C1B174", "7uGbfsPBsXQ!"));
     assert!(
@@ -225,7 +226,7 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
-fn ids_that_cannot_be_are_none() {
+fn invalid_ids_become_zero() {
     let mut spans = Vec::new();
     otlp::spans(protobuf_with_trace(&[1; 17]), &mut spans);
     assert_eq!(spans[0].trace, 0);

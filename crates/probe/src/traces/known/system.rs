@@ -1,14 +1,14 @@
-//! A made-up front that calls services, with clocks, pods, lost spans and causes that are known.
+//! A synthetic front that calls services. The clocks, pods, lost spans and causes are known.
 
 use curtail_dist::seed;
 
 use super::super::{Kind, Span};
 
 pub(super) const MS: f64 = 1e6;
-/// When the first request begins; requests are a second apart.
+/// The start of the first request. Requests are a second apart.
 const BEGIN_NS: f64 = 1e15;
 
-/// A source of durations.
+/// A random source of durations.
 pub(super) struct Draw(Box<dyn FnMut() -> f64>);
 
 impl Draw {
@@ -29,40 +29,40 @@ impl Draw {
         self.between(f64::from(least), f64::from(most) + 1.0) as u32
     }
 
-    /// Exponential, with this mean.
+    /// Draws from an exponential distribution.
     pub(super) fn exponential(&mut self, mean: f64) -> f64 {
         -(1.0 - self.unit()).ln() * mean
     }
 }
 
-/// How spans of a world are written.
+/// The spans of a synthetic system, and how they are written.
 #[derive(Default)]
-pub(super) struct World {
-    /// By how much a service's clock is ahead, by name and pod.
+pub(super) struct SyntheticSystem {
+    /// The name of each service or pod whose clock is ahead, and how far it is ahead.
     pub(super) clocks: Vec<(String, f64)>,
-    /// If both halves of a call have one id.
+    /// Whether the halves of a call share an id.
     pub(super) is_shared: bool,
     pub(super) spans: Vec<Span>,
     pub(super) trace: u128,
     pub(super) next: u64,
 }
 
-/// A call of a service.
+/// A call to a service.
 #[derive(Clone, Default)]
 pub(super) struct Call {
     pub(super) to: String,
     pub(super) pod: u32,
     pub(super) attributes: Vec<(String, String)>,
-    /// When the caller begins, and how long the callee takes.
+    /// When the caller begins the call, and the service time of the callee.
     pub(super) from: f64,
     pub(super) takes: f64,
-    /// Each way.
+    /// The network delay in each direction.
     pub(super) network: f64,
-    /// If set, the client's span ends when the callee has run for this long.
+    /// If set, the client's span ends after the callee has run for this time.
     pub(super) head: Option<f64>,
 }
 
-impl World {
+impl SyntheticSystem {
     fn span(
         &mut self,
         parent: u64,
@@ -93,20 +93,21 @@ impl World {
         self.next
     }
 
-    /// Begins a request; its root has id 1 and is written by [`World::end`].
+    /// Begins a request. Its root has id 1 and is written by [`SyntheticSystem::end`].
     pub(super) fn begin(&mut self) {
         self.trace += 1;
         self.next = 1;
     }
 
-    /// Ends a request after this time.
+    /// Ends the request, which took `takes`.
     pub(super) fn end(&mut self, takes: f64) {
         let next = std::mem::replace(&mut self.next, 0);
         self.span(0, Kind::Server, "front", "GET /", (0.0, takes));
         self.next = next;
     }
 
-    /// A call by the front; when it has the whole response. The callee is `TO: get`.
+    /// Writes a call from the front to `TO: get`. Returns the time when the front has the whole
+    /// response.
     pub(super) fn call(&mut self, call: &Call) -> f64 {
         let server = (call.from + call.network, call.from + call.network + call.takes);
         let end = server.1 + call.network;
@@ -124,7 +125,7 @@ impl World {
         if self.is_shared {
             (span.id, span.parent) = (half, 1);
         }
-        // Within the callee, so that its id is a parent, too.
+        // A span within the callee, so the callee's id also occurs as a parent.
         let inside = (server.0 + call.takes * 0.4, server.0 + call.takes * 0.4 + 0.1 * MS);
         let parent = if self.is_shared { half } else { id };
         let place =
