@@ -1,52 +1,54 @@
-//! Which of several components saturates first, and at what throughput.
+//! Finds the component that saturates first, and its throughput.
 //!
-//! A request visits component i Vᵢ times, each time for a mean service Sᵢ, so it demands Dᵢ = Vᵢ·Sᵢ
-//! of one of its kᵢ servers. At throughput X each of them is busy for a share X·Dᵢ/kᵢ (the service
-//! demand law and the utilization law), which may not exceed 1: so X is at most the least kᵢ/Dᵢ,
-//! and the component that has it is the bottleneck. That holds whatever the distributions are.
+//! A request visits component i Vᵢ times, with a mean service time of Sᵢ per visit, so it demands a
+//! service time of Dᵢ = Vᵢ·Sᵢ in total. At throughput X, each of the component's kᵢ servers is busy
+//! for a share X·Dᵢ/kᵢ (the service demand law and the utilization law), which cannot exceed 1. X
+//! is therefore at most the smallest kᵢ/Dᵢ, and the component with this ratio is the bottleneck.
+//! This holds for all distributions.
 //!
 //! Source: document 004, "Using queueing theory to detect application bottlenecks"; Denning and
 //! Buzen, "The operational analysis of queueing network models", 1978. Exact. Cost: O(n log n).
 
 use serde::Serialize;
 
-/// A component of a system, for instance a stage, a tier, a disk.
+/// A component of a system, for instance a stage, a tier or a disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Component {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// The mean number of visits of a request; 0 or more.
+    /// The mean number of visits per request; 0 or more.
     pub visits: f64,
     /// The mean service time of a visit, without queueing, in units of time; 0 or more.
     pub mean_service: f64,
-    /// How many servers share its work; 1 or more.
+    /// The number of servers that share its work; 1 or more.
     pub servers: u32,
 }
 
-/// What a component bears.
+/// The load on a component.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Demand {
     /// The component.
     #[serde(flatten)]
     pub component: Component,
-    /// The service that a request demands of it, in units of time.
+    /// The service time that a request demands from it, in units of time.
     pub demand: f64,
-    /// The throughput at which all its servers are always busy, per unit of time; infinite if
-    /// requests demand nothing of it.
+    /// The throughput at which all its servers are always busy, per unit of time. Infinite if
+    /// requests have no demand.
     pub max_throughput: f64,
 }
 
-/// The components by how soon they saturate.
+/// The components, in the order in which they saturate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saturation {
     /// The throughput that the system can never exceed, per unit of time.
     pub max_throughput: f64,
-    /// All components, the bottleneck first; those that saturate together in the order given.
+    /// All components, the bottleneck first. Components that saturate together keep their input
+    /// order.
     pub components: Vec<Demand>,
 }
 
-/// Why there is no bottleneck to be named. The message names the value and the fix.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The reason why there is no bottleneck. The message names the value and the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BottleneckError {
     #[error("there are no components; name at least one")]
@@ -58,8 +60,8 @@ pub enum BottleneckError {
 }
 
 impl Demand {
-    /// The share of time that each of its servers is busy at this throughput; above 1 if it cannot
-    /// be.
+    /// Returns the share of time that each of its servers is busy at this throughput. Above 1 if
+    /// the throughput is not possible.
     pub fn utilization(&self, throughput: f64) -> f64 {
         throughput / self.max_throughput
     }

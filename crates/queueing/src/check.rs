@@ -1,7 +1,7 @@
-//! What can be wrong with the parameters of a model, or with what it is asked.
+//! Validates the parameters of models and the arguments of their methods.
 
-/// Why a model cannot answer. The message names the value and what to do instead.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The reason why a model has no result. The message names the value and the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
     #[error("the {name} is {value}; it must be {allowed}")]
@@ -24,17 +24,17 @@ pub enum ModelError {
     #[error("there are no servers; name at least one")]
     NoServers,
     #[error(
-        "the result is {0}, no finite number; choose a unit of time nearer to the service time"
+        "the result is {0}, not a finite number; choose a unit of time nearer to the service time"
     )]
     NotFinite(f64),
 }
 
-/// `are 2 samples`, `is 1 sample`.
-pub(crate) fn are(count: usize, what: &str) -> String {
-    if count == 1 { format!("is 1 {what}") } else { format!("are {count} {what}s") }
+/// Returns `are 2 samples` or `is 1 sample`.
+pub(crate) fn are(count: usize, noun: &str) -> String {
+    if count == 1 { format!("is 1 {noun}") } else { format!("are {count} {noun}s") }
 }
 
-/// The most servers, branches or shards of a model: sums over them stay fast.
+/// The maximum number of servers, branches or shards of a model, so sums over them stay fast.
 pub(crate) const MAX_SERVERS: u32 = 1_000_000;
 
 fn within(
@@ -46,17 +46,18 @@ fn within(
     if is_allowed { Ok(value) } else { Err(ModelError::OutOfRange { name, value, allowed }) }
 }
 
-/// A rate or a time: above zero and finite.
+/// Checks that a rate or a time is above zero and finite.
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, ModelError> {
     within(value.is_finite() && value > 0.0, name, value, "greater than 0 and finite")
 }
 
-/// How many servers such rates keep busy.
+/// Returns the number of servers that these rates keep busy.
 pub(crate) fn offered(arrival_rate: f64, service_rate: f64) -> Result<f64, ModelError> {
     Ok(positive("arrival rate", arrival_rate)? / positive("service rate", service_rate)?)
 }
 
-/// A squared coefficient of variation: zero or more. Infinite has an error of its own.
+/// Checks that a squared coefficient of variation is zero or more. An infinite one is a separate
+/// error.
 pub(crate) fn scv(name: &'static str, value: f64) -> Result<f64, ModelError> {
     if value == f64::INFINITY {
         return Err(ModelError::InfiniteMoment(name));
@@ -64,21 +65,21 @@ pub(crate) fn scv(name: &'static str, value: f64) -> Result<f64, ModelError> {
     within(value >= 0.0, name, value, "0 or more")
 }
 
-/// A probability, from 0 to 1.
+/// Checks that a probability is from 0 to 1.
 pub(crate) fn probability(name: &'static str, value: f64) -> Result<f64, ModelError> {
     within((0.0..=1.0).contains(&value), name, value, "from 0 to 1")
 }
 
-/// A number of servers, branches or shards: 1 to [`MAX_SERVERS`].
+/// Checks that a number of servers, branches or shards is from 1 to [`MAX_SERVERS`].
 pub(crate) fn count(name: &'static str, value: u32) -> Result<u32, ModelError> {
     let allowed = "a whole number from 1 to 1,000,000";
     within((1..=MAX_SERVERS).contains(&value), name, f64::from(value), allowed).map(|_| value)
 }
 
-/// A product or a quotient that should be 1 may be less by so much.
+/// The maximum rounding error of a product or a quotient that should be 1.
 const ROUNDING: f64 = 1e-12;
 
-/// A utilization that a queue survives: below 1.
+/// Checks that a utilization is below 1, so the queue is stable.
 pub(crate) fn stable(utilization: f64) -> Result<f64, ModelError> {
     match utilization {
         ..1.0 if utilization < 1.0 - ROUNDING => Ok(utilization),
@@ -87,7 +88,7 @@ pub(crate) fn stable(utilization: f64) -> Result<f64, ModelError> {
     }
 }
 
-/// A result: finite.
+/// Checks that a result is finite.
 pub(crate) fn finite(value: f64) -> Result<f64, ModelError> {
     if value.is_finite() { Ok(value) } else { Err(ModelError::NotFinite(value)) }
 }

@@ -1,26 +1,28 @@
 //! A latency curve fitted to measurements: T(x) = base + gain/(1 - x/capacity) at load x.
 //!
-//! In practice latency grows like 1/(1-ρ), but not by E\[S\]/(1-ρ): arrivals and services are not
-//! exponential, the network adds its part, resources are shared. The tutorial (document 004, "In
-//! Practice: Queueing Models") gives a better approximation with fitted parameters, whose formula
-//! is lost with its picture. Ours is this reading: an offset, a factor, and a capacity instead of a
-//! measured service rate. Three parameters can be distinguished from four loads, and the form holds
-//! the mean of M/G/1 exactly: base = E\[S\]·(1-c²)/2, gain = E\[S\]·(1+c²)/2, capacity = 1/E\[S\].
-//! So base may be negative; the latency without load, base + gain, may not.
+//! In practice, latency grows in proportion to 1/(1-ρ), but E\[S\]/(1-ρ) is not accurate: arrivals
+//! and services are not exponential, the network adds its own latency, and resources are shared.
+//! The tutorial (document 004, "In Practice: Queueing Models") gives a better approximation with
+//! fitted parameters, but its formula was in a picture that has been lost. We interpret it as an
+//! offset, a factor, and a capacity that replaces the measured service rate. Four loads suffice to
+//! determine these three parameters. The mean of M/G/1 has exactly this form, with base =
+//! E\[S\]·(1-c²)/2, gain = E\[S\]·(1+c²)/2, capacity = 1/E\[S\]. The base can therefore be
+//! negative, but the latency without load, base + gain, cannot.
 //!
-//! The fit is least squares: for a given capacity the rest is linear; the capacity is searched on a
-//! logarithmic grid of its distance from the highest load, then by golden section. Points weigh the
-//! same, so latencies near the capacity, which vary most, count most: give means or percentiles of
-//! many requests. Cost: about 170 passes over the points.
+//! The fit uses least squares. For a given capacity, the curve is linear in the other two
+//! parameters. The search for the capacity tries logarithmically spaced distances above the highest
+//! load, and then refines the best one by golden-section search. All points have the same weight,
+//! so latencies near the capacity, which vary most, count most: use means or percentiles of many
+//! requests. Cost: about 170 passes over the points.
 
 use serde::Serialize;
 
 use crate::solve;
 
-/// The fewest different loads that a curve is fitted to.
+/// The minimum number of different loads for a fit.
 pub const MIN_POINTS: usize = 4;
 
-/// The capacities that are tried: from this part above the highest load …
+/// The range of capacities to try: from this share above the highest load …
 const NEAREST: f64 = 1e-4;
 /// … to this multiple above it, where a curve can no longer be distinguished from a straight line.
 const FARTHEST: f64 = 1e2;
@@ -38,32 +40,32 @@ pub struct Point {
 /// Latency as a function of load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LatencyCurve {
-    /// What does not grow with load, in units of time; may be negative.
+    /// The part that does not grow with load, in units of time; may be negative.
     pub base: f64,
-    /// What grows, at no load, in units of time; above 0.
+    /// The part that grows with load, at zero load, in units of time; above 0.
     pub gain: f64,
-    /// The load at which latency grows beyond all bounds.
+    /// The load at which latency becomes infinite.
     pub capacity: f64,
 }
 
-/// A curve, and how well it fits.
+/// A fitted curve, and its goodness of fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurveFit {
     /// The curve.
     pub curve: LatencyCurve,
     /// The share of the latencies' variance that the curve explains; 1 for a perfect fit.
     pub r_squared: f64,
-    /// Measured less fitted latency of each point, in units of time.
+    /// Measured minus fitted latency of each point, in units of time.
     pub residuals: Vec<f64>,
 }
 
-/// Why there is no curve. The message names the value and the fix.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The reason why there is no curve. The message names the value and the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CurveError {
     #[error(
-        "point {index} has load {load} and latency {latency}; \
-         loads are 0 or more, latencies above 0, both finite"
+        "point {index} has load {load} and latency {latency}; loads must be 0 or more, latencies \
+         above 0, both finite"
     )]
     BadPoint { index: usize, load: f64, latency: f64 },
     #[error("there are {0} different loads; measure at {MIN_POINTS} or more")]
@@ -77,13 +79,13 @@ pub enum CurveError {
 }
 
 impl LatencyCurve {
-    /// The latency at a `load` below the capacity, in units of time.
+    /// Returns the latency at a `load` below the capacity, in units of time.
     pub fn latency(&self, load: f64) -> f64 {
         self.base + self.gain / (1.0 - load / self.capacity)
     }
 
-    /// The load, 0 or more, up to which latency stays at or below `latency`; `None` if it never
-    /// does.
+    /// Returns the highest load at which latency is at most `latency`. `None` if latency is higher
+    /// at every load.
     pub fn highest_load(&self, latency: f64) -> Option<f64> {
         let above_base = latency - self.base;
         (above_base >= self.gain).then(|| self.capacity * (1.0 - self.gain / above_base))
@@ -92,7 +94,7 @@ impl LatencyCurve {
     /// Fits a curve to `points`, in any order.
     pub fn fit(points: &[Point]) -> Result<CurveFit, CurveError> {
         let top = check(points)?;
-        // Loads in units of the highest and latencies in units of the longest keep sums in range.
+        // Dividing loads by the highest one and latencies by the longest one keeps sums in range.
         let unit = points.iter().map(|point| point.latency).fold(0.0, f64::max);
         let scaled: Vec<(f64, f64)> =
             points.iter().map(|point| (point.load / top, point.latency / unit)).collect();
@@ -113,7 +115,7 @@ impl LatencyCurve {
     }
 }
 
-/// The highest load, if the points can be fitted to.
+/// Validates the points and returns the highest load.
 fn check(points: &[Point]) -> Result<f64, CurveError> {
     for (index, &Point { load, latency }) in points.iter().enumerate() {
         if !(load.is_finite() && load >= 0.0 && latency.is_finite() && latency > 0.0) {
@@ -129,13 +131,13 @@ fn check(points: &[Point]) -> Result<f64, CurveError> {
     Ok(loads.last().copied().unwrap_or_default())
 }
 
-/// The sum of squares about the mean.
+/// Returns the sum of squares about the mean.
 fn spread(points: &[(f64, f64)]) -> f64 {
     let mean = points.iter().map(|point| point.1).sum::<f64>() / points.len() as f64;
     points.iter().map(|point| (point.1 - mean).powi(2)).sum()
 }
 
-/// How far beyond the highest load the best capacity is, in units of that load.
+/// Returns the distance of the best capacity beyond the highest load, in units of that load.
 fn nearest_capacity(points: &[(f64, f64)], top: f64) -> Result<f64, CurveError> {
     let width = (FARTHEST / NEAREST).ln() / f64::from(GRID);
     let distance = |step: f64| NEAREST * (step * width).exp();
@@ -165,7 +167,7 @@ struct Line {
 impl Line {
     fn through(points: &[(f64, f64)], distance: f64) -> Self {
         let capacity = 1.0 + distance;
-        // 1/(1-x/c) less its value at no load, 1, so that the intercept is the idle latency.
+        // 1/(1-x/c) minus its value at no load (1), so the intercept is the idle latency.
         let rise = |load: f64| load / (capacity - load);
         let count = points.len() as f64;
         let mean_rise = points.iter().map(|point| rise(point.0)).sum::<f64>() / count;
@@ -178,7 +180,7 @@ impl Line {
         let mut gain = across / along;
         let mut idle = mean - gain * mean_rise;
         if idle < 0.0 {
-            // No service answers in less than no time.
+            // The latency without load cannot be negative.
             idle = 0.0;
             gain = points.iter().map(|point| rise(point.0) * point.1).sum::<f64>()
                 / points.iter().map(|point| rise(point.0).powi(2)).sum::<f64>();

@@ -1,13 +1,15 @@
-//! Rates, service times and utilization from a log of requests, with confidence intervals.
+//! Estimates rates, service times and utilization from a log of requests, with confidence
+//! intervals.
 //!
 //! The tutorial (document 004, "In Practice: Arrivals and Services") warns that μ is not the
-//! throughput: it is 1/E\[S\], where the service time S holds no queueing. With starts in the log,
-//! S is end less start. Without, starts are worked out for k servers that are first come first
-//! served: a request starts when it has arrived and fewer than k of those before it are left.
+//! throughput. It is 1/E\[S\], where the service time S excludes queueing. If the log has starts, S
+//! is end minus start. Otherwise, starts are inferred for k servers that serve first come, first
+//! served: a request starts once it has arrived and fewer than k earlier requests are unfinished.
 //!
-//! Intervals are of 95 %, from Student's t on the logarithm, so that they stay above zero. They
-//! take gaps and service times for independent; a log with bursts longer than a gap is less certain
-//! than they say. Two sources of error add up in ρ as squares.
+//! The intervals are 95 % confidence intervals. They use Student's t on the logarithm, so they stay
+//! above zero. They assume that gaps and service times are independent. If the log has bursts that
+//! last longer than a gap, the true uncertainty is larger. The squares of the two relative errors
+//! in ρ add up.
 //!
 //! Source: document 004; Jain, "The Art of Computer Systems Performance Analysis", ch. 13, for the
 //! intervals. Cost: O(n log n).
@@ -20,32 +22,33 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::models::{Arrivals, Service};
 
-/// The fewest requests that anything is estimated from.
+/// The minimum number of requests for an estimate.
 pub const MIN_RECORDS: usize = 10;
-/// The most servers that starts are worked out for.
+/// The maximum number of servers for which starts are inferred.
 pub const MAX_SERVERS: u32 = 1_000_000;
 
-/// Times up to this, and means from this, have squares and inverses that numbers can hold.
+/// The largest time, and the smallest mean, whose squares and inverses do not overflow.
 const LATEST: f64 = 1e150;
 const SHORTEST: f64 = 1e-150;
 
-/// A request in a log; times in one unit, since any moment.
+/// A request in a log. All times have the same unit and the same arbitrary origin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
-    /// When it arrived.
+    /// The time of arrival.
     pub arrival: f64,
-    /// When its service began, if the log says so; at `arrival` or later.
+    /// The start of its service, at `arrival` or later. `None` if the log does not contain it.
     pub start: Option<f64>,
-    /// When its service ended; at `start` or later.
+    /// The end of its service, at `start` or later.
     pub end: f64,
 }
 
-/// An estimate and its 95 % confidence interval; all above 0, and the estimate is in the interval.
+/// An estimate and its 95 % confidence interval, which contains the estimate. All values are above
+/// 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The estimate.
     pub value: f64,
-    /// The lower and the upper end.
+    /// The lower and the upper bound.
     pub ci95: [f64; 2],
 }
 
@@ -55,14 +58,14 @@ impl Interval {
         Self { value, ci95: [value / factor, value * factor] }
     }
 
-    /// In another unit.
+    /// Converts the interval to another unit.
     #[must_use]
     pub fn map(self, unit: impl Fn(f64) -> f64) -> Self {
         Self { value: unit(self.value), ci95: self.ci95.map(unit) }
     }
 }
 
-/// What a log says of a station.
+/// The estimates from a log of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The number of requests.
@@ -73,7 +76,7 @@ pub struct Estimate {
     pub mean_service: Interval,
     /// μ = 1/E\[S\] of one server, per unit of time.
     pub service_rate: Interval,
-    /// ρ = λE\[S\] divided by the number of servers; of 1 or more where the log shows an overload.
+    /// ρ = λE\[S\] divided by the number of servers. 1 or more if the log shows an overload.
     pub utilization: Interval,
     /// The mean time from arrival to start.
     pub mean_wait: f64,
@@ -83,26 +86,28 @@ pub struct Estimate {
     pub arrival_scv: f64,
     /// The squared coefficient of variation of the service times.
     pub service_scv: f64,
-    /// Their skewness, the third central moment over the third power of the deviation.
+    /// The skewness of the service times: the third central moment divided by the third power of
+    /// the standard deviation.
     #[serde(skip)]
     pub service_skewness: f64,
 }
 
 impl Estimate {
-    /// The arrivals, as models take them.
+    /// Returns the arrivals as input for the models.
     pub fn arrivals(&self) -> Arrivals {
         Arrivals { rate: self.arrival_rate.value, scv: self.arrival_scv }
     }
 
-    /// The service, as models take it.
+    /// Returns the service as input for the models.
     pub fn service(&self) -> Service {
         Service { mean: self.mean_service.value, scv: self.service_scv }
     }
 }
 
-/// Estimates the rates of a station of `servers` (1 to 1,000,000) from the log of all its requests,
-/// in any order. Where no record has a start, the station is taken for first come first served, and
-/// the first requests for not waiting for any before the log.
+/// Estimates the rates of a station with `servers` (1 to 1,000,000) from the log of all its
+/// requests, in any order. If no record has a start, the station is assumed to serve first come,
+/// first served, and the first requests are assumed not to wait for requests from before the log
+/// began.
 pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateError> {
     if !(1..=MAX_SERVERS).contains(&servers) {
         return Err(EstimateError::BadServers(servers));
@@ -123,7 +128,7 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
         }
     }
     let cubes = Moments::of(started().map(|(record, start)| {
-        // In units of the deviation, so that no cube exceeds what numbers hold.
+        // Times are in units of the standard deviation, so their cubes cannot overflow.
         ((record.end - start - services.mean) / services.variance.sqrt()).powi(3)
     }));
     let (of_gaps, of_services) = (gaps.relative_error(), services.relative_error());
@@ -142,8 +147,8 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
     })
 }
 
-/// When each request starts, as the log says or as it follows from a station that is first come
-/// first served. Cost: O(n log n).
+/// Returns the start of each request: from the log, or inferred for a station that serves first
+/// come, first served. Cost: O(n log n).
 fn starts(records: &[Record], servers: u32) -> Result<Vec<f64>, EstimateError> {
     let logged = records[0].start.is_some();
     let begins = |record: &Record| record.start.unwrap_or(record.arrival);
@@ -161,12 +166,13 @@ fn starts(records: &[Record], servers: u32) -> Result<Vec<f64>, EstimateError> {
         }
     }
     let mut order: Vec<usize> = (0..records.len()).collect();
-    // Of those that arrive at once, the first to end is taken for the first to start.
+    // Among requests that arrive at the same time, the first to end is assumed to start first.
     order.sort_by(|&a, &b| {
         let (a, b) = (&records[a], &records[b]);
         begins(a).total_cmp(&begins(b)).then(a.end.total_cmp(&b.end))
     });
-    // The latest ends so far, one for each server: the earliest of them frees the next.
+    // The latest end times so far, one per server. The next request can start at the
+    // earliest of these times.
     let mut latest = BinaryHeap::new();
     let mut starts = vec![0.0; records.len()];
     for index in order {
@@ -182,36 +188,36 @@ fn starts(records: &[Record], servers: u32) -> Result<Vec<f64>, EstimateError> {
         if end < start {
             return Err(EstimateError::Overtaken { index, start, end, servers });
         }
-        // It ends after the one that was taken out, so these are still the latest.
+        // This end is later than the one that was removed, so these are still the latest.
         latest.push(Reverse(in_order(end)));
         starts[index] = start;
     }
     Ok(starts)
 }
 
-/// A whole number for each time, in their order.
+/// Maps times to integers with the same order.
 fn in_order(time: f64) -> i64 {
     let bits = time.to_bits().cast_signed();
     if bits < 0 { bits ^ i64::MAX } else { bits }
 }
 
-/// The way back.
+/// Reverses [`in_order`].
 fn of_order(whole: i64) -> f64 {
     let bits = if whole < 0 { whole ^ i64::MAX } else { whole };
     f64::from_bits(bits.cast_unsigned())
 }
 
-/// Mean and variance of a measure.
+/// Mean and variance of a series.
 struct Moments {
     count: f64,
     mean: f64,
-    /// Divided by the count less one.
+    /// The variance, with the divisor n - 1.
     variance: f64,
 }
 
 impl Moments {
     fn of(values: impl Iterator<Item = f64>) -> Self {
-        // Welford's: the sums of large times and of their squares would lose the digits.
+        // Welford's update: sums of large times and their squares would lose digits.
         let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
         for value in values {
             count += 1.0;
@@ -226,20 +232,20 @@ impl Moments {
         self.variance / self.mean / self.mean
     }
 
-    /// Half of the width of the 95 % interval of the mean, relative to the mean.
+    /// Returns half the width of the mean's 95 % interval, relative to the mean.
     fn relative_error(&self) -> f64 {
         let student = StudentsT::new(0.0, 1.0, self.count - 1.0).expect("two or more are given");
         student.inverse_cdf(0.975) * (self.scv() / self.count).sqrt()
     }
 }
 
-/// Why nothing can be estimated. The message names the value and the fix.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The reason why nothing can be estimated. The message names the value and the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EstimateError {
     #[error("there {}; at least {MIN_RECORDS} are needed", crate::check::are(*.0, "request"))]
     TooFew(usize),
-    #[error("there are {0} servers; say how many serve, from 1 to 1,000,000")]
+    #[error("the number of servers is {0}; it must be from 1 to 1,000,000")]
     BadServers(u32),
     #[error("request {0} has a time that is not finite, or beyond 1e150; leave it out")]
     BadTime(usize),
@@ -254,17 +260,16 @@ pub enum EstimateError {
     )]
     MixedStarts(usize),
     #[error(
-        "request {index} ends at {end}, before it could start at {start} \
-        if servers that are first come first served were {servers}; log the starts, or give the number of servers that there are"
+        "request {index} ends at {end}, before it could start at {start} if the number of servers \
+         is {servers} and they serve first come, first served; log the starts, or correct the \
+         number of servers"
     )]
     Overtaken { index: usize, start: f64, end: f64, servers: u32 },
     #[error(
-        "request {index} starts at {start}, when as many as there are servers, {servers}, are in service: \
-        there must be more"
+        "request {index} starts at {start}, while the number of requests in service equals the \
+         number of servers, {servers}: there must be more servers"
     )]
     Overlap { index: usize, start: f64, servers: u32 },
-    #[error(
-        "the mean {0} is zero, or nearly so; log requests over a longer time, by a finer clock"
-    )]
+    #[error("the mean {0} is zero, or nearly so; log requests for longer, or with a finer clock")]
     NoTime(&'static str),
 }

@@ -1,73 +1,79 @@
-//! The queues of servers that clients share, as a fluid: differential equations, evaluated step by step.
+//! A fluid model of the queues at servers that clients share: differential equations, evaluated
+//! step by step.
 //!
-//! Source: document 002 §4.5, "Stability": queues evolve by the service rates of the servers and by how clients
-//! distribute what they send. The source stops there, because a client keeps metrics over time; here these are
-//! part of the state. For server s with k slots and service time S, a network latency d, and n clients:
+//! Source: document 002 §4.5, "Stability": queues change with the service rates of the servers and
+//! with how clients distribute their requests. The source stops there, because a client keeps
+//! metrics over time. This module makes these metrics part of the state. For server s with k slots
+//! and service time S, network latency d, and n clients:
 //!
-//! - q′(t) = Λ·f(t − d) − x(t), with x = min(q, k)/S: its queue, of which all but what executes waits;
-//! - each response moves the averages of q, S and the response time by α, as C3's do; one client sees x/n of them;
-//! - n·os: what all sent and have not heard of; f: everything to the server with the least
-//!   Ψ = R̄ − 1/μ̄ + (1 + n·os + q̄)ᵇ/μ̄ (§4.2.1).
+//! - q′(t) = Λ·f(t − d) − x(t), with x = min(q, k)/S. q is the queue, including the requests in
+//!   service.
+//! - Each response moves the averages of q, S and the response time by α, as in C3. One client
+//!   receives x/n of the responses.
+//! - n·os is the number of requests for which clients still await a response. f sends everything to
+//!   the server with the least Ψ = R̄ − 1/μ̄ + (1 + n·os + q̄)ᵇ/μ̄ (§4.2.1).
 //!
-//! All clients are alike, and so act in step: the worst case for herds. What follows: n·os is then the queue
-//! itself, without a delay, and holds it still; without it (2C's ranking without its two choices) clients
-//! learn of a queue by its responses only, and it swings. Where it is still, Ψ is the same for all servers in
-//! use, so queues differ by the b-th root of the ratio of service times (Figure 4.4).
+//! All clients are alike and therefore act in step, which is the worst case for herd behavior.
+//! Under this assumption, n·os is the queue itself, without delay, and this stabilizes the queue.
+//! Without n·os (2C's ranking without its two choices), clients learn about a queue only through
+//! responses, and it oscillates. In a stable state, Ψ is equal for all servers in use, so queues
+//! differ by the b-th root of the ratio of service times (Figure 4.4).
 //!
-//! Cost: O(steps · servers), 20 steps per d or service time, whichever is shorter. No rates: demand is
-//! below what they allow.
+//! Cost: O(steps · servers), with 20 steps per d or service time, whichever is shorter. Rates are
+//! not modeled: demand is below what they allow.
 
 use serde::Serialize;
 
 use crate::check::{self, ModelError};
 
-/// Steps in the shortest time that there is.
+/// The number of steps in the shortest time constant.
 const STEPS: f64 = 20.0;
 
 const MOST_STEPS: f64 = 1e8;
 
-/// Points of a series.
+/// The maximum number of points in a series.
 const POINTS: usize = 200;
 
-/// Clients and servers.
+/// The parameters of clients and servers.
 #[derive(Clone, Debug)]
 pub struct Fluid {
-    /// S of each server, in units of time.
+    /// S of each server, in units of time; above 0.
     pub services: Vec<f64>,
-    /// k: requests that a server executes at once.
+    /// k: the number of requests that a server executes at the same time.
     pub slots: u32,
-    /// n.
+    /// n: the number of clients.
     pub clients: u32,
-    /// Λ over what the servers can do, below 1.
+    /// Λ divided by the capacity of the servers, below 1.
     pub utilization: f64,
-    /// d, one way, in units of time.
+    /// d: the network latency in one direction, in units of time.
     pub network: f64,
-    /// b, 1 to 8.
+    /// b: the exponent of the queue in the score, 1 to 8.
     pub exponent: u32,
-    /// Do clients count what they have outstanding, once for each client?
+    /// Whether the score includes the clients' outstanding requests (n·os).
     pub compensates: bool,
     /// α: the weight of a sample, above 0 and below 1.
     pub sample_weight: f64,
 }
 
-/// The queue of a server; its range is that of the second half of the time.
+/// The queue of a server. `mean`, `least`, `most` and `share` refer to the second half of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evolution {
-    /// S.
+    /// S, in units of time.
     pub service: f64,
-    /// The mean.
+    /// The mean queue.
     pub mean: f64,
-    /// The least.
+    /// The shortest queue.
     pub least: f64,
-    /// The most.
+    /// The longest queue.
     pub most: f64,
-    /// The share of all that is sent which it gets.
+    /// The share of all requests that clients send to the server.
     pub share: f64,
-    /// The queue at equal distances in time, from the beginning on.
+    /// The queue at equal intervals of time, from the start.
     pub queue: Vec<f64>,
 }
 
-/// What leaves a place during a step, and what the server says then.
+/// The amounts that leave the client and the server in one step, and the queue that the server
+/// reports.
 #[derive(Clone, Copy, Default)]
 struct Passing {
     sent: f64,
@@ -78,18 +84,18 @@ struct Passing {
 struct Server {
     service: f64,
     queue: f64,
-    /// What clients have heard: averages.
-    heard: f64,
+    /// The clients' averages of the reported queue and of the response time.
+    reported: f64,
     response: f64,
-    /// n·os.
+    /// n·os: the requests in flight.
     outstanding: f64,
-    /// Of the last d.
+    /// The steps of the last period of length d, in a ring buffer.
     under_way: Vec<Passing>,
     evolution: Evolution,
 }
 
 impl Fluid {
-    /// Evaluates it from empty queues on, for so long.
+    /// Evaluates the model for `duration`, starting from empty queues.
     pub fn evolve(&self, duration: f64) -> Result<Vec<Evolution>, ModelError> {
         let step = self.check(duration)?;
         let steps = (duration / step) as usize;
@@ -116,7 +122,7 @@ impl Fluid {
         Ok(ended.collect())
     }
 
-    /// Whether it makes sense; the length of a step.
+    /// Validates the parameters and returns the length of a step.
     fn check(&self, duration: f64) -> Result<f64, ModelError> {
         let Self {
             services, slots, clients, utilization, network, exponent, sample_weight, ..
@@ -140,8 +146,8 @@ impl Fluid {
         let fits = *sample_weight > 0.0 && *sample_weight < 1.0;
         within(fits, "weight of a sample", *sample_weight, "above 0 and below 1")?;
         let step = services.iter().copied().fold(*network, f64::min) / STEPS;
-        let allowed = "at least the time of a step, and at most that of 100,000,000 of them: 20 to \
-                       the network latency or a service time";
+        let allowed = "from 1 to 100,000,000 steps, where 20 steps are the shortest of the \
+                       network latency and the service times";
         within((1.0..=MOST_STEPS).contains(&(duration / step)), "duration", duration, allowed)?;
         Ok(step)
     }
@@ -150,7 +156,7 @@ impl Fluid {
         Server {
             service,
             queue: 0.0,
-            heard: 0.0,
+            reported: 0.0,
             response: service + 2.0 * self.network,
             outstanding: 0.0,
             under_way: vec![Passing::default(); delay],
@@ -165,15 +171,17 @@ impl Fluid {
         }
     }
 
-    /// Ψ. A server's service time does not change, so its average is that.
+    /// Returns Ψ. The average of the service time is the service time itself, because it does not
+    /// change.
     fn score(&self, server: &Server) -> f64 {
         let own = if self.compensates { server.outstanding } else { 0.0 };
-        let expected = 1.0 + own + server.heard;
+        let expected = 1.0 + own + server.reported;
         let penalty = expected.powi(self.exponent as i32);
         server.response - server.service + penalty * server.service
     }
 
-    /// A step: what was sent d ago arrives, and what was served d ago is heard of.
+    /// Advances a server by one step. Requests sent d ago arrive, and responses sent d ago reach
+    /// the clients.
     fn advance(&self, server: &mut Server, place: usize, sent: f64, step: f64) {
         let slots = f64::from(self.slots);
         let served = (server.queue.min(slots) / server.service * step).min(server.queue);
@@ -181,10 +189,10 @@ impl Fluid {
         let then = std::mem::replace(&mut server.under_way[place], now);
         server.queue += then.sent - served;
         server.outstanding += sent - then.served;
-        // A client hears of its part of the responses.
+        // Each client receives only its part of the responses.
         let weight = 1.0 - (1.0 - self.sample_weight).powf(then.served / f64::from(self.clients));
         let took = 2.0 * self.network + server.service * (then.queue / slots).max(1.0);
-        server.heard += weight * (then.queue - server.heard);
+        server.reported += weight * (then.queue - server.reported);
         server.response += weight * (took - server.response);
     }
 }

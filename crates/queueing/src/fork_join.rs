@@ -1,14 +1,15 @@
-//! Fork-join: every query forks to n parallel M/M/1 stations and is done when the last is.
+//! Fork-join: every query is sent to n parallel M/M/1 stations, and is done when the last of them
+//! is done.
 //!
-//! The stations see the same arrivals, so their queues are correlated and no closed form is known
-//! for n > 2. Between which the truth lies:
-//! - *lower bound*: no query ever waits, so the sojourn is the longest of n service times, with
-//!   mean H_n/μ, H_n = 1 + 1/2 + … + 1/n;
-//! - *upper bound*: sojourn times of stations with common arrivals are associated, so the longest
-//!   is stochastically below that of n independent stations: mean H_n/(μ-λ), and the p-quantile is
-//!   that of one station at p^(1/n);
-//! - *approximation* of the mean: (H_n/H₂ + (1 - H_n/H₂)·4ρ/11)·(12-ρ)/(8(μ-λ)), within 5 % of
-//!   simulations for n ≤ 32; exact for n = 2, and for n = 1, where M/M/1 is taken.
+//! The stations see the same arrivals, so their queues are correlated, and no closed form is known
+//! for n > 2. These figures bracket or approximate the sojourn:
+//! - *Lower bound*: no query waits. The sojourn is then the longest of n service times, with mean
+//!   H_n/μ, where H_n = 1 + 1/2 + … + 1/n.
+//! - *Upper bound*: sojourn times of stations with common arrivals are associated, so the longest
+//!   is stochastically below the longest sojourn at n independent stations. Its mean is H_n/(μ-λ),
+//!   and its p-quantile is the quantile of one station at p^(1/n).
+//! - *Approximation* of the mean: (H_n/H₂ + (1 - H_n/H₂)·4ρ/11)·(12-ρ)/(8(μ-λ)), within 5 % of
+//!   simulations for n ≤ 32. It is exact for n = 2. For n = 1, M/M/1 is used.
 //!
 //! Source: Nelson and Tantawi, "Approximate analysis of fork/join synchronization in parallel
 //! queues", IEEE Transactions on Computers 37(6), 1988; for two stations, Flatto and Hahn 1984.
@@ -21,22 +22,22 @@ use crate::check::ModelError;
 use crate::law::Law;
 use crate::tail::{Basis, Tail};
 
-/// What is known of a fork-join of M/M/1 stations. Sojourns run until the last station is done.
+/// The results for a fork-join of M/M/1 stations. Sojourns end when the last station is done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForkJoin {
-    /// λ/μ, of each station; from 0 to below 1.
+    /// λ/μ of each station; from 0 to below 1.
     pub utilization: f64,
-    /// The best estimate of the mean sojourn; no percentiles but for one station.
+    /// The best estimate of the mean sojourn. Percentiles exist only for one station.
     pub estimate: Tail,
-    /// A law that is stochastically below the sojourn: no percentile of the sojourn is less.
+    /// A law that is stochastically below the sojourn: its percentiles are lower bounds.
     pub lower: Tail,
-    /// A law that is stochastically above the sojourn: no percentile of the sojourn is more.
+    /// A law that is stochastically above the sojourn: its percentiles are upper bounds.
     pub upper: Tail,
 }
 
-/// Bounds and an estimate for `stations` (1 to 1,000,000) M/M/1 stations that all serve every
-/// query. `arrival_rate` is that of queries, and so of each station; `service_rate` that of one
-/// station; both per unit of time, above 0.
+/// Predicts the sojourn at `stations` (1 to 1,000,000) M/M/1 stations, all of which serve every
+/// query. `arrival_rate` is the rate of queries, which is also the rate at each station.
+/// `service_rate` is the rate of one station. Both are per unit of time, above 0.
 pub fn fork_join(
     arrival_rate: f64,
     service_rate: f64,
@@ -68,36 +69,39 @@ pub fn fork_join(
     })
 }
 
-/// The mean sojourn of two stations, in mean sojourns of one.
+/// Returns the mean sojourn of two stations, in units of the mean sojourn of one station.
 fn of_two(utilization: f64) -> f64 {
     (12.0 - utilization) / 8.0
 }
 
-// A query to many shards while nothing queues: the longest of independent service times.
+// Without queueing, a query to many shards takes as long as the longest of several independent
+// service times.
 //
-// A service time is S = P + J: an exponential processing time P, and a hiccup J that is a constant
-// with a small probability and else zero (`exp:MEAN+bimodal:PROB:VALUE` of `curtail-dist`). A naive
-// hedge sends each shard's query to several replicas. P belongs to the query, so its copies share it,
-// while each replica hiccups on its own: S = P + min(J₁, J₂, …), and the hiccup's probability is
-// raised to the number of copies. This is what hedging can win at best: there is no load yet.
+// A service time is S = P + J: an exponential processing time P, and a hiccup J, which is a
+// constant with a small probability and zero otherwise (`exp:MEAN+bimodal:PROB:VALUE` in
+// `curtail-dist`). A naive hedge sends each shard's query to several replicas. P belongs to the
+// query, so its copies share it, but each replica has its own hiccups: S = P + min(J₁, J₂, …). The
+// hiccup's probability is thus raised to the power of the number of copies. This is the most that
+// hedging can achieve, because the model has no load.
 //
-// Source: documents 000 and 001, whose services are of this form; Dean and Barroso, "The tail at
-// scale", 2013, for the maximum over shards. Exact. Cost: O(1), a percentile about 100 exponentials.
+// Source: documents 000 and 001, whose services have this form; Dean and Barroso, "The tail at
+// scale", 2013, for the maximum over shards. Exact. Cost: O(1); a percentile takes about 100
+// evaluations of the exponential function.
 
-/// A service time that is exponential, and now and then longer by a hiccup.
+/// An exponential service time to which a hiccup is sometimes added.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HiccupService {
     /// The mean of the exponential part, in units of time; above 0.
     pub mean: f64,
     /// The probability of a hiccup, from 0 to 1.
     pub probability: f64,
-    /// How long a hiccup is, in units of time; above 0.
+    /// The length of a hiccup, in units of time; above 0.
     pub hiccup: f64,
 }
 
 impl HiccupService {
-    /// The law of one query to one shard that `copies` replicas (1 to 1,000,000) work on; the first
-    /// answer counts.
+    /// Returns the law of one query to one shard, with `copies` replicas (1 to 1,000,000) working
+    /// on it. The first response counts.
     pub fn one_shard(&self, copies: u32) -> Result<Law, ModelError> {
         let mean = check::positive("mean of the exponential part", self.mean)?;
         let probability = check::probability("probability of a hiccup", self.probability)?;
@@ -106,8 +110,8 @@ impl HiccupService {
         Ok(Law::hiccup(1.0 / mean, probability.powf(f64::from(copies)), hiccup))
     }
 
-    /// The law of a query that needs the answers of all of `shards` (1 to 1,000,000), with `copies`
-    /// at each.
+    /// Returns the law of a query that needs the responses of all `shards` (1 to 1,000,000), with
+    /// `copies` at each.
     ///
     /// ```
     /// use curtail_queueing::HiccupService;

@@ -1,28 +1,28 @@
 //! Queueing theory: closed forms with percentiles, bounds, and fits to samples.
 //!
-//! What can be known without simulating, and what simulations are checked against:
+//! These results need no simulation, and simulations are checked against them:
 //!
 //! - [`models`]: one queue, from M/M/1 to G/G/k;
-//! - [`fork_join()`]: queries that wait for the last of many queues, between bounds;
-//! - [`HiccupService`]: the same without queues, with hiccups and hedges;
-//! - [`optimal_split`]: how much to send to servers of different speeds;
-//! - [`curve`]: latency over load, fitted to measurements;
+//! - [`fork_join()`]: bounds for queries that wait for the last of many queues;
+//! - [`HiccupService`]: queries that wait for the last of many shards with hiccups and hedges, but
+//!   without queues;
+//! - [`optimal_split`]: rates for servers of different speeds;
+//! - [`curve`]: latency as a function of load, fitted to measurements;
 //! - [`fit`]: distributions fitted to samples;
 //! - [`mod@estimate`]: rates and utilization from a log of requests;
-//! - [`mod@bottleneck`]: which component saturates first;
+//! - [`mod@bottleneck`]: the component that saturates first;
 //! - [`fluid`]: queues of servers that clients share, over time.
 //!
 //! # Units
 //!
-//! Times are in one unit of the caller's choice, rates per that unit. Utilization is the share of
-//! time that a server is busy, below 1. Variability is the squared coefficient of variation,
-//! variance/mean².
+//! Times are in one unit of the caller's choice, and rates are per that unit. Utilization is the
+//! share of time that a server is busy, below 1. Variability is the squared coefficient of
+//! variation, variance/mean².
 //!
-//! # Trust
+//! # Accuracy
 //!
-//! Every result says by its [`Basis`] whether it is exact, an approximation (of which name) or a
-//! bound. Exact means: for this model. Nothing here panics on any parameter; errors name the value
-//! and the fix.
+//! Every result has a [`Basis`]: exact, an approximation (with the name of the method), or a bound.
+//! "Exact" refers to the model. No parameter causes a panic; errors name the value and the fix.
 //!
 //! # Use
 //!

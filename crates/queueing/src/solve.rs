@@ -1,9 +1,10 @@
-//! Searches along one line, bounded in their steps.
+//! One-dimensional searches with a bounded number of steps.
 
-/// The smallest t ≥ 0, to about 1e-14 of its size, at which the falling function `above` is at most
-/// `level`; infinite if there is none. `scale` > 0 is a first guess of the order of magnitude.
+/// Returns the smallest t ≥ 0, with a relative error of about 1e-14, at which the falling function
+/// `above` is at most `level`. Infinite if there is none. `scale` > 0 is a first guess of the order
+/// of magnitude.
 ///
-/// Cost: some 50 to 120 evaluations near the guess, never more than 1,300.
+/// Cost: about 50 to 120 evaluations near the guess, never more than 1,300.
 pub(crate) fn first_at_most(above: impl Fn(f64) -> f64, level: f64, scale: f64) -> f64 {
     if above(0.0) <= level {
         return 0.0;
@@ -30,8 +31,8 @@ pub(crate) fn first_at_most(above: impl Fn(f64) -> f64, level: f64, scale: f64) 
     high
 }
 
-/// Where the function changes its sign between `low` and `high`, by bisection to the last digits.
-/// The sign at `low` must be that of `f(low)`; the function should be monotone.
+/// Returns the point between `low` and `high` at which the function changes sign, by bisection to
+/// the last digits. The function must change sign there, and should be monotone.
 pub(crate) fn root(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let starts_below = f(low) < 0.0;
     for _ in 0..200 {
@@ -48,8 +49,8 @@ pub(crate) fn root(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     low + (high - low) / 2.0
 }
 
-/// The point between `low` and `high` at which the function, which has one valley there, is
-/// lowest, to about 1e-9 of the interval: golden section, 45 evaluations.
+/// Returns the minimum of a function with a single valley between `low` and `high`, to about 1e-9
+/// of the interval. Golden section, 45 evaluations.
 pub(crate) fn valley(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let section = (5.0_f64.sqrt() - 1.0) / 2.0;
     let mut left = high - section * (high - low);
@@ -93,7 +94,7 @@ mod tests {
     fn roots_and_valleys_are_found() {
         assert!((root(|x| x * x - 2.0, 0.0, 2.0) - 2.0_f64.sqrt()).abs() < 1e-15);
         assert!((root(|x| 2.0 - x * x, 0.0, 2.0) - 2.0_f64.sqrt()).abs() < 1e-15);
-        // A valley is flat at its ground: half of the digits is what can be had.
+        // A valley is flat at its minimum, so only half of the digits can be determined.
         assert!((valley(|x| (x - 0.3).powi(2), -1.0, 5.0) - 0.3).abs() < 1e-7);
     }
 }

@@ -1,22 +1,22 @@
-//! Distribution functions that statrs lacks, or computes for small parameters only. Accurate to about
-//! 1e-12 unless said otherwise.
+//! Distribution functions that statrs lacks or supports only for small parameters. Accurate to
+//! about 1e-12 unless noted otherwise.
 
 use statrs::distribution::{ContinuousCDF as _, Normal};
 use statrs::function::gamma::{gamma_lr, ln_gamma};
 
-/// The distribution function of the standard normal.
+/// Returns the distribution function of the standard normal at `z`.
 pub fn normal_cdf(z: f64) -> f64 {
     Normal::standard().cdf(z)
 }
 
-/// Above this shape the gamma distribution is taken for normal in its cube root.
+/// Above this shape, the cube root of the gamma distribution is approximated as normal.
 const LARGE_SHAPE: f64 = 1e5;
 
-/// The distribution function at `x` of the gamma distribution with this shape and scale 1: the
-/// regularized lower incomplete gamma function P(shape, x).
+/// Returns the distribution function at `x` of the gamma distribution with this shape and scale 1:
+/// the regularized lower incomplete gamma function P(shape, x).
 ///
-/// For shapes over 1e5 the Wilson–Hilferty transformation, with an error below 1e-6, because the
-/// series of statrs takes O(√shape) steps.
+/// For shapes over 1e5, uses the Wilson–Hilferty transformation, with an error below 1e-6, because
+/// the series in statrs takes O(√shape) steps.
 pub(crate) fn gamma_cdf(shape: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -31,13 +31,14 @@ pub(crate) fn gamma_cdf(shape: f64, x: f64) -> f64 {
     gamma_lr(shape, x).clamp(0.0, 1.0)
 }
 
-/// The distribution function at `x` of the beta distribution with these parameters, both above 0:
-/// the regularized incomplete beta function I(x; a, b).
+/// Returns the distribution function at `x` of the beta distribution with these parameters, both
+/// above 0: the regularized incomplete beta function I(x; a, b).
 ///
-/// Not statrs's: its fraction stops after 140 terms, and counts reach millions.
+/// The continued fraction in statrs stops after 140 terms. That is too few here, because counts
+/// reach millions.
 ///
-/// Source: Numerical Recipes §6.4 (continued fraction by Lentz's method, on the side where it is
-/// quick). Cost: O(√max(a, b)), bounded; accurate to about 1e-6 for parameters up to 1e8.
+/// Source: Numerical Recipes §6.4 (continued fraction by Lentz's method, on the side where it
+/// converges fast). Cost: O(√max(a, b)), bounded; accurate to about 1e-6 for parameters up to 1e8.
 pub fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -54,7 +55,7 @@ pub fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// The fraction needs about 8·√max(a, b) terms.
+/// The maximum number of terms; the fraction needs about 8·√max(a, b).
 const MAX_TERMS: u32 = 10_000;
 
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn large_shapes_join_on() {
+    fn large_shapes_continue_the_exact_ones() {
         for z in [-3.0, -0.5, 0.0, 1.0, 4.0] {
             let below = LARGE_SHAPE + z * LARGE_SHAPE.sqrt();
             let exact = gamma_cdf(LARGE_SHAPE, below);
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn beta_cdf_is_a_sum_of_binomial_probabilities() {
-        // I(x; k, n - k + 1) is the chance that k or more of n happen.
+        // I(x; k, n - k + 1) is the probability of k or more successes in n trials.
         for (n, x) in [(10_u32, 0.3_f64), (40, 0.02), (200, 0.7)] {
             let mut term = (1.0 - x).powi(n as i32);
             let mut below = term;

@@ -1,36 +1,37 @@
 //! The best split of a Poisson stream over servers of different speeds.
 //!
-//! With rate λᵢ to server i, the mean sojourn is Σ λᵢ/(μᵢ-λᵢ) / Σ λᵢ, for processor sharing as for
-//! M/M/1. It is lowest where the marginal costs μᵢ/(μᵢ-λᵢ)² are equal: λᵢ = μᵢ - √μᵢ·(M - λ)/R,
-//! where M and R are the sums of μ and √μ over the servers in use. So the slack goes by the square
-//! root of the speed: faster servers get more than their proportion, and slow ones nothing while λ
-//! is low.
+//! With rate λᵢ to server i, the mean sojourn is Σ λᵢ/(μᵢ-λᵢ) / Σ λᵢ, for processor sharing as well
+//! as for M/M/1. It is lowest if the marginal costs μᵢ/(μᵢ-λᵢ)² are equal: λᵢ = μᵢ - √μᵢ·(M - λ)/R,
+//! where M and R are the sums of μ and √μ over the servers in use. The slack is thus proportional
+//! to the square root of the speed: faster servers get more than their proportional share, and slow
+//! ones get nothing while λ is low.
 //!
 //! Source: document 004, "In Practice: Multi-Server Queueing Models" (the result, without the
-//! rule); Bell and Stidham, "Individual versus social optimization in the allocation of
-//! customers to alternative servers", Management Science 29, 1983. Exact. Cost: O(n log n).
+//! rule); Bell and Stidham, "Individual versus social optimization in the allocation of customers
+//! to alternative servers", Management Science 29, 1983. Exact. Cost: O(n log n).
 //!
-//! At low loads M - λ and μᵢ - √μᵢ·(M - λ)/R lose the digits of λ. So the server of the least √μ in
-//! use, s, is taken in where λ exceeds T = Σ √μⱼ·(√μⱼ - s), and λᵢ = √μᵢ·((λ - T)/R + √μᵢ - s):
-//! the same, in terms of which none is negative.
+//! At low loads, M - λ and μᵢ - √μᵢ·(M - λ)/R lose the digits of λ. The code therefore uses an
+//! equivalent form without negative terms. Let s be the least √μ in use. The server with this √μ is
+//! in use if λ exceeds T = Σ √μⱼ·(√μⱼ - s), and λᵢ = √μᵢ·((λ - T)/R + √μᵢ - s).
 
 use crate::check;
 use crate::check::ModelError;
 
-/// How to split a stream.
+/// The rates of a split stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
-    /// λᵢ, per unit of time, in the order of the servers; 0 for those that get nothing. The sum is
-    /// the arrival rate.
+    /// λᵢ, per unit of time, in the order of the servers; 0 for servers that get nothing. The sum
+    /// is the arrival rate.
     pub rates: Vec<f64>,
     /// The mean sojourn with this split, in units of time.
     pub mean_sojourn: f64,
-    /// The mean sojourn if every server got its proportion, λ·μᵢ/Σμ; never less.
+    /// The mean sojourn if every server got its proportional share, λ·μᵢ/Σμ. Never less than
+    /// `mean_sojourn`.
     pub proportional: f64,
 }
 
-/// Splits Poisson arrivals of `arrival_rate` over servers with these service rates (both per unit
-/// of time, above 0), so that the mean sojourn is lowest.
+/// Splits Poisson arrivals with the rate `arrival_rate` over servers with these service rates so
+/// that the mean sojourn is lowest. All rates are per unit of time, above 0.
 pub fn optimal_split(arrival_rate: f64, service_rates: &[f64]) -> Result<Split, ModelError> {
     if service_rates.is_empty() {
         return Err(ModelError::NoServers);
@@ -68,7 +69,7 @@ struct InUse {
     slack: f64,
 }
 
-/// Slower servers are taken in one by one, as long as they are worth it.
+/// Adds slower servers one by one, for as long as they reduce the mean sojourn.
 fn in_use(arrival_rate: f64, fastest_first: &[f64]) -> InUse {
     let (mut rates, mut roots, mut threshold) = (0.0, 0.0, 0.0);
     let mut slowest = fastest_first.first().map_or(0.0, |rate| rate.sqrt());

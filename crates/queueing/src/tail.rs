@@ -1,4 +1,4 @@
-//! What a model predicts, and how far it is to be trusted.
+//! The predictions of a model, with their accuracy.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use crate::check;
 use crate::check::ModelError;
 use crate::law::Law;
 
-/// How a prediction relates to the truth of its model.
+/// The relation of a prediction to the true value in its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Basis {
-    /// A theorem, computed to the precision of the machine.
+    /// A theorem, computed to machine precision.
     Exact,
-    /// Close to the truth, but neither above nor below it for certain.
+    /// Close to the true value, but not guaranteed to be above or below it.
     Approximation {
         /// The name of the method.
         method: &'static str,
     },
-    /// The truth is this or more.
+    /// The true value is at least this.
     LowerBound,
-    /// The truth is this or less.
+    /// The true value is at most this.
     UpperBound,
 }
 
@@ -36,19 +36,19 @@ impl fmt::Display for Basis {
     }
 }
 
-/// A random time: its mean, and its percentiles where the model gives them.
+/// A random time: its mean, and its percentiles if the model gives them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tail {
     mean: f64,
     mean_basis: Basis,
     law: Option<(Law, Basis)>,
-    /// P(T > 0), where the law has been taken back and this still holds.
+    /// P(T > 0), if the law was removed but this probability is still valid.
     above_zero: Option<f64>,
     model: &'static str,
 }
 
 impl Tail {
-    /// `model` is named where percentiles are asked for in vain.
+    /// Creates a random time. Errors about missing percentiles name `model`.
     pub(crate) fn new(
         model: &'static str,
         mean: f64,
@@ -58,7 +58,7 @@ impl Tail {
         Ok(Self { mean: check::finite(mean)?, mean_basis, law, above_zero: None, model })
     }
 
-    /// Mean and law of the same basis.
+    /// Creates a random time whose mean and law have the same basis.
     pub(crate) fn full(
         model: &'static str,
         mean: f64,
@@ -68,49 +68,49 @@ impl Tail {
         Self::new(model, mean, basis, Some((law, basis)))
     }
 
-    /// The mean, in the unit of the model's parameters; finite, 0 or more.
+    /// Returns the mean, in the unit of the model's parameters; finite, 0 or more.
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// How far the mean is to be trusted.
+    /// Returns the accuracy of the mean.
     pub fn mean_basis(&self) -> Basis {
         self.mean_basis
     }
 
-    /// The whole law, if the model gives one.
+    /// Returns the whole law, if the model gives one.
     pub fn law(&self) -> Option<&Law> {
         self.law.as_ref().map(|(law, _)| law)
     }
 
-    /// How far the law, and so every percentile, is to be trusted; `None` without a law.
+    /// Returns the accuracy of the law, and therefore of every percentile. `None` without a law.
     pub fn law_basis(&self) -> Option<Basis> {
         self.law.as_ref().map(|&(_, basis)| basis)
     }
 
-    /// P(T > `t`), from 0 to 1; `None` if the model gives a mean only.
+    /// Returns P(T > `t`), from 0 to 1. `None` if the model gives only a mean.
     pub fn above(&self, t: f64) -> Option<f64> {
         self.law().map(|law| law.above(t))
     }
 
-    /// P(T > 0), for a wait the share of those who wait at all; also known to some models that give
-    /// no percentiles.
+    /// Returns P(T > 0), which for a wait is the share of queries that wait at all. Some models
+    /// without percentiles also provide it.
     pub fn above_zero(&self) -> Option<f64> {
         self.above(0.0).or(self.above_zero)
     }
 
-    /// Without the law, except for what it says of zero.
+    /// Removes the law, but keeps P(T > 0).
     pub(crate) fn without_law(self) -> Self {
         Self { above_zero: self.above_zero(), law: None, ..self }
     }
 
-    /// The `q`-quantile, for q from 0 to below 1: `quantile(0.99)` is the 99th percentile.
+    /// Returns the `q`-quantile, for q from 0 to below 1: `quantile(0.99)` is the 99th percentile.
     pub fn quantile(&self, q: f64) -> Result<f64, ModelError> {
         self.law().ok_or(ModelError::NoPercentiles(self.model))?.quantile(q)
     }
 }
 
-/// What a model of a queue predicts for its steady state.
+/// The prediction of a queueing model for its steady state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The model's name, for instance `M/M/1`.
@@ -119,14 +119,14 @@ pub struct Prediction {
     pub arrival_rate: f64,
     /// ρ, the share of time that a server is busy; from 0 to below 1.
     pub utilization: f64,
-    /// From arrival to the start of service.
+    /// The time from arrival to the start of service.
     pub wait: Tail,
-    /// From arrival to the end of service: the latency.
+    /// The time from arrival to the end of service: the latency.
     pub sojourn: Tail,
 }
 
 impl Prediction {
-    /// Of a model that knows means and laws exactly.
+    /// Creates the prediction of a model with exact means and laws.
     pub(crate) fn exact(
         model: &'static str,
         (arrival_rate, utilization): (f64, f64),
@@ -138,7 +138,7 @@ impl Prediction {
         Ok(Self { model, arrival_rate, utilization, wait, sojourn })
     }
 
-    /// The same, as an approximation of a queue that this model stands for.
+    /// Marks the prediction as an approximation of a different queue.
     pub fn approximating(mut self, method: &'static str) -> Self {
         let basis = Basis::Approximation { method };
         for tail in [&mut self.wait, &mut self.sojourn] {
@@ -148,13 +148,14 @@ impl Prediction {
         self
     }
 
-    /// The mean number of queries that wait, by Little's law; as good as the mean wait is.
+    /// Returns the mean number of queries that wait, by Little's law. Its accuracy is that of the
+    /// mean wait.
     pub fn mean_waiting(&self) -> f64 {
         self.arrival_rate * self.wait.mean()
     }
 
-    /// The mean number of queries that wait or are served, by Little's law; as good as the mean
-    /// sojourn is.
+    /// Returns the mean number of queries that wait or are served, by Little's law. Its accuracy is
+    /// that of the mean sojourn.
     pub fn mean_in_system(&self) -> f64 {
         self.arrival_rate * self.sojourn.mean()
     }

@@ -1,15 +1,15 @@
-//! A mixture of two Erlang distributions of the same order: phase-type, and flexible. Order 1 is
-//! the hyper-exponential by maximum likelihood; higher orders have two humps, or one with a heavy
-//! side.
+//! Fits a mixture of two Erlang distributions of the same order, a flexible phase-type
+//! distribution. Order 1 is the hyper-exponential distribution, fitted by maximum likelihood.
+//! Higher orders have two humps, or one hump that is heavier on one side.
 //!
-//! Expectation maximization for each of a few orders and from two starts (halves; a rare slow
-//! branch), at most [`ITERATIONS`] times each, on at most [`POINTS`] samples that are evenly spread
-//! over the ranks. The order with the highest likelihood of these wins; the likelihood that is
-//! reported is of all samples.
+//! Expectation maximization runs for each of a few orders, from two starting points: two equal
+//! halves, and a rare slow branch. Each run has at most [`ITERATIONS`] iterations, and uses at most
+//! [`POINTS`] samples, evenly spread over the ranks. The order with the highest likelihood on these
+//! samples wins; the reported likelihood is that of all samples.
 //!
 //! Source: Thümmler, Buchholz and Telek, "A novel approach for phase-type fitting with the EM
-//! algorithm", 2006; a common order and two branches are our restriction. Cost: bounded, at most
-//! 6.4 million exponentials, and O(n).
+//! algorithm", 2006; the restriction to a common order and two branches is ours. Cost: at most 6.4
+//! million evaluations of the exponential function, and O(n).
 
 use super::{FitError, Law, Sample};
 use crate::models::Hyper;
@@ -17,7 +17,8 @@ use crate::models::Hyper;
 const ORDERS: [u32; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
 const ITERATIONS: u32 = 200;
 const POINTS: usize = 2000;
-/// A branch with less than this probability is left as it is: it would shrink to a single sample.
+/// The iteration stops when the probability of a branch falls below this, because the branch would
+/// shrink to a single sample.
 const RAREST: f64 = 1e-4;
 
 /// Fits a mixture of two Erlang distributions.
@@ -38,8 +39,8 @@ pub(super) fn erlangs(sample: &Sample) -> Result<(Law, Option<String>), FitError
     Ok((law, None))
 }
 
-/// A first guess for order 1: the smaller of two or more sorted points in one branch, the larger in
-/// the other.
+/// Returns a first guess for order 1. It puts this share of the sorted points (two or more) in one
+/// branch, and the rest in the other.
 fn cut_at(points: &[f64], share: f64) -> Hyper {
     let cut = ((share * points.len() as f64) as usize).clamp(1, points.len() - 1);
     let (low, high) = points.split_at(cut);
@@ -66,7 +67,8 @@ fn maximize(order: f64, mut law: Hyper, points: &[f64]) -> Hyper {
     law
 }
 
-/// One round: how likely each point is to be of the first branch, then the best branches for that.
+/// Runs one iteration: computes the probability that each point belongs to the first branch, then
+/// the best branches for these probabilities.
 fn step(order: f64, law: Hyper, points: &[f64]) -> Hyper {
     let [one, two] = law.rates;
     let odds = ((1.0 - law.probability) / law.probability).ln() + order * (two / one).ln();

@@ -1,4 +1,4 @@
-//! How each family is fitted.
+//! The families of distributions, and the methods that fit them.
 
 use statrs::function::gamma::digamma;
 
@@ -7,13 +7,13 @@ use super::{FitError, Law, Sample};
 use crate::models::Hyper;
 use crate::solve;
 
-/// A distribution, and how `curtail-dist` writes it without units, if it has the form.
+/// A distribution, and its `curtail-dist` form without units, if it has one.
 type Fitted = (Law, Option<String>);
 
 /// Fits a family to samples.
 type Method = fn(&Sample) -> Result<Fitted, FitError>;
 
-/// All families by their names, the simplest first.
+/// All families with their names, the simplest first.
 pub(super) const FAMILIES: [(&str, Method); 8] = [
     ("exponential", exponential),
     ("log-normal", lognormal),
@@ -25,20 +25,20 @@ pub(super) const FAMILIES: [(&str, Method); 8] = [
     ("mixture of Erlangs", erlangs),
 ];
 
-/// Maximum likelihood: the mean is that of the samples. Cost: O(n).
-#[expect(clippy::unnecessary_wraps, reason = "as of all families")]
+/// Maximum likelihood: the mean is the mean of the samples. Cost: O(n).
+#[expect(clippy::unnecessary_wraps, reason = "all families have this signature")]
 fn exponential(sample: &Sample) -> Result<Fitted, FitError> {
     let mean = sample.mean();
     Ok((Law::Exponential { mean }, Some(format!("exp:{mean}"))))
 }
 
-/// Maximum likelihood: mean and deviation of the logarithms. Cost: O(n).
+/// Maximum likelihood: the parameters are the mean and the deviation of the logarithms. Cost: O(n).
 fn lognormal(sample: &Sample) -> Result<Fitted, FitError> {
     sample.spread()?;
     let location = sample.mean_ln();
     let variance = sample.average(|x| (x.ln() - location).powi(2));
     if variance == 0.0 {
-        // They differ, but not in the digits of their logarithms.
+        // The samples differ, but their logarithms are equal.
         return Err(FitError::NoSpread(sample.least()));
     }
     let (mean, cv) = ((location + 0.5 * variance).exp(), variance.exp_m1().sqrt());
@@ -46,8 +46,8 @@ fn lognormal(sample: &Sample) -> Result<Fitted, FitError> {
     Ok((law, Some(format!("lognormal:{mean}:{cv}"))))
 }
 
-/// Maximum likelihood: the shape a solves ln a - ψ(a) = ln x̄ - mean of ln x, whose left side falls
-/// from ∞ to 0; it lies between 1/(2a) and 1/a, which brackets the root.
+/// Maximum likelihood: the shape a solves ln a - ψ(a) = ln x̄ - mean of ln x. The left side falls
+/// from ∞ to 0 and lies between 1/(2a) and 1/a, which brackets the root.
 ///
 /// Source: Minka, "Estimating a Gamma distribution", 2002, for the equation. Cost: O(n), and
 /// O(√shape) for each sample's rank.
@@ -55,7 +55,7 @@ fn gamma(sample: &Sample) -> Result<Fitted, FitError> {
     sample.spread()?;
     let mean = sample.mean();
     let gap = mean.ln() - sample.mean_ln();
-    // Below this, the difference holds too few digits.
+    // A smaller difference has too few accurate digits.
     if gap < 1e-10 {
         return Err(FitError::NoSpread(sample.least()));
     }
@@ -65,18 +65,18 @@ fn gamma(sample: &Sample) -> Result<Fitted, FitError> {
     Ok((Law::Gamma { shape, scale: mean / shape }, Some(text)))
 }
 
-/// The shapes that are looked for: those that `curtail-dist` reads, as far as they can be
+/// The range of shapes to search: those that `curtail-dist` accepts, as far as they can be
 /// distinguished.
 const SHAPES: (f64, f64) = (1e-3, 1e4);
 
 /// Maximum likelihood: the shape k solves Σ xᵏ ln x / Σ xᵏ - 1/k = mean of ln x, whose left side
-/// rises; then scaleᵏ is the mean of xᵏ.
+/// rises. Then scaleᵏ is the mean of xᵏ.
 ///
 /// Source: Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, ch. 21. Cost:
 /// O(n) with a factor of about 60.
 fn weibull(sample: &Sample) -> Result<Fitted, FitError> {
     sample.spread()?;
-    // In units of the largest, no power overflows.
+    // Times are in units of the largest sample, so powers cannot overflow.
     let unit = sample.largest();
     let mean_ln = sample.mean_ln() - unit.ln();
     let excess = |shape: f64| {
@@ -98,7 +98,7 @@ fn weibull(sample: &Sample) -> Result<Fitted, FitError> {
     Ok((Law::Weibull { shape, scale }, Some(format!("weibull:{shape}:{scale}"))))
 }
 
-/// Maximum likelihood: the minimum is the smallest sample, the exponent n/Σ ln(x/min).
+/// Maximum likelihood: the minimum is the smallest sample, and the exponent is n/Σ ln(x/min).
 ///
 /// Source: Johnson, Kotz and Balakrishnan, ch. 20. Cost: O(n).
 fn pareto(sample: &Sample) -> Result<Fitted, FitError> {
@@ -108,14 +108,14 @@ fn pareto(sample: &Sample) -> Result<Fitted, FitError> {
     Ok((Law::Pareto { alpha, min }, Some(format!("pareto:{alpha}:{min}"))))
 }
 
-/// Three moments where there is such a distribution. Third moments of samples are dominated by the
-/// largest few, so there may be none: then two moments.
+/// Matches three moments if such a distribution exists, otherwise two. The third moment of samples
+/// is dominated by the largest few, so there may be no such distribution.
 ///
 /// Source: document 004, Takeaway 4; Whitt, "Approximating a point process by a renewal process,
 /// I", 1982. Cost: O(n).
 fn hyper(sample: &Sample) -> Result<Fitted, FitError> {
     let mean = sample.mean();
-    // In units of the mean, so that third powers stay within what numbers hold.
+    // Times are in units of the mean, so third powers cannot overflow.
     let moment = |k: i32| sample.average(|x| (x / mean).powi(k));
     let Some(scaled) = Hyper::from_moments([1.0, moment(2), moment(3)]) else {
         return hyper_balanced(sample);
@@ -124,13 +124,13 @@ fn hyper(sample: &Sample) -> Result<Fitted, FitError> {
     Ok((Law::Hyper(law), None))
 }
 
-/// Two moments, with phases that contribute equally to the mean. Samples that vary less than an
-/// exponential have none.
+/// Matches two moments, with phases that contribute equally to the mean. Fails if the samples vary
+/// less than those of an exponential distribution.
 fn hyper_balanced(sample: &Sample) -> Result<Fitted, FitError> {
     let scv = sample.scv();
     let law = Some(scv).filter(|scv| *scv > 1.0);
     let law = law.and_then(|scv| Hyper::balanced(sample.mean(), scv).ok());
     let law = law.ok_or(FitError::TooRegular(scv))?;
-    // Only with balanced means do mean and variance say it all.
+    // Mean and variance determine the distribution only with balanced means.
     Ok((Law::Hyper(law), Some(format!("h2:{}:{}", law.mean(), law.scv().sqrt()))))
 }

@@ -1,34 +1,34 @@
-//! What a fitted distribution says of a time.
+//! The distribution function and the density of a fitted distribution.
 
 use statrs::function::gamma::ln_gamma;
 
 use crate::models::Hyper;
 use crate::special::{gamma_cdf, normal_cdf};
 
-/// A fitted distribution by its parameters, in the unit of the samples.
+/// A fitted distribution, described by its parameters, in the unit of the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "parameters are what their names say")]
+#[allow(missing_docs, reason = "the names document the parameters")]
 pub enum Law {
     /// Exponential.
     Exponential { mean: f64 },
-    /// ln X is normal: e^location is the median.
+    /// Log-normal: ln X is normal, and e^location is the median.
     LogNormal { location: f64, deviation: f64 },
-    /// Gamma: the shape is 1/CV², the scale the mean divided by it.
+    /// Gamma: the shape is 1/CV², and the scale is the mean divided by the shape.
     Gamma { shape: f64, scale: f64 },
-    /// Weibull: P(X > x) = e^(-(x/scale)^shape). Below a shape of 1 the tail is heavier than
+    /// Weibull: P(X > x) = e^(-(x/scale)^shape). With a shape below 1, the tail is heavier than
     /// exponential.
     Weibull { shape: f64, scale: f64 },
-    /// Pareto: P(X > x) = (min/x)^alpha from min on. The mean is infinite for an alpha of 1 or less.
+    /// Pareto: P(X > x) = (min/x)^alpha for x ≥ min. The mean is infinite if alpha is 1 or less.
     Pareto { alpha: f64, min: f64 },
-    /// Hyper-exponential of two phases.
+    /// Hyper-exponential with two phases.
     Hyper(Hyper),
-    /// A mixture of sums of `order` exponential stages of one rate or the other; the first rate is the
-    /// higher.
+    /// A mixture of two Erlangs, each a sum of `order` exponential stages of equal rate. The first
+    /// rate is the higher one.
     Erlangs { order: u32, stage: Hyper },
 }
 
 impl Law {
-    /// P(X ≤ `x`), from 0 to 1; 0 for x ≤ 0.
+    /// Returns P(X ≤ `x`), from 0 to 1; 0 for x ≤ 0.
     pub fn cdf(&self, x: f64) -> f64 {
         if x <= 0.0 {
             return 0.0;
@@ -47,7 +47,8 @@ impl Law {
         cdf.clamp(0.0, 1.0)
     }
 
-    /// The logarithm of the density at `x`, per unit of the samples; -∞ where the density is zero.
+    /// Returns the logarithm of the density at `x`, per unit of the samples; -∞ if the density is
+    /// zero.
     pub fn ln_density(&self, x: f64) -> f64 {
         const LN_ROOT_TAU: f64 = 0.918_938_533_204_672_8;
         if x <= 0.0 {
@@ -74,7 +75,7 @@ impl Law {
         }
     }
 
-    /// The parameters by their names.
+    /// Returns the parameters and their names.
     pub fn parameters(&self) -> Vec<(&'static str, f64)> {
         let mixture = |Hyper { probability, rates: [one, two] }| {
             [("probability", probability), ("rate_1", one), ("rate_2", two)]
@@ -96,12 +97,12 @@ impl Law {
     }
 }
 
-/// Of the gamma distribution of scale 1.
+/// Returns the logarithm of the density of the gamma distribution with scale 1.
 fn ln_gamma_density(shape: f64, x: f64) -> f64 {
     (shape - 1.0) * x.ln() - x - ln_gamma(shape)
 }
 
-/// ln(p·e^a + (1-p)·e^b), where the powers themselves may be too small for numbers.
+/// Returns ln(p·e^a + (1-p)·e^b), even if the powers themselves underflow.
 fn ln_mixture(of: Hyper, ln_density: impl Fn(f64) -> f64) -> f64 {
     let [a, b] = of.rates.map(ln_density);
     let top = a.max(b);

@@ -1,4 +1,4 @@
-//! Distributions fitted to samples, and ranked by how well they fit.
+//! Fits distributions to samples, and ranks them by goodness of fit.
 //!
 //! | family | method | `curtail-dist` |
 //! |---|---|---|
@@ -11,10 +11,10 @@
 //! | hyper-exponential | three moments, or else two | none for three moments |
 //! | mixture of Erlangs | expectation maximization | none |
 //!
-//! Every [`Fit`] comes with its likelihood, AIC and Kolmogorov–Smirnov distance.
+//! Every [`Fit`] has its likelihood, AIC and Kolmogorov–Smirnov distance.
 //!
-//! Source: document 004, "In Practice: IAT and ST distributions" (Takeaway 4); each family names its
-//! own.
+//! Source: document 004, "In Practice: IAT and ST distributions" (Takeaway 4); each family cites
+//! its own source.
 
 mod erlangs;
 mod families;
@@ -30,67 +30,70 @@ use serde::{Serialize, Serializer};
 use families::FAMILIES;
 use sample::{LARGEST, MIN_SAMPLES, SMALLEST, Sample};
 
-/// What fits are ranked by.
+/// The criterion by which fits are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// The Kolmogorov–Smirnov distance: looks at the body, whatever the number of parameters.
+    /// The Kolmogorov–Smirnov distance: measures the fit of the body, regardless of the number of
+    /// parameters.
     Ks,
-    /// Akaike's criterion: looks at every sample's likelihood, and charges for parameters.
+    /// Akaike's criterion: measures the likelihood of every sample, and penalizes parameters.
     Aic,
 }
 
-/// How distributions fit, as a document.
+/// All fits to a set of samples, as a document.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// How many samples there are.
+    /// The number of samples.
     pub samples: usize,
-    /// How many of them are 0, and are taken for half of the shortest other.
+    /// The number of samples that are 0. They count as half of the shortest other sample.
     pub zeros: usize,
-    /// What times are in: `ms`, or `1` for the samples' own unit.
+    /// The unit of times: `ms`, or `1` for the samples' own unit.
     pub unit: &'static str,
-    /// Of the samples.
+    /// The mean of the samples.
     pub mean: f64,
     /// Their squared coefficient of variation.
     pub scv: f64,
-    /// What fits are ranked by.
+    /// The criterion by which fits are ranked.
     pub by: By,
-    /// The best that can be written as a distribution, and simulated: it has a mean.
+    /// The best distribution that can be written as a service and simulated. It must have a mean.
     pub best: Option<String>,
-    /// The best first; those that fit equally well, the simplest first.
+    /// The fits, the best first. Among equally good fits, the simplest comes first.
     pub fits: Vec<Fit>,
-    /// Families that do not fit.
+    /// Families that could not be fitted.
     pub refused: Vec<Refused>,
 }
 
-/// A fitted distribution, and how well it fits.
+/// A fitted distribution, and its goodness of fit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fit {
     /// The name of the family.
     pub family: &'static str,
-    /// As a service is written, with six digits of each number: there is no more in any measurement.
-    /// None for families that have no such form, or where a number is outside of what it may be.
+    /// The distribution in the format of a service. Numbers have six digits, because measurements
+    /// are no more precise than that. `None` for families without such a form, or if a number is
+    /// out of range.
     pub spec: Option<String>,
     /// The distribution, in the unit of the samples.
     #[serde(rename = "parameters", serialize_with = "by_name")]
     pub law: Law,
-    /// The logarithm of the likelihood of all samples. It depends on their unit, so it compares
-    /// only fits to the same samples.
+    /// The logarithm of the likelihood of all samples. It depends on the unit, so it can only be
+    /// compared between fits to the same samples.
     pub log_likelihood: f64,
-    /// Akaike's criterion: twice the number of parameters less twice the log-likelihood. Lower is
+    /// Akaike's criterion: twice the number of parameters minus twice the log-likelihood. Lower is
     /// better.
     pub aic: f64,
-    /// The Kolmogorov–Smirnov distance: the largest difference of the distribution functions, from
-    /// 0 to 1. Lower is better. It is not a test: the parameters come from the same samples.
+    /// The Kolmogorov–Smirnov distance: the largest difference between the distribution functions,
+    /// from 0 to 1. Lower is better. It is not a test, because the parameters come from the same
+    /// samples.
     pub ks: f64,
 }
 
-/// A family that does not fit.
+/// A family that could not be fitted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Refused {
-    /// Its name.
+    /// The name of the family.
     pub family: &'static str,
-    /// Why not.
+    /// The reason.
     pub because: String,
 }
 
@@ -99,8 +102,9 @@ fn by_name<S: Serializer>(law: &Law, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Report {
-    /// Fits all families. Times are in milliseconds where they have units, else in the samples' own
-    /// unit. Few of them may be 0: a clock rounded them. The mixture of Erlangs dominates the cost.
+    /// Fits all families. Times are in milliseconds if `have_units`, otherwise in the samples' own
+    /// unit. At most 1 % of the times may be 0, as the result of a clock's rounding. The mixture of
+    /// Erlangs dominates the cost.
     ///
     /// ```
     /// use curtail_queueing::fit::{By, Report};
@@ -116,7 +120,7 @@ impl Report {
         let (mut fits, mut refused) = (Vec::<Fit>::new(), Vec::new());
         for (family, fit) in FAMILIES {
             match fit(&sample) {
-                // A fallback may have led to what is there already.
+                // The fallback of a family may produce the same law as an earlier family.
                 Ok((law, _)) if fits.iter().any(|other| other.law == law) => {}
                 Ok((law, text)) => fits.push(Fit::of(family, law, text.as_deref(), &sample)),
                 Err(error) => refused.push(Refused { family, because: error.to_string() }),
@@ -149,11 +153,12 @@ impl Report {
     }
 }
 
-/// The largest part of the times that may be 0.
+/// The maximum share of times that may be 0.
 const ZEROS: f64 = 0.01;
 
-/// Makes times of 0 half as long as the shortest other, and counts them: a clock rounded them, and
-/// no distribution to be fitted has them. If they are more than a few, their lengths matter.
+/// Replaces times of 0 by half of the shortest other time, and counts them. Such times were rounded
+/// by a clock, and no fitted distribution contains 0. Many zeros are an error, because their true
+/// lengths would matter.
 fn lift(times: &mut [f64]) -> Result<usize, FitError> {
     let Some(index) = times.iter().position(|&time| time == 0.0) else { return Ok(0) };
     let shortest = times.iter().copied().filter(|&time| time > 0.0).fold(f64::INFINITY, f64::min);
@@ -192,7 +197,7 @@ impl Fit {
     fn of(family: &'static str, law: Law, text: Option<&str>, sample: &Sample) -> Self {
         let values = sample.sorted();
         let log_likelihood: f64 = values.iter().map(|&x| law.ln_density(x)).sum();
-        // Balanced means leave one number less to choose.
+        // The condition of balanced means removes one free parameter.
         let balanced = text.is_some() && matches!(law, Law::Hyper(_));
         let chosen = law.parameters().len() - usize::from(balanced);
         Self {
@@ -206,7 +211,8 @@ impl Fit {
     }
 }
 
-/// The distribution function of the samples jumps at each, so both sides count.
+/// Returns the Kolmogorov–Smirnov distance. The samples' distribution function jumps at each
+/// sample, so both sides count.
 fn kolmogorov_smirnov(law: &Law, sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let distance = |(i, &x): (usize, &f64)| {
@@ -216,34 +222,34 @@ fn kolmogorov_smirnov(law: &Law, sorted: &[f64]) -> f64 {
     sorted.iter().enumerate().map(distance).fold(0.0, f64::max)
 }
 
-/// Why a distribution does not fit. The message names the value and the fix.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The reason why a distribution cannot be fitted. The message names the value and the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FitError {
     #[error("there {}; at least {MIN_SAMPLES} are needed", crate::check::are(*.0, "sample"))]
     TooFew(usize),
-    #[error("sample {index} is {value}; samples are greater than 0 and finite: leave it out")]
+    #[error("sample {index} is {value}; samples must be greater than 0 and finite: leave it out")]
     BadSample { index: usize, value: f64 },
     #[error(
-        "sample {index} is 0, the first of more than one in a hundred; \
-         measure by a finer clock, or leave them out"
+        "sample {index} is 0, as is more than one sample in a hundred; measure with a finer \
+         clock, or leave them out"
     )]
     ManyZeros { index: usize },
     #[error(
-        "sample {index} is {value:e}; \
-         give samples from {SMALLEST:e} to {LARGEST:e}, by another unit"
+        "sample {index} is {value:e}; give samples from {SMALLEST:e} to {LARGEST:e}, in another \
+         unit"
     )]
     BadUnit { index: usize, value: f64 },
     #[error("every sample is {0}, or nearly so; a constant is written det:{0}")]
     NoSpread(f64),
     #[error(
-        "the squared coefficient of variation is {}, and a hyper-exponential has more than 1; \
+        "the squared coefficient of variation is {}, and a hyper-exponential needs more than 1; \
          use gamma or erlangs", rounded(*.0, 4)
     )]
     TooRegular(f64),
 }
 
-/// A number with so many digits: there is no more in any measurement.
+/// Rounds a number to this number of significant digits.
 fn rounded(number: f64, digits: usize) -> f64 {
     format!("{number:.*e}", digits - 1).parse().unwrap_or(number)
 }

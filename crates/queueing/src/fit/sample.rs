@@ -1,22 +1,22 @@
-//! Samples that can be fitted to: checked, sorted, with their moments.
+//! Samples for fitting: validated and sorted, with their moments.
 
 use super::FitError;
 
-/// The fewest samples that anything is fitted to.
+/// The minimum number of samples for a fit.
 pub(super) const MIN_SAMPLES: usize = 10;
 
-/// Samples within these bounds have third moments that numbers can hold.
+/// The range of samples whose third moments neither overflow nor underflow.
 pub(super) const SMALLEST: f64 = 1e-90;
 pub(super) const LARGEST: f64 = 1e90;
 
-/// Measured times, all in one unit. Cost: O(n log n) to make.
+/// Measured times, all in one unit. Cost: O(n log n) to create.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample {
     sorted: Vec<f64>,
 }
 
 impl Sample {
-    /// Takes the samples in any order; each is above 0, and from 1e-90 to 1e90.
+    /// Validates samples, in any order. Each must be above 0, and from 1e-90 to 1e90.
     pub(super) fn new(values: &[f64]) -> Result<Self, FitError> {
         for (index, &value) in values.iter().enumerate() {
             if !(value.is_finite() && value > 0.0) {
@@ -34,28 +34,28 @@ impl Sample {
         Ok(Self { sorted })
     }
 
-    /// The samples, the smallest first.
+    /// Returns the samples, the smallest first.
     pub(super) fn sorted(&self) -> &[f64] {
         &self.sorted
     }
 
-    /// The mean, in the unit of the samples.
+    /// Returns the mean, in the unit of the samples.
     pub(super) fn mean(&self) -> f64 {
         self.average(|x| x)
     }
 
-    /// The squared coefficient of variation (with the variance divided by n), 0 or more.
+    /// Returns the squared coefficient of variation (with the variance divided by n), 0 or more.
     pub(super) fn scv(&self) -> f64 {
         let mean = self.mean();
         self.average(|x| (x - mean).powi(2)) / mean / mean
     }
 
-    /// The mean of the logarithms.
+    /// Returns the mean of the logarithms.
     pub(super) fn mean_ln(&self) -> f64 {
         self.average(f64::ln)
     }
 
-    /// The mean of `of` over the samples.
+    /// Returns the mean of a function over the samples.
     pub(super) fn average(&self, of: impl Fn(f64) -> f64) -> f64 {
         self.sorted.iter().map(|&x| of(x)).sum::<f64>() / self.sorted.len() as f64
     }
@@ -73,7 +73,7 @@ impl Sample {
         if self.least() < self.largest() { Ok(()) } else { Err(FitError::NoSpread(self.least())) }
     }
 
-    /// At most `count` (1 or more) of the samples, evenly spread over their ranks.
+    /// Returns at most `count` (1 or more) of the samples, evenly spread over their ranks.
     pub(super) fn thinned(&self, count: usize) -> Vec<f64> {
         let all = self.sorted.len();
         if all <= count {

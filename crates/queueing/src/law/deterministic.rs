@@ -1,26 +1,26 @@
-//! The wait for a single deterministic server under Poisson arrivals, exactly.
+//! The exact law of the wait for a single deterministic server under Poisson arrivals.
 //!
-//! Erlang's formula of 1909 alternates in sign, and soon has no digits left. Franx' form adds
-//! positive terms only: with kD the first multiple of the service time D above t, P(W ≤ t) = e^(-y)
-//! Σ_{j<k} Q_{k-1-j} y^j/j!, where y = λ(kD - t) and Q_i is the probability of at most i + 1
-//! queries in the system. The numbers in the system follow from the embedded chain, again by
-//! positive terms: p_{j+1} a_0 = p_0 A_j + Σ_{i=1..j} p_i A_{j+1-i}, where a_i is the probability
-//! of i arrivals in one service, and A_i of more than i.
+//! Erlang's formula of 1909 alternates in sign and soon loses all digits. Franx' form adds only
+//! positive terms. If kD is the first multiple of the service time D above t, then P(W ≤ t) =
+//! e^(-y) Σ_{j<k} Q_{k-1-j} y^j/j!, where y = λ(kD - t) and Q_i is the probability of at most i + 1
+//! queries in the system. The distribution of the number in the system follows from the embedded
+//! chain, again with only positive terms: p_{j+1} a_0 = p_0 A_j + Σ_{i=1..j} p_i A_{j+1-i}, where
+//! a_i is the probability of i arrivals in one service, and A_i the probability of more than i.
 //!
-//! From [`STEPS`] services on, the law has become a single exponential: P(W > t) = C·e^(-θt), with
-//! λ(e^(θD) - 1) = θ and C = (1-ρ)/(ρ·e^(θD) - 1) (Cramér–Lundberg). All that is left out decays
-//! faster by at least a factor of e^(-2t/D) at high utilization; at low ones, both are nothing.
+//! Beyond [`STEPS`] service times, the law is a single exponential: P(W > t) = C·e^(-θt), with
+//! λ(e^(θD)-1) = θ and C = (1-ρ)/(ρ·e^(θD)-1) (Cramér–Lundberg). At high utilization, the omitted
+//! terms decay faster by at least a factor of e^(-2t/D). At low utilization, both are negligible.
 //!
 //! Source: G. J. Franx, "A simple solution for the M/D/c waiting time distribution", Operations
-//! Research Letters 29, 2001; H. Tijms, "A First Course in Stochastic Models", ch. 9. Accurate to
-//! about 1e-13, absolutely. Cost: O(STEPS²) to make, O(STEPS) to ask.
+//! Research Letters 29, 2001; H. Tijms, "A First Course in Stochastic Models", ch. 9. The absolute
+//! error is about 1e-13. Cost: O(STEPS²) to create, O(STEPS) per probability.
 
 use crate::solve;
 
-/// The number of service times after which the law is its asymptote.
+/// The asymptote is used at and beyond this number of service times.
 const STEPS: usize = 24;
 
-/// The law of the wait; see the page of the module.
+/// The law of the wait; see the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeterministicWait {
     utilization: f64,
@@ -33,7 +33,7 @@ pub(crate) struct DeterministicWait {
 }
 
 impl DeterministicWait {
-    /// Needs 0 < `utilization` < 1 and `service` > 0.
+    /// Creates the law for 0 < `utilization` < 1 and `service` > 0.
     pub(crate) fn new(utilization: f64, service: f64) -> Self {
         let decay = decay(utilization);
         // ρ·e^(θD) - 1 = ρ + θD - 1. Its limit for high utilization is 1 - ρ, so C tends to 1.
@@ -45,7 +45,7 @@ impl DeterministicWait {
         self.service
     }
 
-    /// P(W > t) for t ≥ 0.
+    /// Returns P(W > t) for t ≥ 0.
     pub(crate) fn above(&self, t: f64) -> f64 {
         let services = t / self.service;
         let Some(steps) = whole_steps(services) else {
@@ -62,12 +62,13 @@ impl DeterministicWait {
     }
 }
 
-/// k with k - 1 ≤ services < k, if the exact form is to be used.
+/// Returns the k with k - 1 ≤ services < k. `None` if the asymptote applies.
 fn whole_steps(services: f64) -> Option<usize> {
     (services < STEPS as f64).then(|| services.floor() as usize + 1)
 }
 
-/// θD: the positive root of ρ(e^x - 1) = x, which is that of (e^x - 1 - x)/x = (1-ρ)/ρ.
+/// Returns θD: the positive root of ρ(e^x - 1) = x, which is also the root of (e^x - 1 - x)/x =
+/// (1-ρ)/ρ.
 fn decay(utilization: f64) -> f64 {
     let target = (1.0 - utilization) / utilization;
     let mut high = 1.0;
@@ -77,7 +78,7 @@ fn decay(utilization: f64) -> f64 {
     solve::root(|x| relative_excess(x) - target, 0.0, high)
 }
 
-/// (e^x - 1 - x)/x for x ≥ 0, by its series where the difference would lose digits.
+/// Returns (e^x - 1 - x)/x for x ≥ 0. Uses the series where the difference would lose digits.
 fn relative_excess(x: f64) -> f64 {
     if x > 1.0 {
         return x.exp_m1() / x - 1.0;
@@ -91,13 +92,13 @@ fn relative_excess(x: f64) -> f64 {
         .sum()
 }
 
-/// Q_0 … Q_{STEPS-1}.
+/// Returns Q_0 … Q_{STEPS-1}.
 fn queue_lengths(utilization: f64) -> Vec<f64> {
     let mut arrivals = vec![(-utilization).exp()];
     for i in 1..=STEPS + 40 {
         arrivals.push(arrivals[i - 1] * utilization / i as f64);
     }
-    // A_i by summing from the far end, where terms are small.
+    // Sums the A_i from the far end, where terms are small.
     let mut more: Vec<f64> = arrivals
         .iter()
         .rev()
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_asymptote_joins_on() {
+    fn the_asymptote_continues_the_exact_law() {
         for utilization in [0.5, 0.8, 0.99, 0.999_999] {
             let wait = DeterministicWait::new(utilization, 1.0);
             for x in [20.0, STEPS as f64 - 1e-9] {

@@ -1,8 +1,8 @@
-//! The law of a time: how likely it is to be longer than t, and its percentiles.
+//! The law of a time: its tail probability P(T > t), and its percentiles.
 //!
-//! Laws are kept as P(T > t), not as its complement, so that far percentiles keep their digits.
-//! Cost: `above` is O(1) (O(24²) at most after a deterministic server); a quantile is one logarithm
-//! for a single exponential and about a hundred evaluations of `above` otherwise.
+//! Laws store P(T > t) instead of its complement, so percentiles far in the tail keep their digits.
+//! Cost: `above` is O(1) (at most O(24²) after a deterministic server). A quantile takes one
+//! logarithm for a single exponential, and about a hundred evaluations of `above` otherwise.
 
 mod deterministic;
 
@@ -12,7 +12,7 @@ use crate::solve;
 
 pub(crate) use deterministic::DeterministicWait;
 
-/// The law of a time that is zero or more, in the unit of the model's parameters.
+/// The law of a nonnegative time, in the unit of the model's parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Law(Shape);
 
@@ -27,15 +27,15 @@ pub(crate) struct Part {
 enum Shape {
     /// P(T > t) is the sum of the parts.
     Exponentials(Vec<Part>),
-    /// An exponential service, with probability `waits` after an exponential wait.
+    /// An exponential service, preceded by an exponential wait with probability `waits`.
     WaitAndServe { waits: f64, wait_rate: f64, service_rate: f64 },
     /// The wait for a deterministic server.
     Deterministic(DeterministicWait),
-    /// An exponential time, with probability `probability` longer by `hiccup`.
+    /// An exponential time to which `hiccup` is added with this probability.
     Hiccup { rate: f64, probability: f64, hiccup: f64 },
-    /// Longer by a constant.
+    /// A time plus a constant.
     Later(Box<Law>, f64),
-    /// The longest of some independent times.
+    /// The longest of several independent times.
     Longest(Box<Law>, u32),
 }
 
@@ -44,7 +44,8 @@ impl Law {
         Self::exponentials(vec![Part { weight, rate }])
     }
 
-    /// Needs weights of a sum up to 1 and positive rates; no part is the constant zero.
+    /// Creates a mixture. The sum of the weights must be at most 1, and rates must be positive.
+    /// Without parts, the time is 0.
     pub(crate) fn exponentials(parts: Vec<Part>) -> Self {
         Self(Shape::Exponentials(parts))
     }
@@ -65,14 +66,14 @@ impl Law {
         Self(Shape::Later(Box::new(self), by))
     }
 
-    /// The law of the longest of `count` independent times of this law, for instance of the leaves
-    /// that a root waits for. `count` is 1 to 1,000,000.
+    /// Returns the law of the longest of `count` independent times with this law, for instance the
+    /// times of the leaves that a root waits for. `count` is from 1 to 1,000,000.
     pub fn longest_of(&self, count: u32) -> Result<Self, ModelError> {
         let count = check::count("number of times", count)?;
         Ok(Self(Shape::Longest(Box::new(self.clone()), count)))
     }
 
-    /// P(T > `t`), from 0 to 1; 1 for t < 0, NaN for NaN.
+    /// Returns P(T > `t`), from 0 to 1; 1 for t < 0, NaN for NaN.
     pub fn above(&self, t: f64) -> f64 {
         if t < 0.0 {
             return 1.0;
@@ -99,8 +100,8 @@ impl Law {
         probability.clamp(0.0, 1.0)
     }
 
-    /// The `q`-quantile: the smallest t with P(T ≤ t) ≥ q. `q` is from 0 to below 1; the 99th
-    /// percentile is `quantile(0.99)`.
+    /// Returns the `q`-quantile: the smallest t with P(T ≤ t) ≥ q. `q` is from 0 to below 1; the
+    /// 99th percentile is `quantile(0.99)`.
     pub fn quantile(&self, q: f64) -> Result<f64, ModelError> {
         if !(0.0..1.0).contains(&q) {
             let allowed = "from 0 to below 1 (the 99th percentile is 0.99)";
@@ -109,14 +110,15 @@ impl Law {
         Ok(self.at_level(1.0 - q))
     }
 
-    /// The smallest t with P(T > t) ≤ `level`.
+    /// Returns the smallest t with P(T > t) ≤ `level`.
     fn at_level(&self, level: f64) -> f64 {
         match &self.0 {
             Shape::Exponentials(parts) if parts.len() == 1 => {
                 ((parts[0].weight / level).ln() / parts[0].rate).max(0.0)
             }
             Shape::Later(law, by) => law.at_level(level) + by,
-            // All of them are below t as often as one is to the power of their number.
+            // The probability that all times are below t is the probability for one time, raised to
+            // the power of their number.
             Shape::Longest(law, count) => {
                 law.at_level(-((-level).ln_1p() / f64::from(*count)).exp_m1())
             }
@@ -124,7 +126,7 @@ impl Law {
         }
     }
 
-    /// The order of magnitude, above zero: where to start looking for a quantile.
+    /// Returns the order of magnitude, above zero: a starting point for the search for a quantile.
     fn scale(&self) -> f64 {
         match &self.0 {
             Shape::Exponentials(parts) => {
@@ -141,13 +143,13 @@ impl Law {
     }
 }
 
-/// P(A + B > t) for independent exponentials with these rates, equal ones included:
+/// Returns P(A + B > t) for independent exponentials with these rates, which may be equal:
 /// e^(-rt)·(1 + rt·φ((s-r)t)) with r the smaller rate, s the larger, and φ(x) = (1-e^(-x))/x. The
-/// usual (s·e^(-rt) - r·e^(-st))/(s-r) loses its digits where the rates are close.
+/// usual form (s·e^(-rt) - r·e^(-st))/(s-r) loses its digits if the rates are close.
 fn two_stages(one: f64, other: f64, t: f64) -> f64 {
     let (slow, fast) = (one.min(other), one.max(other));
     let decay = (-slow * t).exp();
-    // So far out that rt may be infinite, and its product with nothing undefined.
+    // rt may be infinite here, and 0 times infinity is undefined.
     if decay == 0.0 {
         return 0.0;
     }
@@ -166,7 +168,7 @@ mod tests {
         for t in [0.0, 0.1, 1.0, 40.0] {
             assert!((two_stages(1.0, 1.0, t) - erlang(t)).abs() < 1e-15);
             assert!((two_stages(1.0, 1.0 + 1e-12, t) - erlang(t)).abs() < 1e-11);
-            // Far apart, the closed form is safe.
+            // If the rates are far apart, the closed form is accurate.
             let apart = (3.0 * (-t).exp() - (-3.0 * t).exp()) / 2.0;
             assert!((two_stages(3.0, 1.0, t) - apart).abs() < 1e-15);
         }

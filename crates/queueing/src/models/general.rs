@@ -1,4 +1,4 @@
-//! Models that know two moments of arrivals and services.
+//! Models that use two moments of arrivals and services.
 
 use super::{Arrivals, Service, erlang_c, from_mean_wait};
 use crate::check;
@@ -7,16 +7,18 @@ use crate::tail::{Basis, Prediction, Tail};
 
 // M/G/1: Poisson arrivals, any service time, one server.
 //
-// The mean wait is that of Pollaczek and Khinchine, ρ/(1-ρ)·(1+c²)/2·E\[S\], and exact: of the
-// service it depends on mean and variance only. The percentiles of the wait do depend on the rest;
-// here the wait is zero with probability 1 - ρ (which is exact) and else taken for exponential
-// (which is so for exponential service, and in the limit of high utilization).
+// The mean wait is given by Pollaczek and Khinchine: ρ/(1-ρ)·(1+c²)/2·E\[S\]. It is exact, because
+// it depends only on the mean and variance of the service. The percentiles of the wait depend on
+// the whole distribution. Here the wait is zero with probability 1 - ρ (which is exact), and is
+// otherwise assumed to be exponential (which is exact for exponential service, and in the limit of
+// high utilization).
 //
 // Source: document 004, "Impact of Var(ST) and E\[ST\] on Latency"; Kleinrock, "Queueing Systems"
 // I, ch. 5. Cost: O(1).
 
-/// Predicts M/G/1. `arrival_rate` is per unit of time, above 0. Means are exact, the percentiles of
-/// the wait approximate; the sojourn has none, because they depend on more than two moments.
+/// Predicts M/G/1. `arrival_rate` is per unit of time, above 0. Means are exact, and the
+/// percentiles of the wait are approximate. The sojourn has no percentiles, because they depend on
+/// more than two moments.
 pub fn mg1(arrival_rate: f64, service: Service) -> Result<Prediction, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     let Service { mean, scv } = service.check()?;
@@ -26,13 +28,13 @@ pub fn mg1(arrival_rate: f64, service: Service) -> Result<Prediction, ModelError
     from_mean_wait("M/G/1", arrival_rate, utilization, mean, wait, utilization)
 }
 
-/// The mean service time at which M/G/1 has the mean sojourn that it has with `service`, if the
-/// variance of the service is `variance`: less variance is worth a longer mean, up to here. The
-/// arrival rate stays the same, so the utilization follows the mean.
+/// Returns the mean that a service with this `variance` must have so that the mean sojourn of M/G/1
+/// is the same as with `service`. A service with less variance may take longer on average, up to
+/// this mean. The arrival rate stays the same, so the utilization changes with the mean.
 ///
-/// With T the mean sojourn, Pollaczek and Khinchine give λm² - 2(1+λT)m + 2T - λ·variance = 0, and
-/// the smaller root is that of a stable queue. Source: document 004, Takeaway 7; the root is our
-/// algebra. Exact. Cost: O(1).
+/// If T is the mean sojourn, Pollaczek and Khinchine give λm² - 2(1+λT)m + 2T - λ·variance = 0. The
+/// smaller root belongs to a stable queue. Source: document 004, Takeaway 7; we derived the root.
+/// Exact. Cost: O(1).
 ///
 /// ```
 /// use curtail_queueing::models::{Service, mg1_break_even};
@@ -48,10 +50,10 @@ pub fn mg1_break_even(
     variance: f64,
 ) -> Result<f64, ModelError> {
     let sojourn = mg1(arrival_rate, service)?.sojourn.mean();
-    // In units of the gap, which keeps products within what numbers hold.
+    // Times are in units of the mean gap, so products cannot overflow.
     let (sojourn, square) = (arrival_rate * sojourn, arrival_rate * arrival_rate * variance);
     if !(0.0..=2.0 * sojourn).contains(&square) {
-        let allowed = "0 or more, and so small that a shorter mean can make up for it";
+        let allowed = "0 or more, and low enough that a shorter mean can compensate for it";
         let name = "variance of the service time";
         return Err(ModelError::OutOfRange { name, value: variance, allowed });
     }
@@ -61,21 +63,21 @@ pub fn mg1_break_even(
 
 // G/G/1: any arrivals, any service, one server, by their first two moments.
 //
-// Three answers, since none is exact:
-// - Krämer and Langenbach-Belz: the refinement that is good at medium utilization too, and exact
-//   for Poisson arrivals;
-// - Kingman's heavy-traffic formula, ρ/(1-ρ)·(cₐ²+cₛ²)/2·E\[S\], simple, and exact for Poisson
-//   arrivals, but too high for regular ones;
-// - Kingman's bound, λ(σₐ²+σₛ²)/(2(1-ρ)), which nothing exceeds.
+// There are three predictions, because none is exact:
+// - Krämer and Langenbach-Belz: a refinement that is also good at medium utilization, and exact for
+//   Poisson arrivals.
+// - Kingman's heavy-traffic formula, ρ/(1-ρ)·(cₐ²+cₛ²)/2·E\[S\]: simple, exact for Poisson
+//   arrivals, but too high for regular ones.
+// - Kingman's bound, λ(σₐ²+σₛ²)/(2(1-ρ)): an upper bound.
 //
-// All take gaps and service times for independent; bursts that last longer than a gap make it
-// worse.
+// All assume that gaps and service times are independent. Bursts that last longer than a gap
+// increase the wait.
 //
-// Source: Kingman, "The single server queue in heavy traffic", 1961, and "Some inequalities for
-// the queue GI/G/1", 1962; Krämer and Langenbach-Belz, "Approximate formulae for the delay in the
+// Source: Kingman, "The single server queue in heavy traffic", 1961, and "Some inequalities for the
+// queue GI/G/1", 1962; Krämer and Langenbach-Belz, "Approximate formulae for the delay in the
 // queueing system GI/G/1", 8th International Teletraffic Congress, 1976. Cost: O(1).
 
-/// Predicts G/G/1 by Krämer and Langenbach-Belz.
+/// Predicts G/G/1 with the formula of Krämer and Langenbach-Belz.
 pub fn gg1(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
     let factor = refinement(utilization, arrivals.scv, service.scv);
@@ -84,7 +86,7 @@ pub fn gg1(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelErro
     from_mean_wait("G/G/1", arrivals.rate, utilization, service.mean, wait, utilization)
 }
 
-/// Predicts G/G/1 by Kingman's heavy-traffic formula.
+/// Predicts G/G/1 with Kingman's heavy-traffic formula.
 pub fn gg1_heavy_traffic(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
     let method = Basis::Approximation { method: "Kingman, heavy traffic" };
@@ -92,7 +94,7 @@ pub fn gg1_heavy_traffic(arrivals: Arrivals, service: Service) -> Result<Predict
     from_mean_wait("G/G/1", arrivals.rate, utilization, service.mean, wait, utilization)
 }
 
-/// Kingman's upper bound for the mean wait, and so the mean sojourn, of G/G/1. No percentiles.
+/// Returns Kingman's upper bounds for the mean wait and the mean sojourn of G/G/1. No percentiles.
 pub fn gg1_upper_bound(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
     // In units of the mean service time, the variance of the gaps is cₐ²/ρ².
@@ -116,9 +118,10 @@ fn heavy_traffic_wait(utilization: f64, arrivals: Arrivals, service: Service) ->
     utilization / (1.0 - utilization) * (arrivals.scv + service.scv) / 2.0 * service.mean
 }
 
-/// The factor by which Krämer and Langenbach-Belz correct the heavy-traffic formula; 1 for cₐ² = 1.
+/// Returns the factor by which Krämer and Langenbach-Belz correct the heavy-traffic formula; 1 for
+/// cₐ² = 1.
 fn refinement(utilization: f64, arrivals: f64, service: f64) -> f64 {
-    // A clock feeding constant work: nothing ever waits, whatever the factor.
+    // Nothing waits if gaps and services are constant; the factor does not matter.
     if arrivals + service == 0.0 {
         return 0.0;
     }
@@ -133,15 +136,15 @@ fn refinement(utilization: f64, arrivals: f64, service: f64) -> f64 {
 
 // G/G/k: any arrivals, any service, k servers behind one queue, by their first two moments.
 //
-// Allen and Cunneen scale the mean wait of M/M/k by (cₐ²+cₛ²)/2. It is exact for M/M/k, for one
-// server it is Kingman's heavy-traffic formula, and it is best at high utilization. The wait is
-// taken for zero or exponential, as in M/M/k, with Erlang's C as the probability that there is
-// one.
+// Allen and Cunneen scale the mean wait of M/M/k by (cₐ²+cₛ²)/2. This is exact for M/M/k, equals
+// Kingman's heavy-traffic formula for one server, and is most accurate at high utilization. The
+// wait is assumed to be zero or exponential, as in M/M/k, and Erlang's C is the probability of a
+// wait.
 //
 // Source: Allen, "Probability, Statistics and Queueing Theory", 1978; compared with others in
 // Whitt, "Approximations for the GI/G/m queue", 1993. Cost: O(k).
 
-/// Predicts G/G/k by Allen and Cunneen. `servers` is 1 to 1,000,000.
+/// Predicts G/G/k with the formula of Allen and Cunneen. `servers` is from 1 to 1,000,000.
 pub fn ggk(arrivals: Arrivals, service: Service, servers: u32) -> Result<Prediction, ModelError> {
     let offered = arrivals.check()?.rate * service.check()?.mean;
     let servers = check::count("number of servers", servers)?;
@@ -153,32 +156,33 @@ pub fn ggk(arrivals: Arrivals, service: Service, servers: u32) -> Result<Predict
     from_mean_wait("G/G/k", arrivals.rate, utilization, service.mean, wait, waits)
 }
 
-// Whether a wait may be taken for zero or exponential, judged by the third moment of the service.
+// Uses the third moment of the service to check whether the wait may be assumed to be zero or
+// exponential.
 //
-// In M/G/1, E\[W²\] is 2E\[W\]² + λE\[S³\]/(3(1-ρ)). A wait that is zero with probability 1-ρ and
-// else exponential, with the same mean, has 2E\[W\]²/ρ. Their quotient is ρ + (1-ρ)·κ with κ =
-// 2E\[S\]E\[S³\]/(3E\[S²\]²): 1 for exponential service, and in the limit of high utilization.
-// No service has a κ below 2/3 (Cauchy and Schwarz), which is that of the constant. So percentiles
-// are kept up to 3/2: the spread of the wait is then at most as much above the exponential's as
-// that of a constant service can be below. Rare long services have far more: with one in a
-// thousand that is 100 times longer, κ is about 6. Where the third moment is infinite, the wait has
-// no variance, and no exponential resembles its tail.
+// In M/G/1, E\[W²\] is 2E\[W\]² + λE\[S³\]/(3(1-ρ)). For a wait that is zero with probability 1-ρ
+// and otherwise exponential, with the same mean, it is 2E\[W\]²/ρ. The quotient is ρ + (1-ρ)·κ with
+// κ = 2E\[S\]E\[S³\]/(3E\[S²\]²), which is 1 for exponential service. The quotient tends to 1 at
+// high utilization. No service has a κ below 2/3 (Cauchy and Schwarz), the value for a constant
+// service. Percentiles are therefore kept up to a quotient of 3/2, the inverse of this value, so
+// the limits are the same on both sides of exponential service. Rare long services have a far
+// larger κ: about 6 if one in a thousand is 100 times longer. If the third moment is infinite, the
+// variance of the wait is infinite, and no exponential resembles its tail.
 //
-// Source: Kleinrock, "Queueing Systems" I, §5.7, for the moments of the wait; the quotient is our
-// algebra. Other arrivals and more servers are judged alike, because for them nothing is exact.
-// Cost: O(1).
+// Source: Kleinrock, "Queueing Systems" I, §5.7, for the moments of the wait; we derived the
+// quotient. The same rule applies to other arrivals and more servers, for which no exact result
+// exists. Cost: O(1).
 
 /// The largest quotient of E\[W²\] at which percentiles are kept.
 const MOST: f64 = 1.5;
 
 impl Prediction {
-    /// The same, but without approximate percentiles if the skewness of `service` contradicts them
-    /// (the third central moment over the third power of the deviation; infinite where the third
-    /// moment is). Means, and laws that are exact, stay as they are.
+    /// Removes approximate percentiles if the skewness of `service` contradicts them. The skewness
+    /// is the third central moment divided by the third power of the standard deviation; it is
+    /// infinite if the third moment is infinite. Means and exact laws stay as they are.
     pub fn given_skewness(self, service: Service, skewness: f64) -> Self {
         let exact = !matches!(self.wait.law_basis(), Some(Basis::Approximation { .. }));
         let spread = self.utilization + (1.0 - self.utilization) * kappa(service.scv, skewness);
-        // What is no number is no reason to trust.
+        // NaN fails the comparison, so it removes the percentiles too.
         if exact || spread <= MOST {
             return self;
         }
@@ -186,10 +190,10 @@ impl Prediction {
     }
 }
 
-/// 2E\[S\]E\[S³\]/(3E\[S²\]²), in units of the mean.
+/// Returns 2E\[S\]E\[S³\]/(3E\[S²\]²), in units of the mean.
 fn kappa(scv: f64, skewness: f64) -> f64 {
     let second = 1.0 + scv;
-    // A constant has no third central moment, whatever its skewness is said to be.
+    // The third central moment of a constant is 0, regardless of the given skewness.
     let central = if scv == 0.0 { 0.0 } else { skewness * scv * scv.sqrt() };
     2.0 * (central + 3.0 * scv + 1.0) / (3.0 * second * second)
 }

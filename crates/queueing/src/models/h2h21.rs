@@ -1,15 +1,15 @@
-//! H2/H2/1: gaps between arrivals and services both hyper-exponential of two phases, one server.
+//! H2/H2/1: hyper-exponential gaps and services with two phases each, one server.
 //!
-//! With the transforms α of the gaps and β of the service, the wait has the poles -z at which
-//! α(z)·β(-z) = 1 and z > 0. With the rates μ₁ < μ₂ of the service there are two such z, one below
-//! μ₁ and one between μ₁ and μ₂, and the transform of the wait is
-//! (1+s/μ₁)(1+s/μ₂)/((1+s/z₁)(1+s/z₂)). That of the sojourn, times β, has the same poles. So both
-//! are mixtures of two exponentials, whose weights are the residues; beside them, the wait is zero
-//! with probability z₁z₂/(μ₁μ₂).
+//! Let α and β be the transforms of the gaps and the service. The wait has the poles -z with z > 0
+//! and α(z)·β(-z) = 1. If the service has the rates μ₁ < μ₂, there are two such z, one below μ₁ and
+//! one between μ₁ and μ₂. The transform of the wait is (1+s/μ₁)(1+s/μ₂)/((1+s/z₁)(1+s/z₂)). The
+//! transform of the sojourn is this transform times β, and has the same poles. Both times are
+//! therefore mixtures of two exponentials, whose weights are the residues. In addition, the wait is
+//! zero with probability z₁z₂/(μ₁μ₂).
 //!
 //! Source: document 004, Takeaway 4; Kleinrock, "Queueing Systems" I, §8.2, for the factorization
-//! of GI/G/1 (Lindley's equation, spectral solution); the brackets of the roots are our algebra.
-//! Exact. Cost: two bisections, some 120 evaluations.
+//! of GI/G/1 (Lindley's equation, spectral solution); we derived the brackets of the roots. Exact.
+//! Cost: two bisections, about 120 evaluations.
 
 use super::Hyper;
 use crate::check;
@@ -24,7 +24,7 @@ pub fn h2h21(gaps: Hyper, service: Hyper) -> Result<Prediction, ModelError> {
     service.check()?;
     let (gap, mean) = (check::finite(gaps.mean())?, check::finite(service.mean())?);
     let utilization = check::stable(mean / gap)?;
-    // In units of the mean service, so that products stay within what numbers hold.
+    // Times are in units of the mean service, so products cannot overflow.
     let unit = |hyper: Hyper| only_what_happens(hyper.longer(1.0 / mean));
     let (gaps, service) = (unit(gaps), unit(service));
     let [near, far] = poles(gaps, service);
@@ -46,7 +46,7 @@ pub fn h2h21(gaps: Hyper, service: Hyper) -> Result<Prediction, ModelError> {
     Prediction::exact("H2/H2/1", (1.0 / gap, utilization), wait, sojourn)
 }
 
-/// A phase that never happens gets the rate of the other, which leaves its pole without weight.
+/// Gives a phase with probability 0 the rate of the other phase, so its pole has no weight.
 fn only_what_happens(hyper: Hyper) -> Hyper {
     let [one, two] = hyper.rates;
     let rates = match hyper.probability {
@@ -57,9 +57,9 @@ fn only_what_happens(hyper: Hyper) -> Hyper {
     Hyper { rates, ..hyper }
 }
 
-/// The two z > 0 with α(z)·β(-z) = 1. Without its root 0, and times D(z) = (μ₁-z)(μ₂-z), the
-/// difference is N(z)·α(z) - D(z)·Σpᵢ/(λᵢ+z) with N(z)/D(z) = Σqⱼ/(μⱼ-z). It is below 0 at 0, above
-/// 0 at μ₁, and at most 0 at μ₂.
+/// Returns the two z > 0 with α(z)·β(-z) = 1. After removal of the root at 0 and multiplication by
+/// D(z) = (μ₁-z)(μ₂-z), the difference is N(z)·α(z) - D(z)·Σpᵢ/(λᵢ+z) with N(z)/D(z) = Σqⱼ/(μⱼ-z).
+/// It is below 0 at 0, above 0 at μ₁, and at most 0 at μ₂.
 fn poles(gaps: Hyper, service: Hyper) -> [f64; 2] {
     let [one, two] = service.rates;
     let (slow, fast) = (one.min(two), one.max(two));

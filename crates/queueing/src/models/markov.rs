@@ -1,4 +1,4 @@
-//! Models whose services are exponential or constant, with exact laws.
+//! Models with exponential or constant services. Their laws are exact.
 
 use crate::check;
 use crate::check::ModelError;
@@ -8,7 +8,7 @@ use crate::tail::Prediction;
 // M/M/1: Poisson arrivals, exponential service, one server.
 //
 // The sojourn time is exponential with rate μ - λ, so its p-quantile is -E\[S\]·ln(1 - p)/(1 - ρ).
-// The tutorial (document 004, "Takeaway 2") prints that without the minus sign.
+// The tutorial (document 004, "Takeaway 2") prints this formula without the minus sign.
 //
 // Source: document 004; Kleinrock, "Queueing Systems" I, §3.2 and §5.7. Exact. Cost: O(1).
 
@@ -31,17 +31,16 @@ pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelErro
 
 // M/M/k: Poisson arrivals, exponential service, k servers behind one queue.
 //
-// A query waits with the probability of Erlang's C formula, and then for an exponential time of
-// rate kμ - λ; its service is independent of its wait. C is computed from Erlang's B recursion,
-// which only adds positive terms. The tutorial (document 004, "Takeaway 5") gives ρᵏ for it: that
-// is rough, and always too low for k ≥ 2 (at ρ = 0.8 and k = 10, 0.11 for 0.41), so it is not
-// offered.
+// A query waits with the probability of Erlang's C formula. Its wait is then exponential with rate
+// kμ - λ, and independent of its service. C is computed from Erlang's B recursion, which only adds
+// positive terms. The tutorial (document 004, "Takeaway 5") approximates C by ρᵏ. That is rough,
+// and always too low for k ≥ 2 (0.11 instead of 0.41 at ρ = 0.8 and k = 10), so it is not offered.
 //
 // Source: document 004; Gross and Harris, "Fundamentals of Queueing Theory", §2.3; Harchol-Balter,
 // "Performance Modeling and Design of Computer Systems", §14. Exact. Cost: O(k).
 
-/// Predicts M/M/k. Rates are per unit of time, above 0; `service_rate` is that of one server;
-/// `servers` is 1 to 1,000,000.
+/// Predicts M/M/k. Rates are per unit of time, above 0. `service_rate` is the rate of one server.
+/// `servers` is from 1 to 1,000,000.
 pub fn mmk(arrival_rate: f64, service_rate: f64, servers: u32) -> Result<Prediction, ModelError> {
     let offered = check::offered(arrival_rate, service_rate)?;
     let waits = erlang_c(offered, servers)?;
@@ -56,8 +55,8 @@ pub fn mmk(arrival_rate: f64, service_rate: f64, servers: u32) -> Result<Predict
     )
 }
 
-/// Erlang's C formula: the probability that a query has to wait. `offered` is λ/μ (in erlangs, 0 or
-/// more), `servers` is 1 to 1,000,000.
+/// Returns the probability that a query has to wait, by Erlang's C formula. `offered` is λ/μ (in
+/// erlangs, 0 or more), and `servers` is from 1 to 1,000,000.
 pub fn erlang_c(offered: f64, servers: u32) -> Result<f64, ModelError> {
     if offered.is_nan() || offered < 0.0 {
         let name = "offered load";
@@ -74,18 +73,18 @@ pub fn erlang_c(offered: f64, servers: u32) -> Result<f64, ModelError> {
 
 // M/D/1: Poisson arrivals, a constant service time, one server.
 //
-// The mean wait is half of M/M/1's; percentiles come from the exact law of the wait (Franx).
+// The mean wait is half that of M/M/1. Percentiles come from the exact law of the wait (Franx).
 //
 // Source: document 004; Kleinrock, "Queueing Systems" I, ch. 5; for the law, see
-// `law/deterministic.rs`. Exact. Cost: about 600 additions, then some 20 for each probability.
+// `law/deterministic.rs`. Exact. Cost: about 600 additions, then about 20 for each probability.
 
-/// Predicts M/D/1. `arrival_rate` is per unit of time, `service` is the constant service time; both
-/// above 0.
+/// Predicts M/D/1. `arrival_rate` is per unit of time, and `service` is the constant service time;
+/// both above 0.
 pub fn md1(arrival_rate: f64, service: f64) -> Result<Prediction, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     check::positive("service time", service)?;
     let utilization = check::stable(arrival_rate * service)?;
-    // Less would be lost beside 1: the wait is then zero to the last digit.
+    // A smaller utilization vanishes when it is added to 1, so the wait is 0 to machine precision.
     let wait = if utilization > f64::EPSILON {
         Law::deterministic_wait(DeterministicWait::new(utilization, service))
     } else {

@@ -1,12 +1,12 @@
-//! M/H2/1: Poisson arrivals, hyper-exponential service of two phases, one server.
+//! M/H2/1: Poisson arrivals, hyper-exponential service with two phases, one server.
 //!
 //! With rates μ₁, μ₂ and probabilities p, 1-p, the Pollaczek–Khinchine transform of the wait is
-//! (1-ρ)(s+μ₁)(s+μ₂)/((s+z₁)(s+z₂)), and that of the sojourn has the same poles: z₁, z₂ are the
-//! roots of z² - (μ₁+μ₂-λ)z + μ₁μ₂(1-ρ), and lie on either side of the smaller rate. So wait and
-//! sojourn are both mixtures of two exponentials, whose weights are the residues.
+//! (1-ρ)(s+μ₁)(s+μ₂)/((s+z₁)(s+z₂)), and the transform of the sojourn has the same poles. z₁ and z₂
+//! are the roots of z² - (μ₁+μ₂-λ)z + μ₁μ₂(1-ρ), and lie on either side of the smaller rate. Wait
+//! and sojourn are therefore both mixtures of two exponentials, whose weights are the residues.
 //!
 //! Source: document 004, "IAT and ST Distributions"; Kleinrock, "Queueing Systems" I, §5.7, for the
-//! transform; the roots are our algebra. Exact. Cost: O(1).
+//! transform; we derived the roots. Exact. Cost: O(1).
 
 use super::Hyper;
 use crate::check;
@@ -26,11 +26,12 @@ pub fn mh21(arrival_rate: f64, service: Hyper) -> Result<Prediction, ModelError>
     Prediction::exact("M/H2/1", (arrival_rate, utilization), wait, sojourn)
 }
 
-/// The laws of wait and sojourn. The algebra is done in units of the mean service time, so that
-/// its products stay within what numbers hold.
+/// Returns the laws of wait and sojourn. Computes in units of the mean service time, so products
+/// cannot overflow.
 fn laws(utilization: f64, mean: f64, service: Hyper) -> Result<(Law, Law), ModelError> {
     let idle = 1.0 - utilization;
-    // A phase that never happens has no pole of its own, and might have another's.
+    // A phase with probability 0 has no pole of its own, and its rate might coincide with another
+    // pole.
     if service.probability == 0.0 || service.probability == 1.0 {
         let law = |weight| Law::exponential(weight, idle / mean);
         return Ok((law(utilization), law(1.0)));

@@ -1,4 +1,4 @@
-//! Single stations: one queue, first come first served, in its steady state.
+//! Single stations: one queue, first come, first served, in its steady state.
 //!
 //! | function | arrivals, service, servers | mean | percentiles |
 //! |---|---|---|---|
@@ -13,8 +13,9 @@
 //! | [`gg1_upper_bound`] | any, any, 1 | upper bound | none |
 //! | [`ggk`] | any, any, k | approximate | of the wait, approximate |
 //!
-//! "Any" means: independent, and known by mean and variance. Where the skewness of the service is
-//! known, too, [`Prediction::given_skewness`] takes back percentiles that it contradicts.
+//! "Any" means that the times are independent, and are described by their mean and variance. If the
+//! skewness of the service is also known, [`Prediction::given_skewness`] removes percentiles that
+//! it contradicts.
 
 mod general;
 mod h2h21;
@@ -33,22 +34,22 @@ use crate::check::ModelError;
 use crate::law::Law;
 use crate::tail::{Basis, Prediction, Tail};
 
-/// A stream of arrivals, known by its first two moments.
+/// A stream of arrivals, described by its first two moments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
     /// λ, per unit of time; above 0.
     pub rate: f64,
     /// The squared coefficient of variation of the gaps, variance/mean²; 0 or more. 1 for Poisson
-    /// arrivals, 0 for a clock's.
+    /// arrivals, 0 for constant gaps.
     pub scv: f64,
 }
 
-/// A service time, known by its first two moments.
+/// A service time, described by its first two moments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Service {
     /// The mean, in units of time; above 0.
     pub mean: f64,
-    /// The squared coefficient of variation, variance/mean²; 0 or more. 1 for the exponential.
+    /// The squared coefficient of variation, variance/mean²; 0 or more. 1 if exponential.
     pub scv: f64,
 }
 
@@ -71,8 +72,8 @@ impl Service {
     }
 }
 
-/// A prediction from a mean wait: the wait is zero except with probability `waits`, and then taken
-/// for exponential; the sojourn has a mean only.
+/// Creates a prediction from a mean wait. With probability `waits`, the wait is positive and
+/// assumed to be exponential. Otherwise it is zero. The sojourn has only a mean.
 fn from_mean_wait(
     model: &'static str,
     arrival_rate: f64,
@@ -81,7 +82,7 @@ fn from_mean_wait(
     (mean, mean_basis): (f64, Basis),
     waits: f64,
 ) -> Result<Prediction, ModelError> {
-    // A wait of zero, or too short for a number to hold its rate.
+    // The wait is zero, or so short that its rate overflows.
     let rate = waits / mean;
     let law = if rate.is_finite() {
         Law::exponential(waits, rate)

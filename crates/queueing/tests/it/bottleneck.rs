@@ -1,4 +1,4 @@
-//! The bottleneck of small systems, worked out by hand.
+//! Bottlenecks of small systems, computed by hand.
 
 use curtail_queueing::bottleneck::{BottleneckError, Component, bottleneck};
 
@@ -10,7 +10,7 @@ fn component(name: &str, visits: f64, mean_service: f64, servers: u32) -> Compon
 
 #[test]
 fn the_highest_demand_per_server_is_the_bottleneck() {
-    // By hand: a processor and two disks, with demands of 5, 4 and 3 s: at most 0.2 requests per
+    // A processor and two disks have demands of 5, 4 and 3 s, so the maximum is 0.2 requests per
     // second.
     let system = [
         component("disk", 80.0, 0.05, 1),
@@ -39,7 +39,7 @@ fn servers_share_the_demand() {
 }
 
 #[test]
-fn what_demands_nothing_never_saturates() {
+fn components_without_demand_never_saturate() {
     let system = [component("idle", 0.0, 3.0, 1), component("busy", 2.0, 1.0, 1)];
     let found = bottleneck(&system).expect("a bottleneck");
     assert_eq!(found.max_throughput, 0.5);
@@ -48,7 +48,7 @@ fn what_demands_nothing_never_saturates() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name() {
+fn errors_name_the_component_and_the_value() {
     assert_eq!(bottleneck(&[]), Err(BottleneckError::NoComponents));
     for (bad, value) in [
         (component("cache", -1.0, 1.0, 1), "visits -1"),

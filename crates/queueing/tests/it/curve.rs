@@ -1,4 +1,4 @@
-//! Latency curves find their parameters again, and say when there are none to be found.
+//! Latency curves recover their parameters, and are refused if the points do not determine them.
 
 use curtail_queueing::curve::{LatencyCurve, Point};
 use curtail_queueing::models::{Service, mg1};
@@ -12,7 +12,7 @@ fn points(loads: &[f64], latency: impl Fn(f64) -> f64) -> Vec<Point> {
 const LOADS: [f64; 6] = [10.0, 30.0, 50.0, 70.0, 80.0, 90.0];
 
 #[test]
-fn exact_points_give_the_curve_they_lie_on() {
+fn exact_points_recover_their_curve() {
     let truth = LatencyCurve { base: 3.0, gain: 0.5, capacity: 104.0 };
     let fit = LatencyCurve::fit(&points(&LOADS, |load| truth.latency(load)));
     let fit = fit.expect("a curve");
@@ -66,8 +66,8 @@ fn units_do_not_matter() {
 }
 
 #[test]
-fn no_service_answers_in_less_than_no_time() {
-    // The line through these would start below zero.
+fn the_idle_latency_is_never_negative() {
+    // The line through these points would start below zero.
     let steep = points(&LOADS, |load| 0.01 + (load / 100.0).powi(6) * 50.0);
     let fit = LatencyCurve::fit(&steep).expect("a curve");
     assert_close(fit.curve.latency(0.0), 0.0, 1e-12, "idle");
@@ -75,7 +75,7 @@ fn no_service_answers_in_less_than_no_time() {
 }
 
 #[test]
-fn what_shows_no_capacity_is_refused() {
+fn points_without_a_capacity_are_refused() {
     let refused = |points: &[Point]| LatencyCurve::fit(points).expect_err("no curve").to_string();
     let overloaded = |load: f64| if load < 90.0 { 1.0 + load / 1000.0 } else { 1e4 };
     for (points, words) in [

@@ -1,4 +1,4 @@
-//! Estimates from logs of simulated stations.
+//! Estimates from the logs of simulated stations.
 
 use curtail_queueing::estimate::{Estimate, EstimateError, Interval, Record, estimate};
 use curtail_queueing::models::{ggk, mm1};
@@ -15,7 +15,7 @@ fn holds(interval: Interval, truth: f64) -> bool {
 
 #[test]
 fn a_log_by_hand() {
-    // Arrivals at 0, 2, 4, … 18, each served for 1 or 2 by turns: λ = 1/2, E[S] = 1.5, ρ = 0.75.
+    // Arrivals at 0, 2, 4, … 18, with services of 1 and 2 in turn: λ = 1/2, E[S] = 1.5, ρ = 0.75.
     let arrivals = (0..10).map(|i| f64::from(2 * i));
     let records: Vec<Record> = arrivals
         .enumerate()
@@ -28,18 +28,19 @@ fn a_log_by_hand() {
     assert_near(found.utilization.value, 0.75, 1e-12, "ρ");
     assert_close(found.arrival_scv, 0.0, 1e-12, "a clock");
     assert_close(found.mean_wait, 0.0, 1e-12, "waits");
-    // Variance 10/4/9, t of 9 degrees 2.26: relative error 2.26·√(0.2778/10)/1.5 = 0.251.
+    // The variance is 10/4/9, and t with 9 degrees of freedom is 2.26, so the relative error is
+    // 2.26·√(0.2778/10)/1.5 = 0.251.
     assert_near(found.mean_service.ci95[1], 1.5 * 0.251_f64.exp(), 2e-3, "interval");
     assert_near(found.mean_service.ci95[0], 1.5 / 0.251_f64.exp(), 2e-3, "interval");
     assert_near(found.service_rate.ci95[1], 1.0 / found.mean_service.ci95[0], 1e-12, "μ");
 }
 
 #[test]
-fn starts_that_are_not_logged_are_worked_out() {
+fn missing_starts_are_inferred() {
     for (rate, servers) in [(0.8, 1), (2.5, 3), (5.0, 20)] {
         let logged = station(rate, "lognormal:1:1.5", servers, 5000, 41);
         let mut unlogged = without_starts(&logged);
-        // The order of the log does not matter: it may be that of the ends.
+        // The order of the log does not matter; it may be the order in which requests end.
         unlogged.sort_by(|a, b| a.end.total_cmp(&b.end));
         let servers = servers as u32;
         let (with, without) = (estimate(&logged, servers), estimate(&unlogged, servers));
@@ -51,7 +52,7 @@ fn starts_that_are_not_logged_are_worked_out() {
 }
 
 #[test]
-fn intervals_hold_the_truth_as_often_as_they_say() {
+fn intervals_contain_the_truth_at_their_level() {
     let runs = 400;
     let count = |is: &dyn Fn(&Estimate) -> bool| {
         let held = (0..runs).filter(|run| {
@@ -59,7 +60,8 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
         });
         held.count() as f64 / f64::from(runs as u32)
     };
-    // 95 % less four standard errors of 1.1 %; these small logs of skewed times cost a little more.
+    // 95 % minus four standard errors of 1.1 %. The coverage is a little lower still, because these
+    // small logs have skewed times.
     for share in [
         count(&|found| holds(found.arrival_rate, 0.6)),
         count(&|found| holds(found.mean_service, 1.0)),
@@ -80,7 +82,7 @@ fn estimates_feed_the_models() {
 }
 
 #[test]
-fn logs_that_cannot_be_are_refused() {
+fn impossible_logs_are_refused() {
     let good = station(0.5, "exp:1", 1, 20, 3);
     let refused = |records: &[Record], servers| {
         estimate(records, servers).expect_err("no estimate").to_string()
@@ -99,16 +101,16 @@ fn logs_that_cannot_be_are_refused() {
     );
     assert!(refused(&change(|r| r.end = r.arrival - 1.0), 1).contains("correct the clocks"));
     assert!(refused(&change(|r| r.start = Some(r.arrival - 1.0)), 1).contains("before it arrives"));
-    // Two servers cannot pass for one.
+    // Two servers cannot be mistaken for one.
     let pair = without_starts(&station(1.8, "exp:1", 2, 100, 3));
     assert!(matches!(estimate(&pair, 1), Err(EstimateError::Overtaken { servers: 1, .. })));
     assert!(refused(&pair, 1).contains("log the starts"));
     let at_once = [Record { arrival: 1.0, start: Some(1.0), end: 2.0 }; 12];
     assert!(refused(&at_once, 12).contains("gap between arrivals is zero"));
-    // Nor if starts are logged; what ends as the next starts leaves room for it.
+    // The same holds if starts are logged. A request may start when another one ends.
     let pair = station(1.8, "exp:1", 2, 100, 3);
     assert!(matches!(estimate(&pair, 1), Err(EstimateError::Overlap { servers: 1, .. })));
-    assert!(refused(&pair, 1).contains("there must be more"));
+    assert!(refused(&pair, 1).contains("there must be more servers"));
     assert!(estimate(&pair, 2).is_ok());
     let instant: Vec<Record> =
         good.iter().map(|r| Record { start: Some(r.arrival), end: r.arrival, ..*r }).collect();

@@ -1,4 +1,4 @@
-//! Fits find the parameters of seeded samples again, and say how well they fit.
+//! Fits recover the parameters of seeded samples, and measure their goodness of fit.
 
 use curtail_dist::Spec;
 use curtail_queueing::fit::{By, Fit, FitError, Law, Report};
@@ -21,7 +21,7 @@ fn of<'a>(report: &'a Report, family: &str) -> &'a Fit {
     found.unwrap_or_else(|| panic!("{family}: {:?}", report.refused))
 }
 
-/// Phases of a mixture: order, probability of the first, means of both.
+/// Returns the phases of a mixture: order, probability of the first, means of both.
 fn phases(fit: &Fit) -> (u32, f64, [f64; 2]) {
     let (order, Hyper { probability, rates }) = match fit.law {
         Law::Hyper(stage) => (1, stage),
@@ -32,7 +32,7 @@ fn phases(fit: &Fit) -> (u32, f64, [f64; 2]) {
 }
 
 #[test]
-fn parameters_are_recovered_and_the_family_that_was_drawn_wins() {
+fn parameters_are_recovered_and_the_true_family_wins() {
     for (text, family, tolerance) in [
         ("exp:5", "exponential", 0.02),
         ("lognormal:2:0.5", "log-normal", 0.03),
@@ -58,13 +58,13 @@ fn parameters_are_recovered_and_the_family_that_was_drawn_wins() {
         for (found, expected) in numbers(spec).into_iter().zip(numbers(text)) {
             assert_near(found, expected, tolerance, text);
         }
-        // The Kolmogorov-Smirnov distance of a true law is below 1.63/√n in 99 of 100 cases.
+        // The Kolmogorov-Smirnov distance of the true law is below 1.63/√n in 99 of 100 cases.
         assert!(fit.ks < 1.63 / (COUNT as f64).sqrt(), "{text}: {}", fit.ks);
-        // Families that hold the true one may come out a hair better.
+        // Families that contain the true one may fit slightly better.
         let lead = fit.aic - report.fits[0].aic;
         assert!(lead <= 4.0, "{text}: {lead} behind {}", report.fits[0].family);
         assert!(report.fits.is_sorted_by(|a, b| a.aic <= b.aic));
-        // What is best can be simulated.
+        // The best fit can be simulated.
         let best: Spec = report.best.expect("one").parse().expect("a distribution");
         assert!(best.resolve(1.0).expect("in range").mean().is_finite(), "{text}: {best}");
     }
@@ -74,7 +74,8 @@ fn parameters_are_recovered_and_the_family_that_was_drawn_wins() {
 
 #[test]
 fn three_moments_find_unbalanced_phases() {
-    // One in ten is ten times longer: p = 0.9, means 1 and 10.
+    // One in ten samples comes from a distribution whose mean is ten times as long: p = 0.9, means
+    // 1 and 10.
     let mixed = [draw("exp:1", 450_000, 1), draw("exp:10", 50_000, 2)].concat();
     let report = report(mixed, By::Aic);
     for (family, most) in [("hyper-exponential", 0.02), ("mixture of Erlangs", 0.01)] {
@@ -90,7 +91,7 @@ fn three_moments_find_unbalanced_phases() {
 
 #[test]
 fn two_moments_are_the_fallback_of_three() {
-    // Squares 1 and 9 make the third moment too small for any hyper-exponential.
+    // With values of 0.1 and 9, the third moment is too small for any hyper-exponential.
     let values: Vec<f64> = (0..1000).map(|i| if i < 900 { 0.1 } else { 9.0 }).collect();
     let report = report(values, By::Ks);
     let hyper = report.fits.iter().filter(|fit| matches!(fit.law, Law::Hyper(_)));
@@ -113,14 +114,15 @@ fn two_humps_are_two_erlangs() {
 }
 
 #[test]
-fn likelihoods_are_those_of_hand() {
-    // Ten samples of 1 and ten of 3, exponential of mean 2: ln L = -20 ln 2 - 40/2.
+fn likelihoods_match_hand_calculations() {
+    // For ten samples of 1 and ten of 3, the exponential with mean 2 has ln L = -20 ln 2 - 40/2.
     let report = report((0..20).map(|i| if i < 10 { 1.0 } else { 3.0 }).collect(), By::Aic);
     let fit = of(&report, "exponential");
     let expected = -20.0 * 2.0_f64.ln() - 20.0;
     assert_near(fit.log_likelihood, expected, 1e-14, "likelihood");
     assert_near(fit.aic, 2.0 - 2.0 * expected, 1e-14, "AIC");
-    // The samples have 0 below 1, 0.5 from there, and 1 from 3; the law 0.39 at 1, and 0.78 at 3.
+    // The distribution function of the samples is 0 below 1, 0.5 from 1 to below 3, and 1 at and
+    // above 3. That of the law is 0.39 at 1 and 0.78 at 3.
     assert_close(fit.ks, 1.0 - (-0.5_f64).exp(), 1e-14, "KS");
 }
 
@@ -145,7 +147,7 @@ fn regular_samples_have_no_hyper_exponential() {
 }
 
 #[test]
-fn what_is_no_sample_is_refused() {
+fn invalid_samples_are_refused() {
     let good: Vec<f64> = (1..=20).map(f64::from).collect();
     let refused = |values: &[f64]| Report::new(values.to_vec(), false, By::Ks).expect_err("none");
     assert_eq!(refused(&good[..9]), FitError::TooFew(9));

@@ -1,11 +1,12 @@
-//! What document 002 says of queues that clients share (§4.2.1), by the method of §4.5.
+//! Checks the claims of document 002 about queues that clients share (§4.2.1), by the method of
+//! §4.5.
 
 use curtail_queueing::ModelError;
 use curtail_queueing::fluid::{Evolution, Fluid};
 
 use crate::{assert_close, assert_near};
 
-/// In ms: servers of four slots, 250 us away.
+/// Servers with four slots, 250 us away. Times are in ms.
 fn fluid(services: &[f64], exponent: u32) -> Fluid {
     Fluid {
         services: services.to_vec(),
@@ -23,20 +24,22 @@ fn evolve(fluid: &Fluid) -> Vec<Evolution> {
     fluid.evolve(3_000.0).expect("it is stable")
 }
 
-/// q̂: with what is on its way at a rate of `share` of all.
+/// Returns q̂, which includes requests in flight. The server receives the fraction `share` of the
+/// rate `sent`.
 fn expected(of: &Evolution, sent: f64) -> f64 {
     1.0 + 2.0 * of.mean + 2.0 * 0.25 * of.share * sent
 }
 
 #[test]
 fn queues_at_a_fast_server_are_longer_by_the_root_of_the_ratio() {
-    // Figure 4.4: 4 ms beside 20 ms; five times with b = 1, the cube root of five with b = 3.
+    // Figure 4.4: service times of 4 ms and 20 ms. The ratio is five with b = 1, and the cube root
+    // of five with b = 3.
     for exponent in [1, 2, 3, 4] {
         let [fast, slow] = &evolve(&fluid(&[4.0, 20.0], exponent))[..] else { panic!("two") };
         assert!(fast.most - fast.least < 0.3 && slow.most - slow.least < 0.3, "still: {fast:?}");
         let sent = 0.9 * (4.0 / 4.0 + 4.0 / 20.0);
         let ratio = expected(fast, sent) / expected(slow, sent);
-        // With b = 1 the term R̄ − 1/μ̄ counts for some percent of the score.
+        // With b = 1, the term R̄ − 1/μ̄ is a few percent of the score.
         let tolerance = if exponent == 1 { 0.08 } else { 0.02 };
         assert_near(ratio, 5_f64.powf(1.0 / f64::from(exponent)), tolerance, "longer by");
     }
@@ -44,7 +47,8 @@ fn queues_at_a_fast_server_are_longer_by_the_root_of_the_ratio() {
 
 #[test]
 fn a_cubic_score_leaves_less_behind_a_server_that_turns_slow() {
-    // §4.2.1: all that is in the queue of the fast server then waits for as long as at the slow one.
+    // §4.2.1: if the fast server becomes slow, it needs the slow server's service time for every
+    // request in its queue.
     let [linear, cubic] = [1, 3].map(|exponent| {
         let [fast, _] = &evolve(&fluid(&[4.0, 20.0], exponent))[..] else { panic!("two") };
         fast.mean * 20.0 / 4.0
@@ -53,7 +57,7 @@ fn a_cubic_score_leaves_less_behind_a_server_that_turns_slow() {
 }
 
 #[test]
-fn ones_own_copies_keep_clients_from_herding() {
+fn counting_outstanding_requests_prevents_herds() {
     for clients in [10, 150, 300] {
         let blind = Fluid { clients, utilization: 0.7, compensates: false, ..fluid(&[4.0; 3], 3) };
         let herd = evolve(&blind);
@@ -62,13 +66,13 @@ fn ones_own_copies_keep_clients_from_herding() {
             let (swings, calm) = (herd.most - herd.least, still.most - still.least);
             assert!(swings > 4.0 && calm < 0.1, "{clients} clients: {swings} and {calm}");
             assert_close(still.share, 1.0 / 3.0, 0.01, "a fair share");
-            assert_close(still.mean, 0.7 * 4.0, 0.02, "as many as execute");
+            assert_close(still.mean, 0.7 * 4.0, 0.02, "the number that execute");
         }
     }
 }
 
 #[test]
-fn what_makes_no_sense_is_named() {
+fn invalid_parameters_are_named() {
     let good = || fluid(&[4.0], 3);
     for (bad, word) in [
         (Fluid { services: vec![], ..good() }, "no servers"),

@@ -1,4 +1,4 @@
-//! Fork-join between its bounds, and against a simulation.
+//! Fork-join: compares the estimate with its bounds and with a simulation.
 
 use curtail_queueing::models::mm1;
 use curtail_queueing::{Basis, fork_join};
@@ -6,16 +6,17 @@ use curtail_queueing::{Basis, fork_join};
 use crate::{assert_close, assert_near, draw};
 
 #[test]
-fn two_stations_are_known_exactly_and_four_by_hand() {
-    // (12-ρ)/8 · 1/(μ-λ), Flatto and Hahn: at ρ = 0.5 and μ = 1, 11.5/8 · 2.
+fn two_stations_are_exact_and_four_match_the_formula() {
+    // Flatto and Hahn: the mean is (12-ρ)/8 · 1/(μ-λ), which is 11.5/8 · 2 for ρ = 0.5 and μ = 1.
     let pair = fork_join(0.5, 1.0, 2).expect("stable");
     assert_eq!(pair.estimate.mean(), 2.875);
     assert_eq!(pair.estimate.mean_basis(), Basis::Exact);
     assert!(pair.estimate.law().is_none());
-    // H₂ = 1.5: bounds 1.5/μ and 1.5/(μ-λ).
+    // H₂ is 1.5, so the bounds are 1.5/μ and 1.5/(μ-λ).
     assert_close(pair.lower.mean(), 1.5, 1e-13, "lower");
     assert_close(pair.upper.mean(), 3.0, 1e-13, "upper");
-    // n = 4, ρ = 0.6, μ = 1: H₄/H₂ = 25/18; (25/18 - 7/18·2.4/11)·(11.4/8)/0.4.
+    // For n = 4, ρ = 0.6 and μ = 1, H₄/H₂ is 25/18, and the mean is (25/18 -
+    // 7/18·2.4/11)·(11.4/8)/0.4.
     let four = fork_join(0.6, 1.0, 4).expect("stable");
     let expected = (25.0 / 18.0 - 7.0 / 18.0 * 2.4 / 11.0) * 1.425 / 0.4;
     assert_near(four.estimate.mean(), expected, 1e-14, "Nelson and Tantawi");
@@ -23,7 +24,7 @@ fn two_stations_are_known_exactly_and_four_by_hand() {
 
 #[test]
 fn one_station_is_mm1() {
-    // The upper bound is that of independent stations: of one of them, further out.
+    // The upper bound assumes independent stations, so it is a higher quantile of one of them.
     let all = fork_join(0.5, 1.0, 20).expect("stable").upper;
     let one = mm1(0.5, 1.0).expect("stable").sojourn;
     let expected = one.quantile(0.99_f64.powf(1.0 / 20.0)).expect("exact");
@@ -78,7 +79,7 @@ fn a_simulation_lies_between_the_bounds_and_near_the_estimate() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_parameters_are_refused() {
     assert!(fork_join(1.0, 1.0, 3).expect_err("overload").to_string().contains("below 1"));
     assert!(fork_join(0.5, 1.0, 0).expect_err("none").to_string().contains("from 1"));
     assert!(fork_join(f64::NAN, 1.0, 3).is_err());

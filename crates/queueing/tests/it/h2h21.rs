@@ -1,4 +1,5 @@
-//! H2/H2/1 against its special cases, against Lindley's recursion, and as a stand-in for others.
+//! Compares H2/H2/1 with its special cases, with Lindley's recursion, and with other distributions
+//! that it approximates.
 
 use curtail_queueing::models::{Hyper, Service, h2h21, mg1, mg1_break_even, mh21, mm1};
 use curtail_queueing::{ModelError, Prediction};
@@ -26,7 +27,7 @@ fn poisson_arrivals_are_a_special_case() {
         let markov = mm1(utilization, 1.0).expect("stable");
         let gaps = exponential(1.0 / utilization);
         same(&h2h21(gaps, exponential(1.0)).expect("stable"), &markov);
-        // Phases that never happen, at a rate that is a pole of M/M/1.
+        // The phases with probability 0 have a rate that is a pole of M/M/1.
         for probability in [0.0, 1.0] {
             let only = |rate: f64, other: f64| {
                 let rates = if probability == 0.0 { [other, rate] } else { [rate, other] };
@@ -44,9 +45,10 @@ fn poisson_arrivals_are_a_special_case() {
 }
 
 #[test]
-fn exponential_service_has_the_root_of_the_textbook() {
+fn exponential_service_matches_the_textbook() {
     // GI/M/1 (Kleinrock I, §6): the sojourn is exponential with rate μ(1-σ), σ = α(μ(1-σ)), and a
-    // query waits with probability σ. Gaps of rates 1/4 and 1, half each; σ by iteration.
+    // query waits with probability σ. Gaps have rate 1/4 or 1 with probability 1/2 each, and σ is
+    // computed by iteration.
     let gaps = Hyper { probability: 0.5, rates: [0.25, 1.0] };
     let alpha = |z: f64| 0.5 * (0.25 / (0.25 + z) + 1.0 / (1.0 + z));
     let sigma = (0..500).fold(0.5, |sigma: f64, _| alpha(1.0 - sigma));
@@ -60,11 +62,12 @@ fn exponential_service_has_the_root_of_the_textbook() {
 
 const REPLICATIONS: u64 = 20;
 const QUERIES: usize = 100_000;
-/// Student's quantile of 19 degrees of freedom, for 99 %.
+/// Student's t with 19 degrees of freedom, for 99 % intervals.
 const STUDENT: f64 = 2.861;
 
-/// Mean, p50 and p99 of wait and sojourn with half of their intervals, by Lindley's recursion
-/// W' = max(0, W + S - A); the first twentieth of each replication is left out.
+/// Returns the mean, p50 and p99 of the wait and of the sojourn, each with the half-width of its
+/// interval, computed with Lindley's recursion W' = max(0, W + S - A). Leaves out the first
+/// twentieth of each replication.
 fn lindley(gaps: &str, service: &str) -> [[(f64, f64); 3]; 2] {
     let mut figures = [[[0.0; REPLICATIONS as usize]; 3]; 2];
     for run in 0..REPLICATIONS {
@@ -122,8 +125,9 @@ fn lindleys_recursion_agrees_within_its_intervals() {
 }
 
 #[test]
-fn fits_to_three_moments_come_near() {
-    // Log-normal and gamma of CV c have the skewness (c²+3)c and 2c.
+fn fits_to_three_moments_are_close() {
+    // With a CV of c, the skewness of a log-normal distribution is (c²+3)c, and that of a gamma
+    // distribution is 2c.
     for (gaps, service, moments, skewness) in [
         ("lognormal:2:2", "lognormal:1:2", [2.0, 4.0, 4.0], [14.0, 14.0]),
         ("lognormal:1.25:2", "gamma:1:1.5", [1.25, 4.0, 2.25], [14.0, 3.0]),
@@ -144,11 +148,11 @@ fn fits_to_three_moments_come_near() {
 }
 
 #[test]
-fn what_has_no_two_phases_is_refused() {
+fn moments_without_two_phases_are_refused() {
     for scv in [0.0, 0.99, f64::NAN, f64::INFINITY] {
         assert!(Hyper::fitted(1.0, scv, Some(2.0)).is_err(), "{scv}");
     }
-    // A skewness that no phases have: those of balanced means.
+    // No phases have this skewness, so the balanced ones are returned.
     let balanced = Hyper::balanced(2.0, 4.0).expect("valid");
     for skewness in [1.0, f64::INFINITY, f64::NAN] {
         assert_eq!(Hyper::fitted(2.0, 4.0, Some(skewness)), Ok(balanced));

@@ -1,4 +1,5 @@
-//! Closed forms against textbooks, against each other, and against simulation; fits against seeds.
+//! Compares closed forms with textbooks, with each other, and with simulations, and checks fits
+//! against seeded samples.
 
 mod bottleneck;
 mod curve;
@@ -15,17 +16,17 @@ mod unloaded;
 
 use curtail_queueing::estimate::Record;
 
-fn assert_close(actual: f64, expected: f64, tolerance: f64, what: &str) {
+fn assert_close(actual: f64, expected: f64, tolerance: f64, name: &str) {
     let error = (actual - expected).abs();
-    assert!(error <= tolerance, "{what}: {actual} is not {expected} within {tolerance}");
+    assert!(error <= tolerance, "{name}: {actual} is not {expected} within {tolerance}");
 }
 
-/// Relative to the expected value.
-fn assert_near(actual: f64, expected: f64, relative: f64, what: &str) {
-    assert_close(actual, expected, relative * expected.abs(), what);
+/// The tolerance is relative to the expected value.
+fn assert_near(actual: f64, expected: f64, relative: f64, name: &str) {
+    assert_close(actual, expected, relative * expected.abs(), name);
 }
 
-/// A seeded log of a station with Poisson arrivals that is first come first served.
+/// Returns a seeded log of a station that serves first come, first served, with Poisson arrivals.
 fn station(rate: f64, service: &str, servers: usize, count: usize, seed: u64) -> Vec<Record> {
     let gaps = draw(&format!("exp:{}", 1.0 / rate), count, seed);
     let services = draw(service, count, seed + 1);
@@ -41,7 +42,7 @@ fn station(rate: f64, service: &str, servers: usize, count: usize, seed: u64) ->
     gaps.into_iter().zip(services).map(serve).collect()
 }
 
-/// Seeded samples of a distribution, in its own unit.
+/// Returns seeded samples of a distribution, in its own unit.
 fn draw(text: &str, count: usize, seed: u64) -> Vec<f64> {
     let spec: curtail_dist::Spec = text.parse().expect(text);
     let distribution = spec.resolve(1.0).expect(text);

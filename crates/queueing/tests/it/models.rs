@@ -1,4 +1,4 @@
-//! Values from textbooks, models that meet in special cases, and what is refused.
+//! Values from textbooks, special cases in which models agree, and errors.
 
 use curtail_queueing::models::{
     Arrivals, Hyper, Service, erlang_c, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, md1, mg1,
@@ -21,7 +21,7 @@ fn same(one: &Prediction, other: &Prediction) {
     same_tail(&one.sojourn, &other.sojourn, &names);
 }
 
-/// Means always; percentiles where both have them.
+/// Compares the means, and the percentiles if both have them.
 fn same_tail(one: &Tail, other: &Tail, names: &str) {
     assert_near(one.mean(), other.mean(), 1e-12, names);
     if let (Some(one), Some(other)) = (one.law(), other.law()) {
@@ -33,8 +33,9 @@ fn same_tail(one: &Tail, other: &Tail, names: &str) {
 }
 
 #[test]
-fn mm1_is_that_of_the_textbook() {
-    // By the formulas of Kleinrock I, §3.2, with λ = 3, μ = 4: E[T] = 1/(μ-λ) = 1, E[N] = ρ/(1-ρ) = 3.
+fn mm1_matches_the_textbook() {
+    // By the formulas of Kleinrock I, §3.2, with λ = 3 and μ = 4, E[T] is 1/(μ-λ) = 1, and E[N] is
+    // ρ/(1-ρ) = 3.
     let queue = mm1(3.0, 4.0).expect("stable");
     assert_eq!(queue.utilization, 0.75);
     assert_eq!(queue.sojourn.mean(), 1.0);
@@ -48,8 +49,8 @@ fn mm1_is_that_of_the_textbook() {
 }
 
 #[test]
-fn erlang_c_is_that_of_the_tables() {
-    // By hand: k = 1 gives ρ; k = 2 gives 2ρ²/(1+ρ); three servers at 2 erlangs, 4/9
+fn erlang_c_matches_the_tables() {
+    // The probability is ρ for k = 1, 2ρ²/(1+ρ) for k = 2, and 4/9 for three servers at 2 erlangs
     // (the eye clinic of Gross and Harris, §2.3).
     assert_close(erlang_c(0.3, 1).expect("stable"), 0.3, 1e-15, "k = 1");
     assert_close(erlang_c(1.2, 2).expect("stable"), 2.0 * 0.36 / 1.6, 1e-15, "k = 2");
@@ -62,17 +63,19 @@ fn erlang_c_is_that_of_the_tables() {
 }
 
 #[test]
-fn mmk_is_that_of_the_textbook() {
+fn mmk_matches_the_textbook() {
     // Three servers at 2 erlangs: E[W] = C/(kμ-λ) = 4/9.
     let queue = mmk(2.0, 1.0, 3).expect("stable");
     assert_close(queue.wait.mean(), 4.0 / 9.0, 1e-15, "mean wait");
     assert_close(queue.sojourn.mean(), 13.0 / 9.0, 1e-15, "mean sojourn");
     assert_close(queue.wait.above(1.0).expect("exact"), 4.0 / 9.0 / 1.0_f64.exp(), 1e-15, "wait");
-    // Here kμ - λ = μ: with probability C the sojourn is Erlang of two stages, e^(-t)(1+t).
+    // Here kμ - λ = μ: with probability C, the sojourn has an Erlang distribution with two stages,
+    // whose tail is e^(-t)(1+t).
     let t = 2.5_f64;
     let expected = (-t).exp() * (5.0 / 9.0 + 4.0 / 9.0 * (1.0 + t));
     assert_close(queue.sojourn.above(t).expect("exact"), expected, 1e-15, "degenerate");
-    // Two servers at ρ = 0.9, C = 1.62/1.9, rates 1 and 0.2: the mixture of two exponentials.
+    // Two servers at ρ = 0.9: the service has rate 1. A wait with rate 0.2 precedes it with
+    // probability C = 1.62/1.9.
     let queue = mmk(1.8, 1.0, 2).expect("stable");
     let waits = 1.62 / 1.9;
     let mixture = (1.0 - waits) * (-t).exp() + waits * ((-0.2 * t).exp() - 0.2 * (-t).exp()) / 0.8;
@@ -81,7 +84,8 @@ fn mmk_is_that_of_the_textbook() {
 
 #[test]
 fn md1_has_the_mean_of_pollaczek_and_khinchine() {
-    // ρD/(2(1-ρ)) is half of M/M/1's; and the law, integrated, has the same mean.
+    // The mean is ρD/(2(1-ρ)), half that of M/M/1. The integral of P(W > t) must give the same
+    // mean.
     for utilization in [0.2, 0.5, 0.9] {
         let queue = md1(utilization, 1.0).expect("stable");
         let half = mm1(utilization, 1.0).expect("stable").wait.mean() / 2.0;
@@ -109,7 +113,7 @@ fn md1_has_percentiles_from_none_to_heavy_traffic() {
 }
 
 #[test]
-fn mg1_is_that_of_the_tutorial() {
+fn mg1_matches_the_tutorial() {
     // Document 004: E[T] = Var(S)/(2 E[IAT] (1-ρ)) + E[S](2-ρ)/(2(1-ρ)).
     let (mean, scv, rate) = (2.0, 3.5, 0.3);
     let queue = mg1(rate, Service { mean, scv }).expect("stable");
@@ -124,8 +128,9 @@ fn mg1_is_that_of_the_tutorial() {
 }
 
 #[test]
-fn percentiles_are_kept_where_the_third_moment_allows_them() {
-    // Mean 1: constant, exponential, gamma and log-normal of CV 1 and 2; skewness 2c and (c²+3)c.
+fn percentiles_are_removed_if_the_skewness_contradicts_them() {
+    // The services have mean 1: constant, exponential, and gamma and log-normal with a CV of c. The
+    // skewness is 2c for gamma, and (c²+3)c for log-normal.
     for (scv, skewness, rate, kept) in [
         (0.0, 0.0, 0.01, true),
         (1.0, 2.0, 0.01, true),
@@ -138,11 +143,11 @@ fn percentiles_are_kept_where_the_third_moment_allows_them() {
     ] {
         let service = Service { mean: 1.0, scv };
         let all = mg1(rate, service).expect("stable");
-        let told = all.clone().given_skewness(service, skewness);
-        assert_eq!(told.wait.law().is_some(), kept, "{scv}, {skewness} at {rate}");
-        assert_eq!(told.wait.mean(), all.wait.mean());
-        assert_eq!(told.wait.above_zero(), Some(rate), "P(W > 0) is exact all the same");
-        assert_eq!(told.wait.quantile(0.9).is_ok(), kept);
+        let given = all.clone().given_skewness(service, skewness);
+        assert_eq!(given.wait.law().is_some(), kept, "{scv}, {skewness} at {rate}");
+        assert_eq!(given.wait.mean(), all.wait.mean());
+        assert_eq!(given.wait.above_zero(), Some(rate), "P(W > 0) is exact all the same");
+        assert_eq!(given.wait.quantile(0.9).is_ok(), kept);
     }
     let exact = mm1(0.5, 1.0).expect("stable");
     let service = Service { mean: 1.0, scv: 1.0 };
@@ -150,7 +155,7 @@ fn percentiles_are_kept_where_the_third_moment_allows_them() {
 }
 
 #[test]
-fn models_meet_where_they_are_the_same() {
+fn models_agree_in_special_cases() {
     for rate in [0.01, 0.4, 0.95] {
         let exponential = Service { mean: 1.0, scv: 1.0 };
         let markov = mm1(rate, 1.0).expect("stable");
@@ -160,7 +165,7 @@ fn models_meet_where_they_are_the_same() {
             let hyper = Hyper { probability, rates: [1.0, 1.0] };
             same(&mh21(rate, hyper).expect("stable"), &markov);
         }
-        // A phase that never comes changes nothing. Its rate is the pole of M/M/1 on purpose.
+        // A phase with probability 0 changes nothing. Its rate is deliberately the pole of M/M/1.
         let hyper = Hyper { probability: 1.0, rates: [1.0, 1.0 - rate] };
         same(&mh21(rate, hyper).expect("stable"), &markov);
         for scv in [0.0, 0.5, 4.0] {
@@ -181,7 +186,7 @@ fn models_meet_where_they_are_the_same() {
 #[test]
 fn mh21_has_the_moments_of_pollaczek_and_khinchine() {
     // From the law: P(W > 0) = ρ, and E[W] is λE[S²]/(2(1-ρ)) = 0.25·(0.5·2/4 +
-    // 0.5·2/0.25)/(2·0.6875) for phases of means 0.5 and 2 with probability 1/2 at λ = 0.25.
+    // 0.5·2/0.25)/(2·0.6875) for phases with means 0.5 and 2, probability 1/2, and λ = 0.25.
     let hyper = Hyper { probability: 0.5, rates: [2.0, 0.5] };
     assert_near(hyper.mean(), 1.25, 1e-14, "mean");
     assert_near(hyper.scv(), 1.72, 1e-14, "scv");
@@ -200,7 +205,7 @@ fn mh21_has_the_moments_of_pollaczek_and_khinchine() {
 }
 
 #[test]
-fn hyper_exponentials_have_the_moments_asked_for() {
+fn hyper_exponentials_have_the_requested_moments() {
     let balanced = Hyper::balanced(3.0, 9.0).expect("valid");
     assert_near(balanced.mean(), 3.0, 1e-14, "mean");
     assert_near(balanced.scv(), 9.0, 1e-13, "scv");
@@ -218,20 +223,20 @@ fn hyper_exponentials_have_the_moments_asked_for() {
 
 #[test]
 fn gg1_refines_kingman() {
-    // ρ = 0.5, cₐ² = 0.5, cₛ² = 0.25: Kingman 0.375, factor exp(-2·0.5·0.25/(3·0.5·0.75)) =
-    // e^(-2/9).
+    // For ρ = 0.5, cₐ² = 0.5 and cₛ² = 0.25, Kingman's formula gives 0.375, and the factor is
+    // exp(-2·0.5·0.25/(3·0.5·0.75)) = e^(-2/9).
     let (arrivals, service) = (Arrivals { rate: 0.5, scv: 0.5 }, Service { mean: 1.0, scv: 0.25 });
     let kingman = gg1_heavy_traffic(arrivals, service).expect("stable").wait.mean();
     assert_near(kingman, 0.375, 1e-14, "Kingman");
     let refined = gg1(arrivals, service).expect("stable").wait.mean();
     assert_near(refined, 0.375 * (-2.0_f64 / 9.0).exp(), 1e-14, "refined");
-    // Bursty: cₐ² = 3, cₛ² = 0.5: factor exp(-0.5·2/(3+2)).
+    // For bursty arrivals (cₐ² = 3) and cₛ² = 0.5, the factor is exp(-0.5·2/(3+2)).
     let bursty = Arrivals { rate: 0.5, scv: 3.0 };
     let wait = gg1(bursty, Service { mean: 1.0, scv: 0.5 }).expect("stable").wait.mean();
     assert_near(wait, 1.75 * (-0.2_f64).exp(), 1e-14, "bursty");
-    // The bound: (0.5/0.5 + 0.5·0.25)/(2·0.5).
+    // The bound is (0.5/0.5 + 0.5·0.25)/(2·0.5).
     let bound = gg1_upper_bound(arrivals, service).expect("stable");
-    // A clock feeding constant work never waits.
+    // If gaps and services are constant, queries never wait.
     let (clock, constant) = (Arrivals { rate: 0.7, scv: 0.0 }, Service { mean: 1.0, scv: 0.0 });
     assert_eq!(gg1(clock, constant).expect("stable").wait.mean(), 0.0);
     assert_near(bound.wait.mean(), 1.125, 1e-14, "bound");
@@ -240,7 +245,7 @@ fn gg1_refines_kingman() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_mend() {
+fn errors_suggest_a_fix() {
     let service = Service { mean: 1.0, scv: 1.0 };
     let infinite = Service { mean: 1.0, scv: f64::INFINITY };
     let errors = [
@@ -272,7 +277,7 @@ fn what_cannot_be_is_refused_with_the_mend() {
 }
 
 #[test]
-fn predictions_say_how_far_to_trust_them() {
+fn predictions_report_their_basis() {
     let queue = gg1(poisson(0.5), Service { mean: 1.0, scv: 2.0 }).expect("stable");
     let bases = [queue.wait.mean_basis(), Basis::Exact, Basis::LowerBound, Basis::UpperBound];
     assert_eq!(

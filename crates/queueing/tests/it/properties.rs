@@ -1,4 +1,4 @@
-//! What holds for every law, whatever the parameters.
+//! Properties of every law, for any parameters.
 
 use curtail_queueing::curve::{LatencyCurve, Point};
 use curtail_queueing::estimate::{Interval, Record, estimate};
@@ -9,7 +9,7 @@ use curtail_queueing::models::{
 use curtail_queueing::{HiccupService, Law, Prediction, fork_join, optimal_split};
 use proptest::prelude::*;
 
-/// A prediction of each kind at this utilization, with a service of mean 1.
+/// Returns a prediction of each kind at this utilization, with a mean service time of 1.
 fn predictions(utilization: f64, scv: f64, servers: u32) -> Vec<Prediction> {
     let rate = utilization;
     let all = f64::from(servers) * utilization;
@@ -50,7 +50,7 @@ proptest! {
                     last = t;
                     let above = law.above(t);
                     prop_assert!(above <= 1.0 - q + 1e-9, "{law:?}: {above} above the {q}-quantile");
-                    // Unless it sits at a jump, hardly less is above.
+                    // Unless the quantile is at a jump, P(T > t) is only just below its level.
                     if t > 0.0 && law.above(t * (1.0 - 1e-9)) < 1.0 {
                         prop_assert!(above >= 1.0 - q - 1e-6, "{law:?}: {above} at {q}");
                     }
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn measurements_of_any_kind_give_answers_or_reasons(
+    fn any_measurements_give_results_or_errors(
         values in prop::collection::vec(prop_oneof![any::<f64>(), 0.001..10.0_f64], 0..40),
         servers in 0..4_u32,
     ) {
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_from_outside_panics(
+    fn no_parameters_cause_a_panic(
         a in any::<f64>(), b in any::<f64>(), c in any::<f64>(), d in any::<f64>(), k in any::<u8>(),
     ) {
         let service = Service { mean: b, scv: c };

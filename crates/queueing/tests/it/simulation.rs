@@ -1,4 +1,4 @@
-//! The exact laws against a simulation of the queue itself.
+//! Compares the exact laws with a simulation of the queue.
 
 use curtail_queueing::Prediction;
 use curtail_queueing::models::{Hyper, md1, mh21, mmk};
@@ -7,7 +7,7 @@ use crate::{assert_near, station};
 
 const QUERIES: usize = 400_000;
 
-/// The waits and sojourns, sorted.
+/// Returns the sorted waits and sojourns.
 fn simulate(rate: f64, service: &str, servers: usize) -> [Vec<f64>; 2] {
     let log = station(rate, service, servers, QUERIES, 1);
     let waits = log.iter().filter_map(|query| Some(query.start? - query.arrival)).collect();

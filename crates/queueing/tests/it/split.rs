@@ -1,4 +1,4 @@
-//! The best split against a search over all splits.
+//! Compares the best split with a search over all splits.
 
 use curtail_queueing::optimal_split;
 use proptest::prelude::*;
@@ -16,18 +16,19 @@ fn mean_sojourn(sent: &[f64], rates: &[f64]) -> f64 {
 
 #[test]
 fn two_servers_by_hand() {
-    // μ = 4, 1, λ = 3.5: slack 1.5 shared 2:1, so 3 and 0.5; E[T] = (3/1 + 0.5/0.5)/3.5.
+    // μ = 4 and 1, λ = 3.5: the slack of 1.5 is shared 2:1, so the rates are 3 and 0.5; E[T] = (3/1
+    // + 0.5/0.5)/3.5.
     let split = optimal_split(3.5, &[4.0, 1.0]).expect("stable");
     assert_close(split.rates[0], 3.0, 1e-12, "fast");
     assert_close(split.rates[1], 0.5, 1e-12, "slow");
     assert_near(split.mean_sojourn, 4.0 / 3.5, 1e-12, "mean");
-    // In proportion, 2.8 and 0.7: each server at ρ = 0.7, n·ρ/(1-ρ)/λ.
+    // The proportional rates are 2.8 and 0.7. Each server then has ρ = 0.7, so E[T] = n·ρ/(1-ρ)/λ.
     assert_near(split.proportional, 2.0 * 0.7 / 0.3 / 3.5, 1e-12, "proportional");
 }
 
 #[test]
 fn slow_servers_get_nothing_at_low_load() {
-    // √1 is not above the share (4-λ)/2 while λ ≤ 2.
+    // The slow server gets nothing while √1 ≤ (4-λ)/2, which holds for λ ≤ 2.
     let split = optimal_split(1.9, &[1.0, 4.0]).expect("stable");
     assert_eq!(split.rates[0], 0.0);
     assert_close(split.rates[1], 1.9, 1e-12, "all of it");
@@ -72,7 +73,7 @@ fn low_loads_keep_their_digits() {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_and_proportion_is_no_better(
+    fn rates_add_up_and_proportional_splits_are_not_better(
         rates in prop::collection::vec(0.01..100.0_f64, 1..20),
         utilization in 0.001..0.999_f64,
     ) {
@@ -86,7 +87,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_parameters_are_refused() {
     let text =
         |arrivals, rates: &[f64]| optimal_split(arrivals, rates).expect_err("bad").to_string();
     assert!(text(1.0, &[]).contains("at least one"));
