@@ -1,20 +1,20 @@
-//! A distribution that can be drawn from.
+//! A distribution that is ready to draw from.
 
 use rand_core::Rng;
 
 use crate::sampler::Sampler;
 
-/// The longest sample, in nanoseconds (2^63, about 292 years): longer draws are cut to it, so that
-/// a sample always fits a 64-bit clock.
+/// The longest sample, in nanoseconds (2^63, about 292 years). Longer draws are clamped to it, so
+/// that a sample always fits a 64-bit clock.
 pub const MAX_SAMPLE_NS: f64 = 9_223_372_036_854_775_808.0;
 
-/// The shortest time above zero that a parameter may be, in nanoseconds (a femtosecond): it keeps
-/// squares and ratios of times within what a number can hold.
+/// The shortest positive time that a parameter may have, in nanoseconds (a femtosecond). It keeps
+/// squares and ratios of times within the range of a double.
 pub const MIN_PARAMETER_NS: f64 = 1e-6;
 
 /// A distribution of times in nanoseconds, made by [`Spec::resolve`](crate::Spec::resolve).
 ///
-/// Cloning is cheap: samples of a file are shared.
+/// Cloning is cheap, because the samples of a file are shared.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     pub(crate) samplers: Box<[Sampler]>,
@@ -25,15 +25,16 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Draws a time in nanoseconds: finite, 0 to [`MAX_SAMPLE_NS`]. For a sum, the sum of one
-    /// independent draw of each term, in the order in which they are written.
+    /// Draws a time in nanoseconds: finite, from 0 to [`MAX_SAMPLE_NS`]. A sum draws each term
+    /// independently, in the order of the terms.
     pub fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {
         let sum: f64 = self.samplers.iter().map(|sampler| sampler.sample(rng)).sum();
         sum.clamp(0.0, MAX_SAMPLE_NS)
     }
 
-    /// Fills `out` with independent draws, as [`sample`](Self::sample) makes them but in another
-    /// order: all draws of the first term, then all of the next. The fast way to many of them.
+    /// Fills `out` with independent draws. The draws have the same distribution as those of
+    /// [`sample`](Self::sample), but their order differs: all draws of the first term come first,
+    /// then all of the next. This is faster for many draws.
     pub fn fill(&self, rng: &mut (impl Rng + ?Sized), out: &mut [f64]) {
         for (at, sampler) in self.samplers.iter().enumerate() {
             if at == 0 { sampler.fill::<false>(rng, out) } else { sampler.fill::<true>(rng, out) }
@@ -43,32 +44,32 @@ impl Distribution {
         }
     }
 
-    /// Fills `out` with independent draws in whole nanoseconds, rounded to the nearest; `scratch` is
-    /// as long.
+    /// Fills `out` with independent draws in whole nanoseconds, rounded to the nearest. `scratch`
+    /// must have the same length.
     pub fn fill_ns(&self, rng: &mut (impl Rng + ?Sized), scratch: &mut [f64], out: &mut [u64]) {
         self.fill(rng, scratch);
         round(scratch, out);
     }
 
-    /// Whether its times were written with units, in the specification or in a file of samples;
-    /// none where nothing says so.
+    /// Whether its times were written with units, in the specification or in a file; `None` if that
+    /// is unknown.
     pub fn has_units(&self) -> Option<bool> {
         self.has_units
     }
 
-    /// The mean in nanoseconds; infinite where the distribution has none, as `pareto:1:5ms`.
+    /// The mean in nanoseconds; infinite for distributions without one, such as `pareto:1:5ms`.
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// The variance in square nanoseconds; infinite where the distribution has none, as
+    /// The variance in square nanoseconds; infinite for distributions without one, such as
     /// `pareto:2:5ms`.
     pub fn variance(&self) -> f64 {
         self.variance
     }
 
     /// The squared coefficient of variation, variance/mean²: 0 for a constant, 1 for the
-    /// exponential, infinite where the variance is. The constant 0 has 0.
+    /// exponential, infinite if the variance is infinite. It is also 0 for the constant 0.
     pub fn scv(&self) -> f64 {
         if self.variance.is_infinite() || self.variance == 0.0 {
             self.variance
@@ -77,9 +78,9 @@ impl Distribution {
         }
     }
 
-    /// The skewness, the third central moment over the third power of the deviation: 0 for a
-    /// symmetric one, 2 for the exponential, infinite where the third moment is, as for
-    /// `pareto:3:5ms`. A constant has 0.
+    /// The skewness, the third central moment divided by the third power of the standard deviation:
+    /// 0 for a symmetric distribution, 2 for the exponential, infinite if the third moment is
+    /// infinite, as for `pareto:3:5ms`. For a constant it is 0.
     pub fn skewness(&self) -> f64 {
         if self.third.is_infinite() || self.variance == 0.0 {
             self.third
@@ -89,13 +90,13 @@ impl Distribution {
     }
 }
 
-/// From here on every number is whole.
+/// 2⁵². Every double at or above this value is a whole number.
 const WHOLE: f64 = 4_503_599_627_370_496.0;
 
-/// Rounds times from 0 to [`MAX_SAMPLE_NS`] to the nearest, ties to even.
+/// Rounds times from 0 to [`MAX_SAMPLE_NS`] to the nearest whole number, ties to even.
 ///
-/// The conversion of the language saturates, at the price of a branch per number. Below 2⁵² there
-/// is a cheaper one: when 2⁵² is added, the last bits of the sum are the number.
+/// A cast saturates, which costs a branch per number. Below 2⁵² there is a cheaper way: after
+/// adding 2⁵², the low bits of the sum are the number.
 fn round(times: &[f64], out: &mut [u64]) {
     let mut largest = 0.0;
     for (out, &time) in out.iter_mut().zip(times) {
@@ -120,7 +121,7 @@ mod tests {
         round(&times, &mut ns);
         let whole = [0, 0, 1, 2, 2, 1_000_001, WHOLE as u64 - 1];
         assert_eq!(ns, whole);
-        // One that is long makes no difference to the others.
+        // A long time does not affect how the others are rounded.
         let mut more = [9; 8];
         round(&[&times[..], &[MAX_SAMPLE_NS]].concat(), &mut more);
         assert_eq!(more[..7], whole);

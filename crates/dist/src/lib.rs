@@ -1,10 +1,9 @@
-//! Distributions of time: parse them, draw from them, know their moments.
+//! Distributions of time: parse them, draw from them, and get their moments.
 //!
-//! Service times, hiccups and arrival gaps are written the same way everywhere, for instance
-//! `exp:5ms`, `lognormal:1:0.5` or `exp:1+bimodal:0.001:15`:
-//!
-//! `docs/distributions.md` lists every form. Times without a unit are multiples of one that the experiment
-//! chooses; a specification has units at all of its times, or at none.
+//! Service times, hiccups and arrival gaps have the same syntax everywhere, for instance `exp:5ms`,
+//! `lognormal:1:0.5` or `exp:1+bimodal:0.001:15`. `docs/distributions.md` lists every form. Times
+//! without a unit are multiples of a unit that the experiment chooses. In a specification, either
+//! all times have units or none do.
 //!
 //! # Use
 //!

@@ -1,4 +1,4 @@
-//! Reading a [`Spec`]. Whatever the text is, the outcome is a value in range or an error.
+//! Parses a [`Spec`]. Any text yields either a value in range or an error.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -25,7 +25,8 @@ impl FromStr for Spec {
     }
 }
 
-/// Splits at `+`, except inside a path: there only before something that starts like a term.
+/// Splits at `+`. Within a path, it splits only at a `+` that is followed by the name of a
+/// distribution and a colon.
 fn split_sum(text: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for piece in text.split('+') {
@@ -44,7 +45,7 @@ fn form_named(name: &str) -> Option<(Family, &'static str, &'static [Kind])> {
     FORMS.into_iter().find(|(_, form, _)| form.split(':').next() == Some(name))
 }
 
-/// The name before the first colon, if it is that of a distribution.
+/// Returns the name before the first colon, if it names a distribution.
 fn name_of(piece: &str) -> Option<&str> {
     let (name, _) = piece.split_once(':')?;
     form_named(name.trim()).map(|_| name.trim())
@@ -64,7 +65,7 @@ fn term(text: &str) -> Result<Term, ParseError> {
     }
     let texts: Vec<&str> =
         rest.into_iter().flat_map(|rest| rest.split(':')).map(str::trim).collect();
-    // The last value of a Pareto distribution may be left out.
+    // The last value of a Pareto distribution is optional.
     let fewest = kinds.len() - usize::from(form.contains('['));
     if !(fewest..=kinds.len()).contains(&texts.len()) {
         return Err(wrong_count());
@@ -103,7 +104,7 @@ fn value(
         }
         Kind::Number(fits, allowed) => (fits(value.number), allowed),
     };
-    // Minus zero would be harmless, but it is hardly what was meant.
+    // Minus zero would be harmless, but it is probably a mistake.
     if fits && value.number.is_sign_positive() {
         return Ok(value);
     }
@@ -124,7 +125,7 @@ fn ordered(
     Err(ParseError::WrongOrder { low: low.to_string(), high: high.to_string(), form, rule })
 }
 
-/// Fails if some times have units and some have none.
+/// Fails if some times have units and others have none.
 fn same_kind(times: &[Time]) -> Result<(), ParseError> {
     let with = times.iter().find(|time| time.unit.is_some());
     let without = times.iter().find(|time| time.unit.is_none());

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use curtail_kernel::duration::{UNITS, Unit, split};
 
-/// A time as it was written: with a unit, or in multiples of the experiment's unit.
+/// A time as it was written: with a unit, or as a multiple of the experiment's unit.
 ///
 /// Parse it with [`str::parse`]. The number is finite, and may be negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,12 +18,13 @@ pub struct Time {
 }
 
 impl Time {
-    /// Nanoseconds if the value has a unit, else the bare number: only values of one kind compare.
+    /// Returns nanoseconds if the time has a unit, else the bare number. Compare only times of the
+    /// same kind.
     pub(crate) fn nominal(self) -> f64 {
         self.ns(1.0)
     }
 
-    /// Nanoseconds, where `unit_ns` is the length of the experiment's unit.
+    /// Converts to nanoseconds. `unit_ns` is the length of the experiment's unit.
     pub fn ns(self, unit_ns: f64) -> f64 {
         self.number * self.unit.map_or(unit_ns, |unit| unit.ns() as f64)
     }
@@ -47,8 +48,8 @@ impl FromStr for Time {
     }
 }
 
-/// Why a text is not a number with an optional unit. The message is the fix.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The reason why a text is not a number with an optional unit. The message states the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("write a decimal number, with a unit or without")]
@@ -57,7 +58,7 @@ pub enum Malformed {
     Unit,
 }
 
-/// Reads a finite decimal number with an optional unit; the sign is left to the caller to judge.
+/// Parses a finite decimal number with an optional unit. The caller checks the sign.
 pub(crate) fn parse(text: &str) -> Result<Time, Malformed> {
     let (digits, unit) = split(text.trim());
     let number: f64 = digits.parse().map_err(|_| Malformed::Number)?;

@@ -1,5 +1,5 @@
-//! From a [`Spec`] to a [`Distribution`]: units become nanoseconds, files are read, the samplers
-//! and the moments are computed once.
+//! Resolves a [`Spec`] into a [`Distribution`]: converts units to nanoseconds, reads files, and
+//! computes samplers and moments once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::samples;
 use crate::spec::{Family, Scale, Spec, Term};
 
 impl Spec {
-    /// Makes the distribution ready to draw from. `unit_ns` is the length of the experiment's unit
-    /// of time in nanoseconds, by which times without a unit are multiplied. Files are read here.
+    /// Resolves the specification into a distribution. `unit_ns` is the length of the experiment's
+    /// unit of time in nanoseconds. Times without a unit are multiples of it. Files are read here.
     pub fn resolve(&self, unit_ns: f64) -> Result<Distribution, ResolveError> {
         if !(unit_ns.is_finite() && unit_ns > 0.0) {
             return Err(ResolveError::BadUnit(unit_ns));
@@ -41,8 +41,9 @@ impl Spec {
 }
 
 impl Distribution {
-    /// One of these samples, each equally likely. Samples are in nanoseconds and were written with
-    /// units or without; none where there are no samples, or one that is no time.
+    /// The empirical distribution of samples in nanoseconds, all of which are equally likely.
+    /// `have_units` states whether they were written with units. `None` if there are no samples, or
+    /// if one of them is not a valid time.
     pub fn from_samples(ns: Vec<f64>, have_units: bool) -> Option<Self> {
         if !ns.iter().all(|ns| (0.0..=MAX_SAMPLE_NS).contains(ns)) {
             return None;
@@ -52,9 +53,9 @@ impl Distribution {
         Some(Self { samplers, has_units: Some(have_units), mean, variance, third })
     }
 
-    /// The same, but of the samples of a file so many that are drawn from them, with replacement: how far
-    /// such ones differ is what the samples leave open (the bootstrap, Efron 1979). None where it has no
-    /// samples.
+    /// Replaces the samples of each file with the same number of draws from them, made with
+    /// replacement. The spread of such distributions shows the uncertainty of the samples (the
+    /// bootstrap, Efron 1979). `None` if there are no files.
     pub fn resampled(&self, rng: &mut (impl rand_core::Rng + ?Sized)) -> Option<Self> {
         let mut again = self.clone();
         let mut any = false;
@@ -62,7 +63,7 @@ impl Distribution {
             let Sampler::Empirical { samples, .. } = &*sampler else { continue };
             let drawn = (0..samples.len()).map(|_| sampler.sample(rng)).collect();
             let (old, new) = (empirical(samples.to_vec()).ok()?, empirical(drawn).ok()?);
-            // Moments of terms add up.
+            // Moments of independent terms add up.
             again.mean += new.mean - old.mean;
             again.variance = (again.variance + new.variance - old.variance).max(0.0);
             again.third += new.third - old.third;
@@ -81,7 +82,7 @@ struct Part {
     third: f64,
 }
 
-/// A part, or what the library says when it refuses a parameter.
+/// A part, or the error that the library returns if it rejects a parameter.
 type Made = Result<Part, Box<dyn std::error::Error + Send + Sync>>;
 
 fn part(
@@ -90,7 +91,8 @@ fn part(
     files_have_units: &mut Option<bool>,
 ) -> Result<Part, ResolveError> {
     let ns = |time: Time| time.ns(unit_ns);
-    // A number above zero may become zero nanoseconds, so zero is judged as written.
+    // A positive number may become zero nanoseconds, so the check for zero uses the number as
+    // written.
     let usable =
         |time: &Time| time.number == 0.0 || (MIN_PARAMETER_NS..=MAX_SAMPLE_NS).contains(&ns(*time));
     if let Some(time) = term.times().find(|time| !usable(time)) {
@@ -117,7 +119,8 @@ fn part(
     made.map_err(|source| ResolveError::Degenerate { term: term.to_string(), source })
 }
 
-/// The samples of a file. `have_units` is what the times so far have; a first file decides it.
+/// Reads the samples of a file. `have_units` states whether the times so far have units. If it is
+/// `None`, this file decides.
 fn read(
     path: &Path,
     unit_ns: f64,
@@ -145,7 +148,7 @@ fn lognormal(mean: f64, cv: f64) -> Made {
     Ok(Part { sampler, mean, variance: (mean * cv).powi(2), third })
 }
 
-/// Gamma with a squared coefficient of variation: the shape is its inverse.
+/// A gamma distribution. Its shape is the inverse of the squared coefficient of variation.
 fn gamma(mean: f64, scv: f64) -> Made {
     let shape = 1.0 / scv;
     if shape.is_infinite() {
@@ -156,19 +159,19 @@ fn gamma(mean: f64, scv: f64) -> Made {
     Ok(Part { sampler, mean, variance, third: 2.0 * variance * mean * scv })
 }
 
-/// Two exponential branches that contribute equally to the mean ("balanced means"): the fast one
-/// is taken with p = (1 + √((c²-1)/(c²+1)))/2 and has mean m/2p, the slow one m/2(1-p).
-/// Source: Whitt, "Approximating a point process by a renewal process, I", 1982.
+/// Two exponential branches that contribute equally to the mean ("balanced means"). The fast branch
+/// has the probability p = (1 + √((c²-1)/(c²+1)))/2 and the mean m/2p, and the slow branch has the
+/// mean m/2(1-p). Source: Whitt, "Approximating a point process by a renewal process, I", 1982.
 fn hyper(mean: f64, scv: f64) -> Made {
     let root = ((scv - 1.0) / (scv + 1.0)).sqrt();
-    // 1-root = (1-root²)/(1+root), without subtracting nearly equal numbers.
+    // 1-root is computed as (1-root²)/(1+root), which avoids a subtraction of nearly equal numbers.
     let (twice_fast, twice_slow) = (1.0 + root, 2.0 / (scv + 1.0) / (1.0 + root));
     let sampler = Sampler::Hyper {
         is_fast: Bernoulli::new(twice_fast / 2.0)?,
         fast: Exp::new(twice_fast / mean)?,
         slow: Exp::new(twice_slow / mean)?,
     };
-    // The third moment is 6·Σ pᵢmᵢ³, and pᵢmᵢ is half of the mean.
+    // The third moment is 6·Σ pᵢmᵢ³, and each pᵢmᵢ is half the mean.
     let phases = twice_fast.recip().powi(2) + twice_slow.recip().powi(2);
     let third = mean.powi(3) * central(1.0, scv, 3.0 * phases);
     Ok(Part { sampler, mean, variance: mean * mean * scv, third })
@@ -191,7 +194,7 @@ fn pareto(alpha: f64, min: f64) -> Made {
 }
 
 fn bounded(alpha: f64, min: f64, max: f64) -> Part {
-    // Close bounds may have become equal when they were turned into nanoseconds.
+    // Close bounds may have become equal in the conversion to nanoseconds.
     if min >= max {
         return constant(min);
     }
@@ -204,7 +207,7 @@ fn bounded(alpha: f64, min: f64, max: f64) -> Part {
 
 fn weibull(shape: f64, scale: f64) -> Made {
     let sampler = Sampler::Weibull(Weibull::new(scale, shape)?);
-    // Below a shape of about 0.006 the moments exceed every number: infinite is the nearest.
+    // Below a shape of about 0.006 the moments overflow to infinity.
     let first = libm::tgamma(1.0 + 1.0 / shape);
     let second = libm::tgamma(1.0 + 2.0 / shape);
     let spread = if second.is_finite() { (second - first * first).max(0.0) } else { f64::INFINITY };
@@ -242,7 +245,7 @@ fn uniform(low: f64, high: f64) -> Made {
     })
 }
 
-/// The samples themselves are the distribution, so its variance divides by their number.
+/// The samples are the whole distribution, so the variance is divided by their number.
 fn empirical(samples: Vec<f64>) -> Made {
     let count = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / count;
@@ -253,7 +256,8 @@ fn empirical(samples: Vec<f64>) -> Made {
     Ok(Part { sampler, mean, variance, third })
 }
 
-/// The third central moment, from mean, variance and third moment; infinite where that is.
+/// The third central moment, from mean, variance and third moment; infinite if the third moment is
+/// infinite.
 fn central(mean: f64, variance: f64, third: f64) -> f64 {
     if third.is_finite() { third - 3.0 * mean * variance - mean.powi(3) } else { f64::INFINITY }
 }

@@ -1,4 +1,4 @@
-//! Drawing from one term.
+//! Draws from one term of a distribution.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rand_distr::{
     Bernoulli, Distribution as _, Exp, Gamma, LogNormal, Pareto, StandardUniform, Uniform, Weibull,
 };
 
-/// What one term draws from, in nanoseconds.
+/// The sampler of a term, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) enum Sampler {
     Constant(f64),
@@ -24,7 +24,7 @@ pub(crate) enum Sampler {
     Empirical { samples: Arc<[f64]>, index: Uniform<usize> },
 }
 
-/// Makes each of many times a draw, or adds one to it.
+/// Sets each time to a draw, or adds a draw to it.
 fn each<const ADD: bool>(out: &mut [f64], mut draw: impl FnMut() -> f64) {
     for time in out {
         *time = if ADD { *time + draw() } else { draw() };
@@ -32,8 +32,8 @@ fn each<const ADD: bool>(out: &mut [f64], mut draw: impl FnMut() -> f64) {
 }
 
 impl Sampler {
-    /// Makes each of many times an independent draw, or adds one to it. The common samplers are matched
-    /// once for all of them, and not for each.
+    /// Sets each time to an independent draw, or adds a draw to it. Common samplers are matched
+    /// once instead of once per draw.
     pub(crate) fn fill<const ADD: bool>(&self, rng: &mut (impl Rng + ?Sized), out: &mut [f64]) {
         match self {
             Self::Constant(value) => each::<ADD>(out, || *value),
@@ -85,7 +85,7 @@ impl Sampler {
 }
 
 /// The Pareto distribution truncated at `max`: the density falls as x^(-alpha-1) from `min` to
-/// `max` and is zero elsewhere. The library has none.
+/// `max` and is zero elsewhere. The library does not provide it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundedPareto {
     alpha: f64,
@@ -93,28 +93,28 @@ pub(crate) struct BoundedPareto {
     max: f64,
     /// ln(max/min).
     log_ratio: f64,
-    /// The probability that the untruncated distribution is below `max`.
+    /// The probability that a draw from the untruncated distribution is below `max`.
     mass: f64,
 }
 
 impl BoundedPareto {
-    /// Needs `alpha` > 0 and 0 < `min` < `max`.
+    /// Requires `alpha` > 0 and 0 < `min` < `max`.
     pub(crate) fn new(alpha: f64, min: f64, max: f64) -> Self {
-        // The quotient of close bounds would round to 1, their difference keeps its digits.
+        // If the bounds are close, their quotient rounds to 1, but their difference stays precise.
         let log_ratio = ((max - min) / min).ln_1p();
-        // expm1 keeps its digits where alpha is small and the mass close to zero.
+        // expm1 stays precise if alpha is small and the mass is close to zero.
         Self { alpha, min, max, log_ratio, mass: -(-alpha * log_ratio).exp_m1() }
     }
 
     fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {
         let u: f64 = StandardUniform.sample(rng);
         let x = self.min * (-(-u * self.mass).ln_1p() / self.alpha).exp();
-        // Rounding may step over the bounds.
+        // Rounding may push the result past a bound.
         x.clamp(self.min, self.max)
     }
 
     pub(crate) fn moment(&self, k: i32) -> f64 {
-        // The integral of x^(k-alpha-1), in units of min; its limit where the exponent vanishes.
+        // The integral of x^(k-alpha-1) in units of min, or its limit if the exponent is 0.
         let exponent = f64::from(k) - self.alpha;
         let integral = if exponent == 0.0 {
             self.log_ratio

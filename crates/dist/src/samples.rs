@@ -1,4 +1,5 @@
-//! Samples in a file: one time per line, `#` starts a comment; or a log of histograms.
+//! Reads samples from a file: either a histogram log, or one time per line, where `#` starts a
+//! comment.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
@@ -12,28 +13,29 @@ use crate::text::{BYTE_ORDER_MARK, TextError, excerpt, text_from};
 
 pub(crate) const MIXED: &str = "some lines have units and some have none; give all a unit or none";
 
-/// The samples of a file, in its order.
+/// The samples of a file, in the order of the file.
 #[derive(Clone, Debug)]
 pub struct Samples {
-    /// Their lengths in nanoseconds; at least one.
+    /// Times in nanoseconds, at least one.
     pub ns: Vec<f64>,
-    /// The lines that they stand on, counted from 1; in a log of histograms the first one.
+    /// Their line numbers, counted from 1. In a histogram log, every sample has the number of the
+    /// first line of the series.
     pub lines: Vec<usize>,
     /// Whether they were written with units.
     pub have_units: bool,
 }
 
-/// The beginning of a file that shows whether it is a log or a list of times, in bytes.
+/// Length, in bytes, of the prefix that shows whether a file is a histogram log or a list of times.
 const BEGINNING: u64 = 64 << 10;
 
-/// Reads the samples in `path`, as `file:PATH` does; without units they are multiples of `unit_ns`.
-/// Those in a log of HdrHistogram are nanoseconds, and of one series.
+/// Reads the samples in `path`, as `file:PATH` does. Times without units are multiples of
+/// `unit_ns`. Samples of a histogram log are in nanoseconds, and come from a single series.
 pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
     let unreadable = |source| TextError::Unreadable { path: path.to_owned(), source };
     if path.is_dir() {
         return Err(ResolveError::Folder { path: path.to_owned(), files: files_of_times(path) });
     }
-    // Opened once, because a pipe cannot be read again.
+    // Open the file once, because a pipe cannot be read again.
     let mut file = File::open(path).map_err(unreadable)?;
     let mut beginning = Vec::new();
     (&mut file).take(BEGINNING).read_to_end(&mut beginning).map_err(unreadable)?;
@@ -62,7 +64,7 @@ pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> 
     Ok(Samples { ns, lines: found.iter().map(|(line, _)| *line).collect(), have_units })
 }
 
-/// The files in a folder that may hold times, by their endings.
+/// Lists the files in a directory whose extensions suggest that they contain times.
 fn files_of_times(folder: &Path) -> Vec<String> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
@@ -74,7 +76,8 @@ fn files_of_times(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The times in a text, one per line, each with its line; all with units, or none. `bad` makes an error of a line, what it says and what is wrong with it.
+/// Parses times, one per line, and returns them with their lines. Either all times must have units
+/// or none. `bad` makes an error from a line number, the line and the reason.
 pub(crate) fn times<E>(
     text: &str,
     bad: impl Fn(usize, &str, String) -> E,
@@ -98,12 +101,12 @@ pub(crate) fn times<E>(
 
 fn check(time: Time, unit_ns: f64) -> Result<(), String> {
     if time.number.is_sign_negative() {
-        return Err("times are 0 or more".to_owned());
+        return Err("times must be 0 or more".to_owned());
     }
     if time.ns(unit_ns) > MAX_SAMPLE_NS {
         let most = MAX_SAMPLE_NS / unit_ns;
         return Err(format!(
-            "times are below 292 years, {most:.1e} without a unit; divide them all"
+            "times must be below 292 years, {most:.1e} without a unit; divide them all"
         ));
     }
     Ok(())

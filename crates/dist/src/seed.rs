@@ -1,11 +1,11 @@
 //! Independent streams of random numbers from one seed.
 //!
-//! A simulation and a live leaf must draw the same time for the same query, whatever else they
-//! drew before. So a draw is not taken from one long stream but from a stream of its own, named by
-//! the seed and by what the draw is for: `stream(42, &[b"P", query])`.
+//! A simulation and a live leaf must draw the same time for the same query, regardless of earlier
+//! draws. A draw is therefore not taken from one long stream, but from a stream named by the seed
+//! and the purpose of the draw: `stream(42, &[b"P", query])`.
 //!
-//! The functions here are fixed for good: recorded experiments depend on them. They are portable
-//! (no word size, no byte order of the machine) and not for secrets.
+//! These functions must never change, because recorded experiments depend on them. They are
+//! portable (independent of word size and byte order). They must not be used for secrets.
 
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
@@ -16,11 +16,12 @@ const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// The seed of the stream that `parts` name under `seed`.
+/// Returns the seed of the stream that `seed` and `parts` identify.
 ///
-/// FNV-1a (64 bits) over the seed as 8 little-endian bytes, then for each part its length as 8
-/// little-endian bytes and its bytes; then the finalizer of SplitMix64, which spreads every input
-/// bit over the result. Because lengths are hashed, `["ab", "c"]` and `["a", "bc"]` differ.
+/// The FNV-1a hash (64 bits) covers the seed and then, for each part, its length and its bytes. The
+/// seed and the lengths are encoded as 8 little-endian bytes. The finalizer of SplitMix64 then
+/// spreads every input bit over the result. Because lengths are hashed, `["ab", "c"]` and `["a",
+/// "bc"]` differ.
 ///
 /// Cost: one multiplication per byte.
 pub fn stream(seed: u64, parts: &[&[u8]]) -> u64 {
@@ -32,7 +33,7 @@ pub fn stream(seed: u64, parts: &[&[u8]]) -> u64 {
     mix(hash)
 }
 
-/// The generator of the stream with this seed, usually one that [`stream`] returned.
+/// Returns the generator of the stream with this seed, usually a result of [`stream`].
 ///
 /// Its 128-bit state is the first two outputs of SplitMix64 from `seed`, high half first, so that
 /// neighboring seeds give unrelated generators.
@@ -42,7 +43,7 @@ pub fn rng(seed: u64) -> Pcg64Mcg {
     Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low))
 }
 
-/// A number from 0 to 1, without 1.
+/// Draws a number from [0, 1).
 pub fn unit(rng: &mut Pcg64Mcg) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }

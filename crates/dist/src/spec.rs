@@ -1,4 +1,4 @@
-//! A distribution as it was written.
+//! A distribution, as specified in text.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     /// A time above zero.
     Time,
     TimeOrZero,
-    /// A plain number in a range, and the range in words.
+    /// A plain number, with a check of its range and a description of the range.
     Number(fn(f64) -> bool, &'static str),
 }
 
@@ -39,7 +39,8 @@ pub(crate) enum Family {
     File,
 }
 
-/// Each family in the order of [`Family`], how it is written, and its values; the name is what stands before the first colon.
+/// The families in the order of [`Family`], each with its form and the kinds of its values. The
+/// name is the part before the first colon.
 pub(crate) const FORMS: [(Family, &str, &[Kind]); 12] = [
     (Family::Exp, "exp:MEAN", &[Kind::Time]),
     (Family::Det, "det:V", &[Kind::TimeOrZero]),
@@ -55,18 +56,18 @@ pub(crate) const FORMS: [(Family, &str, &[Kind]); 12] = [
     (Family::File, "file:PATH", &[]),
 ];
 
-/// One term of a sum. Values are in range: [`parse`](crate::parse) makes sure of it.
+/// A term of a sum. [`parse`](crate::parse) ensures that values are in range.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Term {
     pub(crate) family: Family,
-    /// In the order in which they are written; plain numbers have no unit.
+    /// Values in the order of the form. Plain numbers have no unit.
     pub(crate) values: Vec<Time>,
-    /// Of a file.
+    /// The path of a `file` term.
     pub(crate) path: PathBuf,
 }
 
 impl Term {
-    /// How its family is written, and what its values may be.
+    /// The form of its family, and the kinds of its values.
     fn form(&self) -> (&'static str, &'static [Kind]) {
         let (_, form, kinds) = FORMS[self.family as usize];
         (form, kinds)
@@ -92,54 +93,54 @@ impl fmt::Display for Term {
     }
 }
 
-/// What the times of a [`Spec`] are measured in.
+/// The unit of a [`Spec`]'s times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// All times carry units.
+    /// All times have units.
     Absolute,
-    /// No time carries a unit: they are multiples of the experiment's unit.
+    /// No time has a unit: they are multiples of the experiment's unit.
     Relative,
-    /// All terms are files, which say so themselves when they are read.
+    /// All terms are files, whose content shows whether times have units.
     InFiles,
 }
 
-/// The distributions of which more is known than mean and variance, for models that need it.
+/// Forms of distributions, for models that need more than mean and variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
-    /// Exponential, in whatever family it is written.
+    /// An exponential distribution, whichever family it is written in.
     Exponential,
-    /// A constant, in whatever family it is written.
+    /// A constant, whichever family it is written in.
     Constant,
-    /// Hyper-exponential of two phases with balanced means: `h2`, of a CV above 1.
+    /// Hyper-exponential with two phases and balanced means: `h2` with a CV above 1.
     Hyper,
-    /// Zero, or with this probability (above 0 and below 1) a constant.
+    /// A constant with this probability (above 0 and below 1), else zero.
     Bimodal {
         /// The probability.
         probability: f64,
     },
-    /// Another one, or a sum.
+    /// Any other distribution, or a sum.
     Other,
 }
 
-/// A distribution as it was written, such as `exp:1+bimodal:0.001:15`.
+/// A distribution as specified in text, such as `exp:1+bimodal:0.001:15`.
 ///
 /// Parse it with [`str::parse`]; the error is a [`ParseError`](crate::ParseError). `Display` writes
-/// it back so that it parses to an equal value. Two specifications are equal if they are written
-/// with the same numbers and units: `1ms` and `1000us` differ.
+/// a text that parses to an equal value. Two specifications are equal if they have the same numbers
+/// and units: `1ms` and `1000us` differ.
 ///
-/// A path in `file:PATH` may hold `:` and `+`, but not `+` followed by the name of a distribution
-/// and a colon: there the next term begins.
+/// A path in `file:PATH` may contain `:` and `+`. A `+` followed by the name of a distribution and
+/// a colon starts the next term.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// At least one; all times with units, or all without.
+    /// At least one term. Either all times have units or none do.
     pub(crate) terms: Vec<Term>,
 }
 
 impl Spec {
-    /// The most terms that a sum may have.
+    /// Maximum number of terms in a sum.
     pub const MAX_TERMS: usize = 16;
 
-    /// What the times are measured in.
+    /// Returns the unit of the times.
     pub fn scale(&self) -> Scale {
         match self.terms.iter().flat_map(Term::times).next() {
             None => Scale::InFiles,
@@ -148,7 +149,7 @@ impl Spec {
         }
     }
 
-    /// What is known of it beside mean and variance.
+    /// Returns the form, for models that need more than mean and variance.
     pub fn form(&self) -> Form {
         let [term] = self.terms.as_slice() else { return Form::Other };
         let values: Vec<f64> = term.values.iter().map(|value| value.nominal()).collect();
@@ -166,7 +167,7 @@ impl Spec {
         }
     }
 
-    /// The same with `unit` at every time that has none. What is in files stays as it is.
+    /// Adds `unit` to every time that has none, except in files.
     pub fn in_unit(mut self, unit: Unit) -> Self {
         for term in &mut self.terms {
             let with_unit = |(time, is_time): (Time, bool)| {

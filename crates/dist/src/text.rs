@@ -1,20 +1,20 @@
-//! Text from a file: up to a bound, in UTF-8, without the mark that some editors put at its start.
+//! Reads UTF-8 text files of limited size, and drops the byte order mark.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The largest file of samples, arrivals or requests that is read, in bytes: room for several
-/// million lines.
+/// Maximum size of a file of samples, arrivals or requests, in bytes. Enough for several million
+/// lines.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// How many characters of a bad line an error repeats.
+/// Maximum number of characters that an error quotes from a bad line.
 const SHOWN_CHARS: usize = 60;
 
 pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Why a file is not text that can be read. The message names the file and the fix.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The reason why a file cannot be read as text. The message names the file and the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     #[error("cannot read {}: {source}; check the path", path.display())]
@@ -25,8 +25,8 @@ pub enum TextError {
     NotText { path: PathBuf, line: usize },
 }
 
-/// As much of a line as an error repeats; an ellipsis stands for the rest. Without what a terminal
-/// would obey, because files may hold anything.
+/// Shortens a line for an error message, with an ellipsis. Control characters are escaped, because
+/// files may contain any.
 pub fn excerpt(line: &str) -> String {
     let mut chars = line.chars();
     let mut shown = String::new();
@@ -49,11 +49,11 @@ pub fn read_text(path: &Path) -> Result<String, TextError> {
     text_from(File::open(path).map_err(unreadable)?, path)
 }
 
-/// The same from what is open already; errors name `path`.
+/// Reads text from a source that is already open. Errors name `path`.
 pub(crate) fn text_from(from: impl Read, path: &Path) -> Result<String, TextError> {
     let unreadable = |source| TextError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
-    // One byte more than allowed, to tell a full file from one that goes on.
+    // Read one byte more than allowed, to detect a file that is too long.
     from.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(TextError::TooLarge { path: path.to_owned() });
@@ -69,13 +69,13 @@ pub(crate) fn text_from(from: impl Read, path: &Path) -> Result<String, TextErro
     Ok(text)
 }
 
-/// The form that was probably meant by a name that is unknown. What follows a colon is no part of
-/// either's name.
+/// Returns the form that was probably meant by an unknown name. Text after a colon is ignored in
+/// both.
 #[must_use]
 pub fn closest<'k>(wrong: &str, forms: &[&'k str]) -> Option<&'k str> {
     let name = |form: &str| form.split(':').next().unwrap_or_default().to_lowercase();
     let wrong = name(wrong);
-    // A third of the letters may differ; a swap of neighbors counts once.
+    // A third of the letters may differ. A swap of neighbors counts once.
     let near = |form: &&&str| {
         let right = name(form);
         let off = strsim::damerau_levenshtein(&wrong, &right);
@@ -85,7 +85,7 @@ pub fn closest<'k>(wrong: &str, forms: &[&'k str]) -> Option<&'k str> {
     candidates.min_by_key(|&(off, _)| off).map(|(_, form)| form)
 }
 
-/// What to write in place of a name that is unknown: the form that was probably meant, else any.
+/// Returns the fix to suggest for an unknown name: the closest form, or a list of all forms.
 #[must_use]
 pub fn instead(wrong: &str, forms: &[&str]) -> String {
     match closest(wrong, forms) {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_cut_at_characters_and_say_so() {
+    fn long_lines_are_cut_at_characters_with_an_ellipsis() {
         assert_eq!(excerpt("5 ms"), "5 ms");
         let whole = "µ".repeat(SHOWN_CHARS);
         assert_eq!(excerpt(&whole), whole);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
+    fn control_characters_are_escaped() {
         assert_eq!(excerpt("a\u{1b}[31m\r\u{9b}µ"), r"a\u{1b}[31m\r\u{9b}µ");
     }
 }

@@ -1,31 +1,33 @@
-//! Arrival times of a process at a rate.
+//! Generates the arrival times of a process at a given rate.
 
 use rand_pcg::Pcg64Mcg;
 
 use super::Arrivals;
 use crate::seed::{self, unit};
 
-/// No arrival comes later, so that ends of copies after it differ from never.
+/// An upper bound on arrival times. It is low enough that the ends of later copies still differ
+/// from "never".
 const LAST_NS: u64 = 1 << 63;
 
-/// Arrival times of a process at a rate.
+/// A generator of arrival times at a given rate.
 #[derive(Clone, Debug)]
 pub struct Clock {
     process: Arrivals,
     rng: Pcg64Mcg,
     gap_ns: f64,
     now_ns: f64,
-    /// Of a modulated process: are we in a burst, and when does this end? Of a trace: the next gap.
+    /// State of a modulated process: whether a burst is in progress, and when the current phase
+    /// ends. State of a trace: the index of the next gap.
     burst: bool,
     until_ns: f64,
     at: usize,
 }
 
 impl Clock {
-    /// With `gap_ns` between arrivals on average.
+    /// Creates a clock with a mean gap of `gap_ns`.
     pub fn new(process: &Arrivals, gap_ns: f64, seed: u64) -> Self {
         let mut rng = seed::rng(seed);
-        // A modulated process is stationary from its start.
+        // A modulated process is stationary from the start.
         let burst = matches!(process, Arrivals::Modulated { share, .. } if unit(&mut rng) < *share);
         let mut clock = Self {
             process: process.clone(),
@@ -40,7 +42,7 @@ impl Clock {
         clock
     }
 
-    /// Another mean gap from here on.
+    /// Changes the mean gap of later arrivals.
     pub fn set_gap(&mut self, gap_ns: f64) {
         self.gap_ns = gap_ns;
     }
@@ -52,7 +54,8 @@ impl Clock {
         }
     }
 
-    /// The time of the next arrival, in ns. A double counts single ones for 104 days.
+    /// Returns the time of the next arrival, in ns. A double is exact to the nanosecond for 104
+    /// days.
     pub fn next_ns(&mut self) -> f64 {
         self.now_ns += match self.process {
             Arrivals::Poisson => self.gap_ns * exponential(&mut self.rng),
@@ -67,9 +70,9 @@ impl Clock {
         self.now_ns
     }
 
-    /// The gap to the next arrival of a modulated process.
+    /// Returns the gap to the next arrival of a modulated process.
     fn modulated(&mut self, factor: Option<f64>, share: f64) -> f64 {
-        // Rates inside and outside of bursts, whose mean over time is 1.
+        // Relative rates inside and outside bursts; their time average is 1.
         let (inside, outside) = match factor {
             Some(factor) => {
                 let outside = 1.0 / (share * factor + 1.0 - share);
@@ -109,7 +112,7 @@ mod tests {
 
     const GAP_NS: f64 = 1e3;
 
-    /// Arrival times, and their number per window of 100 mean gaps.
+    /// Counts the arrivals per window of 100 mean gaps.
     fn counts(process: &str, windows: usize) -> Vec<f64> {
         let process = Arrivals::parse(process, 1e6).expect(process);
         let mut clock = Clock::new(&process, GAP_NS, 7);
@@ -133,7 +136,8 @@ mod tests {
         counts.iter().sum::<f64>() / counts.len() as f64
     }
 
-    /// The index of dispersion: the variance of counts over their mean, 1 for Poisson.
+    /// The index of dispersion: the variance of the counts divided by their mean. It is 1 for a
+    /// Poisson process.
     fn dispersion(counts: &[f64]) -> f64 {
         let mean = mean(counts);
         counts.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / counts.len() as f64 / mean
@@ -141,7 +145,8 @@ mod tests {
 
     #[test]
     fn poisson_arrivals_have_a_dispersion_of_one() {
-        // Standard error of the index √(2/n) = 0.01: six of them, one false alarm in 10⁸ seeds.
+        // The standard error of the index is √(2/n) = 0.01. A bound of six standard errors gives
+        // one false alarm in 10⁸ seeds.
         let counts = counts("poisson", 20_000);
         assert!((mean(&counts) - 100.0).abs() < 6.0 * 10.0 / 20_000_f64.sqrt());
         assert!((dispersion(&counts) - 1.0).abs() < 0.06, "{}", dispersion(&counts));
@@ -153,9 +158,9 @@ mod tests {
         assert!(counts[1..].iter().all(|&count| count == 100.0), "the first gap comes before all");
     }
 
-    /// The rate is a in bursts (mean length 1/α) and b outside (mean length 1/β), 1 on average, and
-    /// in bursts for a share p of the time. Its covariance over a lag t is (a−b)²·p·(1−p)·e^−(α+β)t,
-    /// so over long windows the index is 1 + 2·(a−b)²·p·(1−p)/(α+β).
+    /// The rate is `a` in bursts (mean length 1/α) and `b` outside (mean length 1/β). It is 1 on
+    /// average. Bursts take up a fraction p of the time. The covariance of the rate over a lag t is
+    /// (a−b)²·p·(1−p)·e^−(α+β)t, so over long windows the index is 1 + 2·(a−b)²·p·(1−p)/(α+β).
     fn long_run_dispersion(inside: f64, outside: f64, share: f64, length: f64) -> f64 {
         let (out, back) = (1.0 / length, share / (1.0 - share) / length);
         1.0 + 2.0 * (inside - outside).powi(2) * share * (1.0 - share) / (out + back)
@@ -163,10 +168,11 @@ mod tests {
 
     #[test]
     fn bursts_keep_the_rate_and_raise_the_dispersion() {
-        // Bursts of one mean gap are short against the windows of 100, so the limit is near: the
-        // exact index is smaller by a share of about 1/(100·(α+β)), below 1 %. The index of n
-        // windows has a standard error of about √(2/n) of itself, and the mean √(index/(100·n)) of
-        // itself: six of each, one false alarm in 10⁸ seeds, and the 1 %.
+        // Bursts that last one mean gap are short compared with windows of 100 gaps, so the limit
+        // is a good approximation: the exact index is smaller by a fraction of about 1/(100·(α+β)),
+        // which is below 1 %. The relative standard error is about √(2/n) for the index of n
+        // windows, and √(index/(100·n)) for the mean. Each bound is 1 % plus six standard errors. A
+        // bound of six standard errors gives one false alarm in 10⁸ seeds.
         for (process, inside, outside, share) in
             [("on-off:0.2:1us", 5.0, 0.0, 0.2), ("mmpp:10:0.5:1us", 20.0 / 11.0, 2.0 / 11.0, 0.5)]
         {

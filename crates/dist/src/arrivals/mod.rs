@@ -1,6 +1,6 @@
-//! When client requests arrive.
+//! Arrival processes of client requests.
 //!
-//! The mean rate is the experiment's, whatever the process: a trace is stretched to it.
+//! The experiment sets the mean rate of every process. A trace is scaled to that rate.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ mod trace;
 
 pub use clock::Clock;
 
-/// An arrival process, but for its rate.
+/// An arrival process without its rate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
     /// `poisson`
@@ -23,35 +23,36 @@ pub enum Arrivals {
     Constant,
     /// `mmpp:FACTOR:SHARE:LENGTH` and `on-off:SHARE:LENGTH`
     Modulated {
-        /// The rate inside of bursts over the rate outside, at least 1; none where nothing arrives
-        /// outside.
+        /// The rate inside bursts divided by the rate outside, at least 1; `None` if nothing
+        /// arrives outside.
         factor: Option<f64>,
-        /// The share of the time that bursts cover, from 1e-6 to below 1.
+        /// The fraction of time in bursts, from 1e-6 to below 1.
         share: f64,
-        /// The mean length of a burst, in ns.
+        /// Mean length of a burst, in ns.
         length_ns: f64,
-        /// The text of the length, to print.
+        /// The length as written, for `Display`.
         written: String,
     },
     /// `trace:PATH`
     Trace {
         /// The file.
         path: PathBuf,
-        /// The gaps between arrivals; their mean is 1.
+        /// The gaps between arrivals, with a mean of 1.
         gaps: Arc<[f64]>,
-        /// The mean gap as recorded, in ns; none where the times have no units.
+        /// The mean gap as recorded, in ns; `None` if the times have no units.
         mean_ns: Option<f64>,
     },
 }
 
-/// Rarer bursts would hardly come in the longest run, and between still rarer ones time has no end.
+/// Minimum fraction of time in bursts. Rarer bursts would hardly occur even in the longest run. If
+/// they were rarer still, the time between them would overflow.
 const SMALLEST_SHARE: f64 = 1e-6;
 
-/// The forms, for help and error texts.
+/// The accepted forms, for help and error messages.
 pub const FORMS: &str =
     "poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH";
 
-/// What to write in place of what is no process.
+/// Returns the fix to suggest for a text that is not a process.
 fn instead(text: &str) -> String {
     let forms: Vec<&str> = FORMS.split(", ").collect();
     let name = |form: &str| form.split(':').next().map(str::to_owned);
@@ -62,7 +63,8 @@ fn instead(text: &str) -> String {
 }
 
 impl Arrivals {
-    /// Parses a process; a trace is read. Lengths without a unit are multiples of `unit_ns`.
+    /// Parses a process. If the process is a trace, this also reads its file. Lengths without a
+    /// unit are multiples of `unit_ns`.
     pub fn parse(text: &str, unit_ns: f64) -> Result<Self, ArrivalsError> {
         let bad = |why: String| ArrivalsError::Malformed { text: text.to_owned(), why };
         let fields: Vec<&str> = text.split(':').collect();
@@ -74,7 +76,7 @@ impl Arrivals {
                 Self::modulated(Some(factor), share, length, unit_ns).map_err(bad)
             }
             ["on-off", share, length] => Self::modulated(None, share, length, unit_ns).map_err(bad),
-            // A path may have colons.
+            // A path may contain colons.
             ["trace", first, ..] if !first.is_empty() => {
                 let path = PathBuf::from(&text["trace:".len()..]);
                 let trace::Recorded { gaps, mean_ns } = trace::read(&path)?;
@@ -94,15 +96,15 @@ impl Arrivals {
         let share = number(share, "SHARE", inside, "from 1e-6 to below 1")?;
         let spec: Spec = format!("det:{length}")
             .parse()
-            .map_err(|_| format!("LENGTH is {length:?}; write a time, as 50 or 20ms"))?;
+            .map_err(|_| format!("LENGTH is {length:?}; write a time, such as 50 or 20ms"))?;
         let length_ns = spec.resolve(unit_ns).map_err(|error| error.to_string())?.mean();
         if length_ns < 1.0 {
-            return Err(format!("LENGTH is {length:?}; give it more than zero"));
+            return Err(format!("LENGTH is {length:?}; it must be more than zero"));
         }
         Ok(Self::Modulated { factor, share, length_ns, written: length.trim().to_owned() })
     }
 
-    /// Whether its lengths were written with units; none where it has none.
+    /// Whether its lengths were written with units; `None` if it has no lengths.
     pub fn has_units(&self) -> Option<bool> {
         let Self::Modulated { written, .. } = self else { return None };
         Some(written.ends_with(|c: char| c.is_alphabetic()))
@@ -127,11 +129,11 @@ impl fmt::Display for Arrivals {
 
 fn number(text: &str, name: &str, fits: impl Fn(f64) -> bool, range: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|&value: &f64| value.is_finite() && fits(value));
-    value.ok_or_else(|| format!("{name} is {text:?}; give it a number {range}"))
+    value.ok_or_else(|| format!("{name} is {text:?}; it must be a number {range}"))
 }
 
-/// Why a text is no arrival process. The message names the value and the fix.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The reason why a text is not an arrival process. The message names the value and the fix.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 pub enum ArrivalsError {
     #[error("arrivals {text:?}: {why}")]
@@ -167,35 +169,35 @@ mod tests {
     }
 
     #[test]
-    fn wrong_processes_say_what_to_write() {
+    fn bad_processes_name_the_fix() {
         for (bad, fix) in [
             ("", "use one of poisson"),
             ("Poisson", "did you mean poisson?"),
             ("trace", "use one of poisson"),
             ("trace:", "use one of poisson"),
             ("mmpp:5:0.1", "use one of poisson"),
-            ("mmpp:0.5:0.1:50", "FACTOR is \"0.5\"; give it a number"),
-            ("mmpp:inf:0.1:50", "FACTOR is \"inf\"; give it a number"),
-            ("mmpp:5:0:50", "SHARE is \"0\"; give it a number"),
-            ("mmpp:5:1:50", "SHARE is \"1\"; give it a number"),
-            ("on-off:NaN:50", "SHARE is \"NaN\"; give it a number"),
-            ("on-off:1e-300:50", "SHARE is \"1e-300\"; give it a number"),
-            ("on-off:0.5:0", "LENGTH is \"0\"; give it more than zero"),
+            ("mmpp:0.5:0.1:50", "FACTOR is \"0.5\"; it must be a number"),
+            ("mmpp:inf:0.1:50", "FACTOR is \"inf\"; it must be a number"),
+            ("mmpp:5:0:50", "SHARE is \"0\"; it must be a number"),
+            ("mmpp:5:1:50", "SHARE is \"1\"; it must be a number"),
+            ("on-off:NaN:50", "SHARE is \"NaN\"; it must be a number"),
+            ("on-off:1e-300:50", "SHARE is \"1e-300\"; it must be a number"),
+            ("on-off:0.5:0", "LENGTH is \"0\"; it must be more than zero"),
             ("on-off:0.5:-3", "LENGTH is \"-3\"; write a time"),
             ("on-off:0.5:1e300", "1e300"),
         ] {
-            let said = parse(bad).expect_err(bad);
-            assert!(said.contains("arrivals"), "{bad}: {said}");
-            assert!(said.contains(fix), "{bad}: {said}");
+            let message = parse(bad).expect_err(bad);
+            assert!(message.contains("arrivals"), "{bad}: {message}");
+            assert!(message.contains(fix), "{bad}: {message}");
         }
     }
 
     #[test]
-    fn units_are_seen_whatever_follows_them() {
+    fn trailing_spaces_do_not_hide_units() {
         let has = |text: &str| parse(text).expect(text).has_units();
         assert_eq!(has("poisson"), None);
         assert_eq!(has("on-off:0.5:20"), Some(false));
         assert_eq!(has("on-off:0.5:20ms"), Some(true));
-        assert_eq!(has("on-off:0.5:20ms "), Some(true), "the space is none of the time");
+        assert_eq!(has("on-off:0.5:20ms "), Some(true), "the space is not part of the time");
     }
 }

@@ -1,5 +1,5 @@
-//! Recorded arrival times: one per line, `#` starts a comment. Only the gaps between them count, so
-//! they may be in any unit, and since any moment.
+//! Reads recorded arrival times: one per line; `#` starts a comment. Only the gaps between them
+//! count, so any unit and any origin will do.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::text::{excerpt, read_text};
 
 #[derive(Debug)]
 pub(super) struct Recorded {
-    /// The gaps, with a mean of 1. The gap before the first arrival, when the trace begins anew, is
-    /// the mean of the others.
+    /// The gaps, scaled to a mean of 1. The first one, used when the trace repeats, is the mean of
+    /// the others.
     pub(super) gaps: Vec<f64>,
-    /// Their mean as recorded, in ns; none without units.
+    /// The mean gap as recorded, in ns; `None` if the times have no units.
     pub(super) mean_ns: Option<f64>,
 }
 
@@ -20,11 +20,11 @@ pub(super) fn read(path: &Path) -> Result<Recorded, ArrivalsError> {
     parse(path, &read_text(path).map_err(ArrivalsError::Text)?)
 }
 
-/// The trace in a text; `path` is for errors.
+/// Parses a trace. Errors name `path`.
 fn parse(path: &Path, text: &str) -> Result<Recorded, ArrivalsError> {
     let bad = |line: usize, why: String| ArrivalsError::Trace { path: path.to_owned(), line, why };
     let of_line = |line, content: &str, why: String| {
-        let is = if why == MIXED { ":" } else { " is no time;" };
+        let is = if why == MIXED { ":" } else { " is not a time;" };
         bad(line, format!("`{}`{is} {why}", excerpt(content)))
     };
     let found = times(text, of_line)?;
@@ -38,14 +38,14 @@ fn parse(path: &Path, text: &str) -> Result<Recorded, ArrivalsError> {
     Ok(Recorded { gaps, mean_ns: have_units.then_some(mean) })
 }
 
-/// The gaps between sorted times, scaled so that their mean is 1, and their mean before.
+/// Returns the gaps between sorted times, scaled to a mean of 1, and the mean before scaling.
 fn gaps(times: &[f64]) -> Result<(Vec<f64>, f64), &'static str> {
     let span = times.last().zip(times.first()).map_or(0.0, |(last, first)| last - first);
     if times.len() < 2 || span <= 0.0 {
         return Err("it needs two arrivals or more, at different times");
     }
     let mean = span / (times.len() - 1) as f64;
-    // A span that is no number, or one so short that gaps have no digits.
+    // The span overflows, or is so short that gaps lose their precision.
     if !mean.is_normal() {
         return Err("its times are too far apart or too close; write them in another unit");
     }
@@ -77,17 +77,17 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named() {
-        let said = refusal(b"1\n\ntwo\n");
-        assert!(said.contains("trace.txt:3: `two` is no time"), "{said}");
-        let said = refusal(b"1\n3\n2\n");
+        let message = refusal(b"1\n\ntwo\n");
+        assert!(message.contains("trace.txt:3: `two` is not a time"), "{message}");
+        let message = refusal(b"1\n3\n2\n");
         assert!(
-            said.contains("trace.txt:3: `2` is earlier than the arrival before; sort"),
-            "{said}"
+            message.contains("trace.txt:3: `2` is earlier than the arrival before; sort"),
+            "{message}"
         );
-        let said = refusal(b"1\nNaN\n");
-        assert!(said.contains("trace.txt:2:"), "{said}");
-        let said = refusal([b'x'; 10_000].as_slice());
-        assert!(said.len() < 300, "an error does not repeat a long line: {said}");
+        let message = refusal(b"1\nNaN\n");
+        assert!(message.contains("trace.txt:2:"), "{message}");
+        let message = refusal([b'x'; 10_000].as_slice());
+        assert!(message.len() < 300, "an error does not repeat a long line: {message}");
     }
 
     #[test]
@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn units_are_of_all_times_or_of_none() {
+    fn all_times_have_units_or_none() {
         let trace = read_text(b"\xef\xbb\xbf1ms\n2000us\n5ms\n").expect("a trace");
         assert_eq!((trace.gaps, trace.mean_ns), (vec![1.0, 0.5, 1.5], Some(2e6)));
-        let said = refusal(b"1ms\n2\n");
+        let message = refusal(b"1ms\n2\n");
         assert!(
-            said.contains("trace.txt:2: `2`: some lines have units and some have none"),
-            "{said}"
+            message.contains("trace.txt:2: `2`: some lines have units and some have none"),
+            "{message}"
         );
     }
 
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_trace_is_too_strange(text in PIECES) {
+        fn any_text_is_a_trace_or_an_error(text in PIECES) {
             match parse(Path::new("trace.txt"), &text) {
                 Ok(Recorded { gaps, mean_ns }) => {
                     prop_assert!(gaps.iter().all(|gap| gap.is_finite() && *gap >= 0.0), "{:?}", gaps);

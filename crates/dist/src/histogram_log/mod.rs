@@ -1,8 +1,9 @@
-//! Samples in an interval log of HdrHistogram: lines of counts, as many load generators and services
-//! write them (`.hlog`).
+//! Reads and writes interval logs of HdrHistogram (`.hlog`), in which each line contains counts.
+//! Many load generators and services use this format.
 //!
-//! The intervals are added up. A histogram keeps values to some digits, so a sample is the middle of
-//! its bucket. By convention the values are nanoseconds; the log does not say.
+//! The intervals of a series are added up. A histogram has a limited number of digits, so a sample
+//! is the middle of its bucket. Values are nanoseconds by convention; the format does not record
+//! the unit.
 //!
 //! Cost: O(lines + buckets + samples); at most [`MAX_SAMPLES`] samples are kept.
 
@@ -23,32 +24,33 @@ use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
 use crate::text::{TextError, excerpt};
 
-/// The most samples that are kept of a log. Of more, so many are taken at equal distances in their
-/// order by length: no share of them is off by more than one in so many.
+/// Maximum number of samples kept from a log. From a longer log, this many samples are taken at
+/// equal distances in sorted order, so the count of any range is off by at most one sample.
 pub const MAX_SAMPLES: u64 = 1 << 20;
 
-/// The largest histogram that is decoded, in bytes before it is compressed: room for every count of
-/// one with five digits.
+/// Maximum size of a decompressed histogram, in bytes. Enough for every count of a histogram with
+/// five digits.
 const MAX_HISTOGRAM_BYTES: u64 = 64 << 20;
 
-/// Before the counts: cookie, length, offset, digits, lowest and highest value, ratio.
+/// Length of the header before the counts: cookie, length, offset, digits, lowest and highest
+/// value, ratio.
 const HEADER_BYTES: usize = 40;
 
-/// The most buckets: those of five digits up to the largest value.
+/// Maximum number of buckets: enough for five digits up to the largest value.
 const MAX_BUCKETS: u64 = 1 << 24;
-/// The most that a bucket counts: what is exact as a number of JSON.
+/// Maximum count of a bucket: the largest that is exact as a JSON number.
 const MAX_COUNT: u64 = 1 << 53;
 
-/// What a compressed histogram begins with (HdrHistogram, encoding version 2).
+/// Cookie of a compressed histogram (HdrHistogram, encoding version 2).
 const COMPRESSED: u32 = 0x1c84_9314;
 
 const ENCODED: &str = "HIST";
 
-/// What the lines of a log begin with that say what it is.
+/// Prefixes of the lines that identify a log.
 const HEADERS: [&str; 2] = ["#[Histogram log format", "\"StartTimestamp\""];
 
-/// Is this a log, and not a list of times? Then its first line with a histogram is one of a log; or
-/// it has none, and the headers of a log.
+/// Whether a text is a histogram log rather than a list of times. The first data line of a log has
+/// a histogram. A text without data lines is a log if it has the headers of one.
 pub(crate) fn is_log(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     match lines.clone().find(|line| !line.starts_with(['#', '"'])) {
@@ -57,24 +59,24 @@ pub(crate) fn is_log(text: &str) -> bool {
     }
 }
 
-/// One series of a log, its intervals added up.
+/// A series of a log, with its intervals added up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogSeries {
     /// The counts; at least one.
     pub counted: Histogram<u64>,
-    /// The start of its first interval, in seconds, as its writer had it.
+    /// The start of its first interval, in seconds from the writer's origin.
     pub from_s: f64,
-    /// The end of its last interval.
+    /// The end of its last interval, in seconds.
     pub until_s: f64,
-    /// The line of its first interval, counted from 1.
+    /// The line number of its first interval, counted from 1.
     pub line: usize,
 }
 
-/// The most names that an error lists.
+/// Maximum number of names that an error lists.
 pub(crate) const MAX_NAMED: usize = 8;
 
-/// Reads the series of a log: the one without a tag, which is the format's default, or the only one with
-/// a tag. Several series with tags are different things, so they are never added up.
+/// Reads the series without a tag, which is the format's default, or else the only series with a
+/// tag. Series with different tags are never added up, because they measure different things.
 pub fn read_log_series<R: BufRead>(mut log: LogReader<R>) -> Result<LogSeries, ResolveError> {
     let (mut default, mut tagged) = (None, None);
     let mut tags: Vec<String> = Vec::new();
@@ -120,7 +122,7 @@ fn add(to: &mut Option<LogSeries>, interval: LogInterval, line: usize) -> Result
     Ok(())
 }
 
-/// The interval of a line; none where the line is a comment or a legend.
+/// Parses a line; returns `None` for a comment or a header.
 fn interval(line: &str) -> Result<Option<LogInterval>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with(['#', '"']) {
@@ -139,9 +141,9 @@ fn interval(line: &str) -> Result<Option<LogInterval>, String> {
         .deserialize(&mut &plain[..])
         .map_err(|error| format!("its histogram cannot be decoded: {error}"))?;
     if counted.max() as f64 > MAX_SAMPLE_NS {
-        return Err("times are below 292 years".to_owned());
+        return Err("times must be below 292 years".to_owned());
     }
-    // Later intervals may have larger values.
+    // Let the histogram grow, because later intervals may have larger values.
     counted.auto(true);
     Ok(Some(LogInterval {
         from_s: entry.start_timestamp().as_secs_f64(),
@@ -151,9 +153,9 @@ fn interval(line: &str) -> Result<Option<LogInterval>, String> {
     }))
 }
 
-/// An encoded histogram that is not compressed, whose length is what it says.
+/// Decompresses an encoded histogram, and checks its length.
 ///
-/// The decoder would reserve whatever a line asks for, so this looks first.
+/// The decoder would allocate any length that a line claims, so it must be checked first.
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let word = |bytes: &[u8], at: usize| {
         let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
@@ -177,12 +179,12 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
     }
     let counts = plain.get(HEADER_BYTES..).unwrap_or_default();
     if !plausible_counts(counts, MAX_BUCKETS, MAX_COUNT) {
-        return Err("its histogram has counts that no histogram has".to_owned());
+        return Err("its histogram contains impossible counts".to_owned());
     }
     Ok(plain)
 }
 
-/// The samples that a histogram counts, shortest first.
+/// Returns the samples of a histogram, in ascending order.
 pub(crate) fn samples(histogram: &Histogram<u64>) -> Vec<f64> {
     let all = histogram.len();
     let kept = all.min(MAX_SAMPLES);
@@ -191,7 +193,7 @@ pub(crate) fn samples(histogram: &Histogram<u64>) -> Vec<f64> {
     for bucket in histogram.iter_recorded() {
         let value = histogram.median_equivalent(bucket.value_iterated_to()) as f64;
         passed += u128::from(bucket.count_at_value());
-        // Sample i stands for the one of rank (i + ½) all / kept.
+        // Sample i has the rank (i + ½) all / kept.
         while (2 * ns.len() as u128 + 1) * u128::from(all) < 2 * passed * u128::from(kept) {
             ns.push(value);
         }
@@ -199,21 +201,21 @@ pub(crate) fn samples(histogram: &Histogram<u64>) -> Vec<f64> {
     ns
 }
 
-// Reads interval logs line by line, so that a log may be longer than memory has room for.
+// Reads logs line by line, so that they may be larger than memory.
 
-/// The longest line, in bytes. A histogram of all that there is to count takes less.
+/// Maximum length of a line, in bytes. The largest histogram is shorter.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
-/// What was counted in one interval of a log.
+/// The counts of one interval of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogInterval {
-    /// From when on, in seconds: since the start of the log, or since 1970, as its writer had it.
+    /// Start in seconds, from the start of the log or from 1970, depending on the writer.
     pub from_s: f64,
-    /// For how long, in seconds.
+    /// Length in seconds.
     pub length_s: f64,
-    /// What its writer calls its series; none for the default one.
+    /// The tag of the series; `None` for the default one.
     pub tag: Option<String>,
-    /// The counts. By convention of nanoseconds; the log does not say.
+    /// The counts. Values are nanoseconds by convention; the format does not record the unit.
     pub counted: Histogram<u64>,
 }
 
@@ -235,7 +237,7 @@ impl LogReader {
 }
 
 impl<R: BufRead> LogReader<R> {
-    /// Reads a log from anywhere; errors name `path`.
+    /// Reads a log from any source. Errors name `path`.
     pub fn over(from: R, path: &Path) -> Self {
         Self { path: path.to_owned(), from, line: 0, ended: false }
     }
@@ -258,7 +260,7 @@ impl<R: BufRead> LogReader<R> {
             let Ok(text) = String::from_utf8(bytes) else {
                 return Err(TextError::NotText { path, line }.into());
             };
-            // What some editors put before the first line.
+            // Some editors put a byte order mark before the first line.
             let text = text.trim_start_matches('\u{feff}');
             let bad = |why| ResolveError::BadSample { path, line, text: excerpt(text.trim()), why };
             if let Some(interval) = interval(text).map_err(bad)? {
@@ -285,22 +287,23 @@ impl<R: BufRead> Iterator for LogReader<R> {
     }
 }
 
-// Writes interval logs, in version 1.3 of the format, histograms in version 2, compressed.
+// Writes version 1.3 of the log format, with compressed histograms of version 2.
 
-/// The column of largest values is for people, in milliseconds, as most writers have it.
+/// The unit of the column that contains the largest values: a millisecond, as in most logs. The
+/// column is meant for human readers.
 const MAX_UNIT_NS: f64 = 1e6;
 
-/// Writes an interval log of HdrHistogram, line by line, for the tools that read such logs, and for
+/// Writes an interval log of HdrHistogram line by line, for other tools and for
 /// [`LogReader`](crate::LogReader).
-#[allow(missing_debug_implementations)] // the serializer inside has none
+#[allow(missing_debug_implementations)] // the serializer inside does not implement it
 pub struct LogWriter<W> {
     to: W,
     serializer: V2DeflateSerializer,
 }
 
 impl<W: Write> LogWriter<W> {
-    /// Begins a log whose times count from `start`, the time since 1970 (UTC). `comment` is its first
-    /// line.
+    /// Begins a log. Its times are relative to `start`, which is given as the time since 1970
+    /// (UTC). `comment` becomes its first lines.
     pub fn new(mut to: W, comment: &str, start: Duration) -> io::Result<Self> {
         let seconds = start.as_secs_f64();
         for line in comment.lines() {
@@ -316,8 +319,8 @@ impl<W: Write> LogWriter<W> {
         Ok(Self { to, serializer: V2DeflateSerializer::new() })
     }
 
-    /// Writes what was counted in the time from `from`, since the start, for a length. It is flushed, so
-    /// that what was written can be read while more is to come.
+    /// Writes the counts of an interval that starts `from` after the start of the log. The line is
+    /// flushed, so that others can read the log while it grows.
     pub fn write(
         &mut self,
         counted: &Histogram<u64>,
@@ -328,28 +331,30 @@ impl<W: Write> LogWriter<W> {
         self.serializer.serialize(counted, &mut bytes).map_err(io::Error::other)?;
         let (from, length) = (from.as_secs_f64(), length.as_secs_f64());
         let max = counted.max() as f64 / MAX_UNIT_NS;
-        // As one, so that a reader meanwhile sees whole lines.
+        // One write call, so that a concurrent reader sees whole lines.
         let line = format!("{from:.3},{length:.3},{max:.3},{}\n", STANDARD.encode(bytes));
         self.to.write_all(line.as_bytes())?;
         self.to.flush()
     }
 }
 
-// Whether counts can be those of a histogram.
+// Checks counts before they are decoded.
 //
-// The decoder of hdrhistogram believes what it reads: it negates the number of a run of empty buckets, also
-// the one number that has no negative. So all of them are looked at before it does.
+// The decoder in hdrhistogram trusts its input: it negates the length of a run of empty buckets,
+// and overflows on the smallest integer, which has no positive counterpart. Therefore all counts
+// are checked first.
 //
 // Source: HdrHistogram, encoding version 2 (`ZigZagEncoding`). Cost: O(bytes).
 
-/// True if the counts of an encoded histogram, what follows its header, are of at most so many buckets,
-/// and none is larger than `most`.
+/// Returns whether an encoded histogram (the bytes after its header) has at most `buckets_max`
+/// buckets and no count above `most`.
 pub fn plausible_counts(mut payload: &[u8], buckets_max: u64, most: u64) -> bool {
     let mut buckets = 0;
     while !payload.is_empty() {
         let Some((number, used)) = varint(payload) else { return false };
         payload = &payload[used..];
-        // Zigzag: even ones are counts, odd ones -1, -2, … empty buckets.
+        // Zigzag encoding: even numbers are counts, and odd ones are runs of 1, 2, … empty buckets,
+        // encoded as -1, -2, ….
         let (half, empty) = (number >> 1, number & 1 == 1);
         if half > if empty { buckets_max } else { most } {
             return false;
@@ -362,7 +367,8 @@ pub fn plausible_counts(mut payload: &[u8], buckets_max: u64, most: u64) -> bool
     true
 }
 
-/// A number in base 128, lowest first, the ninth byte whole (LEB128-64b9B), and its length.
+/// Decodes a number in base 128, lowest digit first, whose ninth byte holds a full 8 bits
+/// (LEB128-64b9B). Returns the number and its length.
 fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0;
     for (at, byte) in bytes.iter().enumerate().take(9) {

@@ -1,4 +1,4 @@
-//! Distributions from logs of HdrHistogram.
+//! Distributions from histogram logs.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn histogram(values: &[(u64, u64)]) -> Histogram<u64> {
     histogram
 }
 
-/// A log of so many intervals.
+/// A log with these intervals.
 fn log(intervals: &[Histogram<u64>]) -> String {
     let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut builder = IntervalLogWriterBuilder::new();
@@ -59,7 +59,7 @@ fn the_intervals_of_a_log_are_added_up() {
 }
 
 #[test]
-fn of_more_samples_than_are_kept_each_length_has_its_share() {
+fn downsampling_keeps_the_share_of_each_length() {
     let log = file(&log(&[histogram(&[(1_000, 9_990_000_000), (2_000_000, 10_000_000)])]));
     let samples = read_samples(log.path(), 1.0).expect("a log");
     assert_eq!(samples.ns.len() as u64, MAX_SAMPLES);
@@ -68,7 +68,7 @@ fn of_more_samples_than_are_kept_each_length_has_its_share() {
 }
 
 #[test]
-fn a_number_without_a_negative_is_no_run_of_empty_buckets() {
+fn a_number_without_a_negative_is_not_a_run_of_empty_buckets() {
     let mut bytes = Vec::new();
     V2Serializer::new().serialize(&histogram(&[]), &mut bytes).expect("bytes");
     bytes.truncate(40);
@@ -76,11 +76,11 @@ fn a_number_without_a_negative_is_no_run_of_empty_buckets() {
     bytes[4..8].copy_from_slice(&9_u32.to_be_bytes());
     let log = file(&format!("0.0,1.0,0.0,{}\n", STANDARD.encode(&bytes)));
     let refused = read_samples(log.path(), 1.0).expect_err("no histogram").to_string();
-    assert!(refused.contains("counts that no histogram has"), "{refused}");
+    assert!(refused.contains("impossible counts"), "{refused}");
 }
 
 #[test]
-fn no_bucket_counts_more_than_is_exact_as_a_number() {
+fn counts_above_the_exact_range_are_rejected() {
     for (count, read) in [(1 << 53, true), ((1 << 53) + 1, false)] {
         let log = file(&log(&[histogram(&[(1_000, count)])]));
         assert_eq!(read_samples(log.path(), 1.0).is_ok(), read, "{count}");
@@ -109,10 +109,10 @@ fn series_are_never_added_up() {
     let read = |text: &str| read_samples(file(text).path(), 1.0).map(|samples| samples.ns);
     let two = format!("Tag=reads,{reads}\nTag=writes,{writes}\nTag=reads,{reads}\n");
     let refused = read(&two).expect_err("two series").to_string();
-    let fix =
-        "several series (reads, writes) and none without a tag; keep the lines of one, as grep";
+    let fix = "several series (reads, writes) and none without a tag; keep the lines of one, for \
+               example with grep";
     assert!(refused.contains(fix) && refused.ends_with("'^Tag=reads,'"), "{refused}");
-    // The one without a tag is the default, wherever it stands.
+    // The series without a tag is the default, wherever it appears in the log.
     assert_eq!(read(&format!("{two}{whole}\n")).expect("a default"), [30.0]);
     assert_eq!(read(&format!("\u{feff}#x\nTag=a,{whole}\n")).expect("one series"), [30.0]);
     let many: String = (0..100).map(|tag| format!("Tag={tag},{whole}\n")).collect();
@@ -129,16 +129,22 @@ fn bad_lines_are_named() {
         ("0.1,1.0,2.0,HIST!", "not base64"),
         ("0.1,1.0,2.0,AAAA", "cut off"),
         ("0.1,1.0,2.0,HISTFAAAAAA=", "cannot be inflated"),
-        // It says that two gigabytes follow.
+        // Its header claims two gigabytes.
         ("0.1,1.0,2.0,HISTE3///38AAAAAAAAAAwAAAAAAAAABAAAAAAAAAAI=", "cut off"),
     ] {
-        let said = refusal(&format!("{good}{bad}\n"));
-        assert!(said.contains(&format!(":{line}: `{bad}`")) && said.contains(why), "{said}");
+        let message = refusal(&format!("{good}{bad}\n"));
+        assert!(
+            message.contains(&format!(":{line}: `{bad}`")) && message.contains(why),
+            "{message}"
+        );
     }
     let headers = "#[StartTime: 1 (seconds)]\n\"StartTimestamp\",\"Interval_Length\"\n";
     for empty in [&log(&[histogram(&[])])[..], headers, "#[Histogram log format version 1.3]\n"] {
-        let said = refusal(empty);
-        assert!(said.contains("a log that holds no histogram with a sample"), "{empty}: {said}");
+        let message = refusal(empty);
+        assert!(
+            message.contains("a log that contains no histogram with a sample"),
+            "{empty}: {message}"
+        );
     }
 }
 
@@ -150,26 +156,26 @@ fn a_line_that_inflates_beyond_the_bound_is_refused() {
     let line = STANDARD.encode([&head[..], &zeros.finish().expect("in memory")].concat());
     assert!(line.len() < 1 << 20, "a short line");
     let log = file(&format!("0.1,1.0,2.0,{line}\n"));
-    let said = read_samples(log.path(), 1.0).expect_err("too much").to_string();
-    assert!(said.contains("more than 67108864 bytes"), "{said}");
+    let message = read_samples(log.path(), 1.0).expect_err("too much").to_string();
+    assert!(message.contains("more than 67108864 bytes"), "{message}");
 }
 
 proptest! {
     #[test]
-    fn no_log_is_too_strange(at in 0_usize..400, byte in any::<u8>(), cut in 0_usize..400) {
+    fn any_log_is_read_or_rejected(at in 0_usize..400, byte in any::<u8>(), cut in 0_usize..400) {
         let mut bytes = log(&[histogram(&[(7, 1), (1 << 40, 3)])]).into_bytes();
         let (at, cut) = (at % bytes.len(), cut % bytes.len());
         bytes[at] = byte;
         bytes.truncate(bytes.len() - cut);
         if let Ok(text) = String::from_utf8(bytes) {
-            // Whatever comes of it, it comes to an end.
+            // Reading always ends.
             let read = read_samples(file(&text).path(), 1.0);
             prop_assert!(read.is_err() || !read.expect("samples").ns.is_empty());
         }
     }
 
     #[test]
-    fn no_histogram_is_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn any_histogram_is_read_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
         let head = [0x1c, 0x84, 0x93, 0x13, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 3];
         let encoded = STANDARD.encode([&head[..], &bytes].concat());
         let read = read_samples(file(&format!("0.1,1.0,2.0,{encoded}\n")).path(), 1.0);
@@ -177,7 +183,7 @@ proptest! {
     }
 }
 
-/// What a generator counts: bounds that are not the defaults.
+/// A histogram as a load generator records it, with bounds that are not the defaults.
 fn counted(values: &[(u64, u64)]) -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1_000, 61_000_000_000, 3).expect("constants");
     for &(value, count) in values {
@@ -189,16 +195,16 @@ fn counted(values: &[(u64, u64)]) -> Histogram<u64> {
 fn written(intervals: &[Histogram<u64>]) -> String {
     let mut text = Vec::new();
     let mut log = LogWriter::new(&mut text, "of a test", Duration::from_millis(1_700_000_000_250))
-        .expect("memory takes all");
+        .expect("writing to memory succeeds");
     for (at, interval) in intervals.iter().enumerate() {
         let from = Duration::from_millis(500 * at as u64);
-        log.write(interval, from, Duration::from_millis(500)).expect("memory takes all");
+        log.write(interval, from, Duration::from_millis(500)).expect("writing to memory succeeds");
     }
     String::from_utf8(text).expect("text")
 }
 
 #[test]
-fn others_read_what_is_written_with_equal_counts() {
+fn other_readers_get_equal_counts() {
     let intervals =
         [counted(&[(1_500, 3), (7_000_000, 2)]), counted(&[]), counted(&[(1 << 35, 1)])];
     let text = written(&intervals);
@@ -248,7 +254,7 @@ fn a_log_that_is_cut_off_is_named_with_its_line() {
     let log = file(&text[..text.len() - 20]);
     let mut reader = LogReader::open(log.path()).expect("a file");
     assert!(reader.next().is_some_and(|interval| interval.is_ok()));
-    let said = reader.next().expect("a line").expect_err("half of one").to_string();
-    assert!(said.contains(":7: `0.500,0.500,"), "{said}");
+    let message = reader.next().expect("a line").expect_err("half of one").to_string();
+    assert!(message.contains(":7: `0.500,0.500,"), "{message}");
     assert!(reader.next().is_none());
 }

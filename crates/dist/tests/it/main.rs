@@ -1,4 +1,4 @@
-//! Distributions: how they parse, sample and know their moments; seeds, samples and histogram logs.
+//! Tests of distributions: parsing, samples and moments; seeds, sample files and histogram logs.
 
 mod histogram_log;
 mod moments;

@@ -1,4 +1,4 @@
-//! What is drawn has the moments that are promised.
+//! Checks that draws have the promised moments.
 
 use curtail_dist::{Distribution, Spec, seed};
 
@@ -25,7 +25,7 @@ fn assert_close(actual: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(error <= tolerance, "{what}: {actual} is not {expected} within {tolerance}");
 }
 
-/// The text, its mean in milliseconds and its squared coefficient of variation, worked out by hand.
+/// Text, mean in milliseconds and squared coefficient of variation, computed by hand.
 const MOMENTS: &[(&str, f64, f64)] = &[
     ("exp:5ms", 5.0, 1.0),
     ("exp:5", 5.0, 1.0),
@@ -42,10 +42,10 @@ const MOMENTS: &[(&str, f64, f64)] = &[
     ("h2:1ms:3", 1.0, 9.0),
     // alpha m/(alpha-1); 1/(alpha(alpha-2)).
     ("pareto:5:4ms", 5.0, 1.0 / 15.0),
-    // alpha = 1, bounds 1 and e: mean 1/(1-1/e), second moment e.
+    // With alpha = 1 and bounds 1 and e, the mean is 1/(1-1/e), and the second moment is e.
     ("pareto:1:1:2.718281828459045", 1.581_976_706_869_326, 0.086_161_269_630_487_5),
     ("weibull:1:3ms", 3.0, 1.0),
-    // Shape 2 (Rayleigh): scale √π/2; 4/π - 1.
+    // Shape 2 (Rayleigh): the mean is √π/2 times the scale, and the squared CV is 4/π - 1.
     ("weibull:2:1ms", 0.886_226_925_452_758, 0.273_239_544_735_162_7),
     ("bimodal:0.25:8ms", 2.0, 3.0),
     ("bimodal:0:8ms", 0.0, 0.0),
@@ -55,12 +55,12 @@ const MOMENTS: &[(&str, f64, f64)] = &[
     ("hiccup:1:8ms", 8.0, 1.0),
     ("uniform:1ms:3ms", 2.0, 1.0 / 12.0),
     ("uniform:2:2", 2.0, 0.0),
-    // Means and variances of independent terms add up: 4 + 36 over 5².
+    // Means and variances of independent terms add up: (4 + 36)/5².
     ("exp:2ms+bimodal:0.2:15ms", 5.0, 40.0 / 25.0),
 ];
 
 #[test]
-fn moments_are_those_worked_out_by_hand() {
+fn moments_equal_those_computed_by_hand() {
     for &(text, mean_ms, scv) in MOMENTS {
         let distribution = resolve(text);
         assert_close(distribution.mean() / MS, mean_ms, 1e-9, text);
@@ -71,7 +71,7 @@ fn moments_are_those_worked_out_by_hand() {
 }
 
 #[test]
-fn skewness_is_that_worked_out_by_hand() {
+fn skewness_equals_that_computed_by_hand() {
     for (text, skewness) in [
         ("exp:5ms", 2.0),
         ("det:3ms", 0.0),
@@ -80,21 +80,22 @@ fn skewness_is_that_worked_out_by_hand() {
         // 2c.
         ("gamma:2ms:0.5", 1.0),
         ("erlang:4:2ms", 1.0),
-        // Phases of 1/(1 ± √0.6): the third moment is 60, so (60 - 3·4 - 1)/8.
+        // The means of the phases are 1/(1 ± √0.6), and the third moment is 60. The skewness is
+        // therefore (60 - 3·4 - 1)/8.
         ("h2:1ms:2", 47.0 / 8.0),
         // 2(1+α)/(α-3)·√((α-2)/α).
         ("pareto:5:4ms", 6.0 * 0.6_f64.sqrt()),
         ("pareto:3:1ms", f64::INFINITY),
         ("pareto:1.5:1ms", f64::INFINITY),
         ("weibull:1:3ms", 2.0),
-        // Shape 2 (Rayleigh): 2√π(π-3)/(4-π)^1.5.
+        // For shape 2 (Rayleigh), the skewness is 2√π(π-3)/(4-π)^1.5.
         ("weibull:2:1ms", 0.631_110_657_818_937),
         // (1-2p)/√(p(1-p)).
         ("bimodal:0.25:8ms", 0.5 / 0.1875_f64.sqrt()),
-        // Third moment 0.25·6·8³, less 3·2·28 and 2³.
+        // The third moment is 0.25·6·8³. Subtracting 3·2·28 and 2³ gives the third central moment.
         ("hiccup:0.25:8ms", 592.0 / 28_f64.powf(1.5)),
         ("uniform:1ms:3ms", 0.0),
-        // Third central moments add up: 2·2³ + 15³·0.2·0.8·0.6, over 40^1.5.
+        // Third central moments add up: (2·2³ + 15³·0.2·0.8·0.6)/40^1.5.
         ("exp:2ms+bimodal:0.2:15ms", 340.0 / 40_f64.powf(1.5)),
     ] {
         let actual = resolve(text).skewness();
@@ -151,13 +152,13 @@ fn samples_stay_inside_their_support() {
     within("pareto:0.3:2ms:50ms", 2.0, 50.0);
     within("pareto:1e-6:2ms:50ms", 2.0, 50.0);
     assert!(draw("bimodal:0.3:8ms", 1000).iter().all(|&x| x == 0.0 || x == 8.0 * MS));
-    // The heaviest tail that can be written is cut, so that a sample fits a clock.
+    // Draws from the heaviest tail that can be specified are clamped to the range of a clock.
     within("pareto:1e-6:1ms", 0.0, curtail_dist::MAX_SAMPLE_NS / MS);
 }
 
 #[test]
 fn bounded_pareto_has_its_quantiles() {
-    // F(x) = (1 - (m/x)^a)/(1 - (m/M)^a) at the point where it is one half.
+    // Solves F(x) = (1 - (m/x)^a)/(1 - (m/M)^a) = 1/2.
     let (alpha, min, max) = (1.5_f64, 1.0_f64, 20.0_f64);
     let mass = 1.0 - (min / max).powf(alpha);
     let median = min * (1.0 - 0.5 * mass).powf(-1.0 / alpha) * MS;
@@ -168,8 +169,8 @@ fn bounded_pareto_has_its_quantiles() {
 
 #[test]
 fn hyper_exponential_branches_have_balanced_means() {
-    // CV² = 9: p = (1 + √0.8)/2, and each branch contributes half of the mean, which makes the
-    // distribution function known.
+    // CV² = 9: p = (1 + √0.8)/2, and each branch contributes half of the mean. That determines the
+    // distribution function.
     let p = f64::midpoint(1.0, 0.8_f64.sqrt());
     let at = 2.0;
     let above = p * (-2.0 * p * at).exp() + (1.0 - p) * (-2.0 * (1.0 - p) * at).exp();
@@ -193,7 +194,7 @@ fn times_without_units_are_multiples_of_the_unit() {
 }
 
 #[test]
-fn what_cannot_be_resolved_says_why() {
+fn resolve_errors_name_the_reason() {
     let refuse = |text: &str, unit_ns: f64| {
         text.parse::<Spec>().expect(text).resolve(unit_ns).expect_err(text).to_string()
     };
@@ -207,7 +208,8 @@ fn what_cannot_be_resolved_says_why() {
 
 #[test]
 fn draws_do_not_change() {
-    // Recorded experiments depend on these: a change of a library's algorithm must show here.
+    // Recorded experiments depend on these draws: a library that changes its algorithm must fail
+    // here.
     for (text, ns) in [
         ("exp:5ms", 1_031_936.0),
         ("lognormal:5ms:1", 535_367.0),

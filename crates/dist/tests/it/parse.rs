@@ -1,10 +1,10 @@
-//! Reading and writing distributions.
+//! Parses and prints distributions.
 
 use curtail_dist::{Form, Scale, Spec};
 use curtail_kernel::duration::Unit;
 use proptest::prelude::*;
 
-/// A bad input, and words that its message must hold: the value and the fix.
+/// A bad input, and words that its message must contain: the value and the fix.
 const BAD: &[(&str, &[&str])] = &[
     ("", &["missing", "exp:5ms"]),
     ("   ", &["missing"]),
@@ -46,7 +46,7 @@ fn bad_texts_are_refused_with_the_value_and_the_fix() {
     for (text, words) in BAD {
         let message = text.parse::<Spec>().expect_err(text).to_string();
         for word in *words {
-            assert!(message.contains(word), "{text:?} says {message:?}, without {word:?}");
+            assert!(message.contains(word), "{text:?}: {message:?} lacks {word:?}");
         }
     }
 }
@@ -93,7 +93,7 @@ fn the_scale_follows_the_units() {
 }
 
 #[test]
-fn forms_are_known_in_whatever_family_they_are_written() {
+fn forms_do_not_depend_on_the_family() {
     let form = |text: &str| text.parse::<Spec>().expect(text).form();
     for text in ["exp:5ms", "erlang:1:2", "gamma:3:1", "h2:3:1", "weibull:1:4"] {
         assert_eq!(form(text), Form::Exponential, "{text}");
@@ -146,7 +146,7 @@ fn sum() -> impl Strategy<Value = String> {
     )
 }
 
-/// Names, separators, numbers and units in any order: this gets further than arbitrary text.
+/// Names, separators, numbers and units in any order. This reaches more code than arbitrary text.
 const NEARLY: &str = "(exp|det|lognormal|gamma|erlang|h2|pareto|weibull|bimodal|uniform|:|:|:|:|\\+|0|1\
     |1e308|1e-320|1000|\\.5|-|ms|min|ns|µs){0,8}";
 
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn what_parses_is_drawn_from_safely(text in prop_oneof![sum(), NEARLY], seed: u64) {
+    fn parsed_distributions_draw_safely(text in prop_oneof![sum(), NEARLY], seed: u64) {
         let Ok(spec) = text.parse::<Spec>() else { return Ok(()) };
         let Ok(distribution) = spec.resolve(1e6) else { return Ok(()) };
         prop_assert!(distribution.mean() >= 0.0);

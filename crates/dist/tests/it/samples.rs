@@ -85,7 +85,7 @@ fn files_that_hold_no_samples_are_refused() {
 #[test]
 fn large_files_are_refused() {
     let file = file(b"1\n");
-    // A hole: nothing is written to disk.
+    // A sparse file: nothing is written to disk.
     file.as_file().set_len(MAX_FILE_BYTES + 1).expect("grown");
     let message = spec(&file).resolve(MS).expect_err("too large").to_string();
     assert!(message.contains("more than") && message.contains("fewer lines"), "{message}");
@@ -103,13 +103,13 @@ fn a_file_follows_the_units_of_the_other_terms() {
     let sum = resolve(format!("file:{}+file:{}", path(&without), path(&without)));
     assert_eq!(sum.expect("both without").mean(), 2.0 * MS);
 
-    for (text, says) in [
+    for (text, words) in [
         (format!("det:2+file:{}", path(&with)), "have units and the other times have none"),
         (format!("file:{}+det:2ms", path(&without)), "have no units"),
         (format!("file:{}+file:{}", path(&with), path(&without)), "have no units"),
     ] {
         let message = resolve(text).expect_err("mixed").to_string();
-        assert!(message.contains(says), "{message}");
+        assert!(message.contains(words), "{message}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Streams of random numbers: fixed, and independent of each other.
+//! Streams of random numbers are fixed and independent of each other.
 
 use curtail_dist::seed;
 use rand_core::Rng;
@@ -42,20 +42,22 @@ fn one_changed_bit_changes_half_of_the_stream() {
         let stream = |key: u64| seed::stream(9, &[&key.to_le_bytes()]);
         changed += (stream(key) ^ stream(flipped)).count_ones();
     }
-    // 64,000 fair coins: 32,000 within five standard deviations (126 each).
+    // 64,000 tosses of a fair coin give 32,000 heads on average, with a standard deviation of 126.
+    // The bound is five standard deviations.
     assert!(changed.abs_diff(32_000) < 633, "{changed}");
 }
 
 #[test]
 fn first_draws_of_neighboring_streams_are_uncorrelated() {
-    // One draw per query is what leaves and simulator do, so first draws are what matters.
+    // The leaves and the simulator draw once per query, so the first draws matter.
     let first = |seed: u64| seed::rng(seed).next_u64() as f64 / u64::MAX as f64 - 0.5;
     for stream in [first, |i| first_of_stream(i) - 0.5] {
         let draws: Vec<f64> = (0..100_000).map(stream).collect();
         let count = draws.len() as f64;
         let mean = draws.iter().sum::<f64>() / count;
         let lagged = draws.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / count;
-        // Five standard errors: a uniform has deviation √(1/12), a product of two 1/12.
+        // Five standard errors: a uniform variable has a standard deviation of √(1/12), and the
+        // product of two has one of 1/12.
         assert!(mean.abs() < 5.0 * (1.0 / 12.0 / count).sqrt(), "mean {mean}");
         assert!(lagged.abs() < 5.0 / 12.0 / count.sqrt(), "correlation {lagged}");
     }
