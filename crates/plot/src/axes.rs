@@ -1,4 +1,4 @@
-//! The frame of a plot: where it is, its scales, its grid, its words.
+//! The frame of a plot: its position, scales, grid and labels.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::format::escape;
 /// The height of a row of text above a plot.
 pub const ROW_HEIGHT: f64 = 15.0;
 
-/// The extent of an SVG and of the plot in it, in CSS pixels if it is shown unscaled.
+/// The size of an SVG and the margins of its plot, in CSS pixels if it is not scaled.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     pub width: f64,
@@ -23,7 +23,7 @@ impl Frame {
         self.width - self.right
     }
 
-    /// Makes room for rows of text above the plot.
+    /// Adds room for rows of text above the plot.
     pub fn with_rows(self, rows: usize) -> Frame {
         let more = if rows == 0 { 0.0 } else { 10.0 + ROW_HEIGHT * rows as f64 };
         Frame { top: self.top + more, height: self.height + more, ..self }
@@ -48,7 +48,7 @@ impl Scale {
     }
 }
 
-/// A round step that divides `span` into about `parts`.
+/// A round step that divides `span` into about `parts` parts.
 fn step(span: f64, parts: f64) -> f64 {
     let rough = span / parts;
     let power = 10f64.powf(rough.log10().floor());
@@ -56,7 +56,7 @@ fn step(span: f64, parts: f64) -> f64 {
     steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(rough)
 }
 
-/// Round values from `low` up to the first that is not below `high`: the ticks of an axis that
+/// Returns round values from `low` to the first that is not below `high`: the ticks of an axis that
 /// covers both.
 pub fn ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
     if !(high - low).is_finite() || high <= low {
@@ -67,15 +67,15 @@ pub fn ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
     (0..=count).map(|i| low + i as f64 * step).collect()
 }
 
-/// What a picture is: for those who do not see it, and for whom hovers.
+/// The title and description of a plot, for screen readers and tooltips.
 pub struct Caption {
-    /// Unique in the page.
+    /// Must be unique on the page.
     pub id: String,
     pub title: String,
     pub description: String,
 }
 
-/// Opens an SVG. To be closed with `</svg>`.
+/// Opens an SVG, which the caller closes with `</svg>`.
 pub fn open(frame: &Frame, caption: &Caption, class: &str) -> String {
     let Caption { id, title, description } = caption;
     let (width, height) = (frame.width, frame.height);
@@ -86,7 +86,7 @@ pub fn open(frame: &Frame, caption: &Caption, class: &str) -> String {
     )
 }
 
-/// Text at a point. `anchor` is as in SVG: `start`, `middle`, `end`.
+/// Draws text at a point. `anchor` is as in SVG: `start`, `middle`, `end`.
 pub fn text(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> String {
     let text = escape(text);
     format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" class="{class}">{text}</text>"#)
@@ -95,8 +95,8 @@ pub fn text(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> String {
 /// A tick: its position and its text.
 pub type Tick = (f64, String);
 
-/// Grid lines with their figures, the axes and their names. The name of the y axis stands upright
-/// above it, where it can be read.
+/// Draws grid lines with their labels, the axes and their names. The y axis has its name above it,
+/// written horizontally.
 pub fn axes(frame: &Frame, x: &[Tick], y: &[Tick], names: (&str, &str)) -> String {
     let (left, right) = (frame.left, frame.plot_right());
     let bottom = frame.plot_bottom();
@@ -115,8 +115,8 @@ pub fn axes(frame: &Frame, x: &[Tick], y: &[Tick], names: (&str, &str)) -> Strin
     svg + "</g>"
 }
 
-/// Moves positions, which must be ascending, apart until each is at least `gap` from the next,
-/// within bounds as far as they go.
+/// Moves ascending positions apart until each is at least `gap` from the next, within the bounds if
+/// there is room.
 pub fn spread(positions: &mut [f64], gap: f64, bounds: (f64, f64)) {
     for i in 1..positions.len() {
         positions[i] = positions[i].max(positions[i - 1] + gap);
@@ -126,7 +126,7 @@ pub fn spread(positions: &mut [f64], gap: f64, bounds: (f64, f64)) {
         *position = position.min(limit);
         limit = *position - gap;
     }
-    // All that could not go up because of the upper bound starts there.
+    // Some positions may now be below the lower bound. Move them up, starting at the bound.
     let mut limit = bounds.0;
     for position in positions.iter_mut() {
         *position = position.max(limit);

@@ -1,4 +1,4 @@
-//! Figures side by side: per name a bar for each, and for the first one its interval.
+//! Bar charts with several figures per name, side by side. The first figure has an interval.
 
 use std::fmt::Write as _;
 
@@ -9,16 +9,16 @@ use super::palette::Look;
 /// The height of a bar, and the gap to the next name, in pixels.
 const BAR: (f64, f64) = (13.0, 10.0);
 
-/// The bars of a name.
+/// The bars for one name.
 pub struct Bars {
     pub name: String,
-    /// In the order of the figures.
+    /// Values in the order of the figures.
     pub values: Vec<f64>,
-    /// Of the first value.
+    /// Interval of the first value.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Draws shares; `left` pixels are for the names.
+/// Draws bars of shares. `left` is the width of the names, in pixels.
 pub fn draw(
     caption: &Caption,
     figures: &[(&str, Look)],
@@ -32,7 +32,8 @@ pub fn draw(
     let ends = all.iter().flat_map(|of| of.values.iter().chain(of.interval.iter().flatten()));
     let ends = ends.copied().filter(|end| end.is_finite());
     let (low, high) = ends.fold((0.0_f64, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
-    // Zero is a tick, and those below are as far apart; what is hardly below it needs none.
+    // Zero is a tick, and negative ticks have the same spacing. A value barely below zero needs no
+    // negative tick.
     let low = if low > -0.01 * high { 0.0 } else { low };
     let parts = if width < 500.0 { 3.0 } else { 5.0 };
     let right = ticks(0.0, high.max(-low).max(0.01), parts);
@@ -87,7 +88,7 @@ mod tests {
         let all = [bars("a<b", [0.75, f64::NAN], Some([0.5, 1.0])), bars("c", [-0.25, 0.5], None)];
         let figures = [("variance", look(1)), ("mean", look(6))];
         let svg = draw(&caption, &figures, &all, "Share", (224.0, 100.0, "wide"));
-        // From -0.5 at 100 to 1 at 200.
+        // The axis maps -0.5 to 100 and 1 to 200.
         assert!(svg.contains("M133.3 28.0H183.3") && svg.contains("M133.3 64.0H116.7"), "{svg}");
         assert!(svg.contains("M166.7 34.0H200.0"), "the interval: {svg}");
         assert!(svg.contains("variance of a&lt;b") && !svg.contains("NaN"), "{svg}");

@@ -1,7 +1,6 @@
-//! Curves through many points: distributions, and what changes over time.
+//! Curves through many points: distributions, and changes over time.
 //!
-//! Values are positions on an axis: where that is logarithmic, whoever makes the curve takes the
-//! logarithm.
+//! Values are positions on an axis. On a logarithmic axis the caller passes logarithms.
 
 use std::fmt::Write as _;
 
@@ -9,32 +8,33 @@ use super::axes::{Caption, Frame, Scale, axes, open, text, ticks};
 use super::format::{escape, share, tick};
 use super::palette::Look;
 
-/// Points nearer to the last one than this are left out, in pixels.
+/// Minimum distance between drawn points, in pixels.
 const RESOLUTION: f64 = 0.7;
 
-/// A chart that is narrower than this, in pixels, is for phones.
+/// Charts narrower than this, in pixels, are for phones.
 const NARROW: f64 = 500.0;
 
 /// A curve.
 pub struct Curve {
-    /// As in a tip.
+    /// Name in the tooltip.
     pub name: String,
     pub look: Look,
-    /// On the axes, ascending on that of x. One that leaves at the right does so with an arrow.
+    /// Positions on the axes, with ascending x. A curve that leaves the chart at the right edge
+    /// gets an arrow.
     pub points: Vec<(f64, f64)>,
 }
 
 /// An axis.
 pub struct Axis {
     pub name: String,
-    /// Left and right, or bottom and top.
+    /// Values at the left and right, or bottom and top.
     pub ends: (f64, f64),
-    /// Places with their texts.
+    /// Positions of ticks, with their labels.
     pub ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// From `low` up to what covers `high`, in round steps.
+    /// A linear axis from `low` to the first round tick that covers `high`.
     pub fn linear(name: &str, low: f64, high: f64) -> Self {
         let ticks = ticks(low, high, 5.0);
         let top = ticks.last().copied().unwrap_or(low + 1.0);
@@ -42,8 +42,8 @@ impl Axis {
         Self { name: name.to_owned(), ends: (low, top), ticks }
     }
 
-    /// The decimal logarithm of values from `low` to `high`, which are above zero; on a chart of so many
-    /// pixels.
+    /// A logarithmic axis (base 10) for positive values from `low` to `high`, on a chart of
+    /// `pixels` pixels.
     pub fn log(name: &str, low: f64, high: f64, pixels: f64) -> Self {
         let most = if pixels < NARROW { 5 } else { 9 };
         let (low, high) = (low.log10(), high.log10());
@@ -67,8 +67,8 @@ impl Axis {
         Self { name: name.to_owned(), ends, ticks }
     }
 
-    /// The decimal logarithm of shares from the `smallest` up to all, from below; and what the
-    /// percentiles there are called.
+    /// Returns a logarithmic axis (base 10) for shares from `smallest` up to 1, and the percentiles
+    /// as labels.
     pub fn shares_above(name: &str, smallest: f64) -> (Self, Vec<(f64, String)>) {
         const NAMES: [&str; 6] = ["", "", "p99", "p99.9", "p99.99", "p99.999"];
         let lowest = smallest.min(0.1).log10() - 0.1;
@@ -86,9 +86,9 @@ pub struct Curves<'a> {
     pub caption: Caption,
     pub x: Axis,
     pub y: Axis,
-    /// What stands at the right of some places of the y axis.
+    /// Labels at the right edge, with their positions on the y axis.
     pub right: &'a [(f64, String)],
-    /// The first one is drawn on top of the others.
+    /// The first curve is drawn on top.
     pub curves: &'a [Curve],
     /// Width and height, in pixels.
     pub size: (f64, f64),
@@ -109,7 +109,7 @@ pub fn draw(chart: &Curves<'_>, class: &str) -> String {
     svg + "</svg>"
 }
 
-/// Begins a chart with its axes, and gives their scales.
+/// Begins a chart with its axes, and returns their scales.
 pub fn begin(
     frame: &Frame,
     caption: &Caption,
@@ -127,7 +127,7 @@ pub fn begin(
     (open(frame, caption, class) + &axes, x, y)
 }
 
-/// One curve, cut at the right edge.
+/// Draws a curve, clipped at the right edge.
 fn line(curve: &Curve, x: Scale, y: Scale) -> String {
     let at = |point: &(f64, f64)| (x.at(point.0), y.at(point.1));
     let Some(first) = curve.points.first() else { return String::new() };
@@ -162,7 +162,7 @@ fn line(curve: &Curve, x: Scale, y: Scale) -> String {
             x.positions.1
         );
     } else {
-        // A line has its marker once, at its end: enough to tell it in gray.
+        // One marker at the end of a line is enough to identify it without color.
         let _ = write!(svg, r#"<path class="mark" d="{}"/>"#, curve.look.marker(last.0, last.1));
     }
     svg + "</g>"

@@ -1,4 +1,4 @@
-//! Distributions of latencies: the share below, and the share above.
+//! Distributions of latencies: the share of latencies below or above each value.
 
 use hdrhistogram::Histogram;
 
@@ -7,49 +7,50 @@ use super::curves::{Axis, Curve, Curves, draw};
 use super::format::{share, three};
 use super::palette::Look;
 
-/// Beyond so few samples a tail is chance. As with percentiles.
+/// A point of the tail is drawn only if at least this many samples are above it, as for
+/// percentiles.
 const SAMPLES_ABOVE: u64 = 10;
 
-/// Below this share, where the 99.9th percentile is withheld, the lag of the load generator is a part of
-/// the tail.
+/// If the 99.9th percentile is withheld, the tail below this share includes the lag of the load
+/// generator.
 pub const WITHHELD: f64 = 0.001_001;
 
-/// Latencies in nanoseconds, with what they are called.
+/// Latencies in nanoseconds, and their name.
 pub struct Latencies<'a> {
     pub name: &'a str,
     pub look: Look,
     pub counted: &'a Histogram<u64>,
-    /// The 99.9th percentile is not told, for the load generator was late too often: neither is what is
-    /// above it.
+    /// Whether the 99.9th percentile and the tail above it are withheld, because the load generator
+    /// was late too often.
     pub withheld: bool,
 }
 
-/// Which share is drawn.
+/// Which share to draw.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Share {
     Below,
     Above,
 }
 
-/// How many latencies are at most each value that there is, in milliseconds.
+/// Returns each recorded value, in milliseconds, with the number of latencies up to it.
 fn cumulated(counted: &Histogram<u64>) -> impl Iterator<Item = (f64, u64)> + '_ {
     let mut below = 0;
     counted.iter_recorded().map(move |bucket| {
         below += bucket.count_since_last_iteration();
-        // Never beyond the largest one.
+        // The bucket of the largest value can extend above that value.
         let ns = bucket.value_iterated_to().min(counted.max());
         (ns.max(1) as f64 / 1e6, below)
     })
 }
 
-/// (ms, share) of a distribution, without what is chance.
+/// The points (ms, share) of a distribution, without the part of the tail that is due to chance.
 fn points(of: &Latencies<'_>, which: Share) -> Vec<(f64, f64)> {
     let all = of.counted.len();
     let least_share = if of.withheld { WITHHELD } else { 0.0 };
     let least = (SAMPLES_ABOVE as f64).max(least_share * all as f64);
     let start = of.counted.min_nz().min(of.counted.max()).max(1) as f64 / 1e6;
     let first = (start, if which == Share::Above { 1.0 } else { 0.0 });
-    let told = cumulated(of.counted).filter_map(|(ms, below)| {
+    let recorded = cumulated(of.counted).filter_map(|(ms, below)| {
         let above = all - below;
         match which {
             Share::Below => Some((ms, below as f64 / all as f64)),
@@ -57,11 +58,11 @@ fn points(of: &Latencies<'_>, which: Share) -> Vec<(f64, f64)> {
             Share::Above => None,
         }
     });
-    [first].into_iter().chain(told).collect()
+    [first].into_iter().chain(recorded).collect()
 }
 
-/// Draws distributions over a logarithmic axis of latencies; none where there are too few samples for
-/// any. `id` is unique in the page.
+/// Draws distributions over a logarithmic latency axis; `None` if all have too few samples. `id`
+/// must be unique on the page.
 pub fn chart(
     id: &str,
     of: &[Latencies<'_>],
@@ -80,9 +81,9 @@ pub fn chart(
             (Axis::shares_above("Share of requests slower", smallest), "Share of requests slower")
         }
         Share::Below => {
-            let mut y = Axis::linear("Share of requests at most as slow", 0.0, 1.0);
+            let mut y = Axis::linear("Share of requests not slower", 0.0, 1.0);
             y.ticks.iter_mut().for_each(|(value, text)| *text = share(*value));
-            ((y, Vec::new()), "Share of requests at most as slow")
+            ((y, Vec::new()), "Share of requests not slower")
         }
     };
     let curve = |(one, points): &(&Latencies<'_>, Vec<(f64, f64)>)| {
@@ -102,7 +103,7 @@ pub fn chart(
     Some(draw(&Curves { caption, x, y, right: &right, curves: &curves, size }, class))
 }
 
-/// What a chart shows, for those who do not see it.
+/// Describes a chart in words, for screen readers.
 fn describe(of: &[Latencies<'_>]) -> String {
     let one = |one: &Latencies<'_>| {
         let at = |quantile| three(one.counted.value_at_quantile(quantile) as f64 / 1e6);

@@ -1,6 +1,6 @@
-//! Many dots, and a line through them: single measurements over what they were measured of.
+//! Charts of many dots and a line: single measurements, and a curve to compare them with.
 //!
-//! Dots that fall on the same place are drawn once. Cost: O(n log n) for n dots.
+//! Dots in the same place are drawn once. Cost: O(n log n) for n dots.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,25 +12,25 @@ use super::palette::Look;
 
 /// The side of a dot, in pixels.
 const SIDE: f64 = 2.0;
-/// Places of dots are told apart by so many pixels.
+/// Dots are rounded to a grid of this size, in pixels.
 const GRID: f64 = 0.5;
 
-/// A chart of dots. Values are positions on the axes: logarithms where those are logarithmic.
+/// A chart of dots. Values are positions on the axes, so on a logarithmic axis they are logarithms.
 pub struct Dots<'a> {
     pub caption: Caption,
     pub x: Axis,
     pub y: Axis,
     pub dots: &'a [(f64, f64)],
-    /// What a dot is, in a tip; and its color.
+    /// Tooltip of the dots, and their color.
     pub of_dots: (&'a str, Look),
-    /// Ascending on the axis of x.
+    /// Points with ascending x.
     pub line: &'a [(f64, f64)],
     pub of_line: (&'a str, Look),
     /// Width and height, in pixels.
     pub size: (f64, f64),
 }
 
-/// Draws it. What is outside of the axes is left out.
+/// Draws the chart, and omits dots outside the axes.
 pub fn draw(chart: &Dots<'_>, class: &str) -> String {
     let (width, height) = chart.size;
     let frame = Frame { width, height, left: 52.0, right: 14.0, top: 28.0, bottom: 46.0 };

@@ -1,18 +1,18 @@
-//! How numbers, loads and policies are written, everywhere in the same way.
+//! Formats numbers, loads and policies consistently in all reports.
 
-/// No measurement, no number.
+/// Placeholder for a value that was not measured.
 pub const NONE: &str = "—";
 
-/// Three significant digits: `0.0123`, `1.23`, `12.3`, `123`, `1,230`.
+/// Formats a number with three significant digits: `0.0123`, `1.23`, `12.3`, `123`, `1,230`.
 pub fn three(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }
-    // What is left of a difference of equal numbers is none.
+    // Rounding error in the difference between two equal numbers.
     if value.abs() < 1e-12 {
         return "0".to_owned();
     }
-    // Rounded first: 9.996 is 10.0, not 10.00.
+    // Round first: 9.996 becomes 10.0, not 10.00.
     let step = |value: f64| 10f64.powi(value.abs().log10().floor() as i32 - 2);
     let rounded = (value / step(value)).round() * step(value);
     let decimals = -step(rounded).log10().round() as i32;
@@ -20,12 +20,12 @@ pub fn three(value: f64) -> String {
     format!("{}{}", if rounded < 0.0 { "−" } else { "" }, grouped(&text))
 }
 
-/// The same, of what may not have been measured.
+/// Formats a number with three digits, or the placeholder.
 pub fn three_or_none(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), three)
 }
 
-/// A tick of an axis has no more digits than it needs: `20`, `1.25`.
+/// Formats a tick of an axis without trailing zeros: `20`, `1.25`.
 pub fn tick(value: f64) -> String {
     let text = three(value);
     match text.contains('.') {
@@ -34,17 +34,17 @@ pub fn tick(value: f64) -> String {
     }
 }
 
-/// A whole number: `6,000`.
+/// Formats a whole number: `6,000`.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
-/// So many of something: `1 point`, `6 points`.
+/// Formats a count with its noun: `1 point`, `6 points`.
 pub fn counted(count: usize, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-/// Puts commas into the integer part.
+/// Inserts commas into the integer part.
 fn grouped(digits: &str) -> String {
     let (integer, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
     let mut text = String::with_capacity(digits.len() + 4);
@@ -57,31 +57,31 @@ fn grouped(digits: &str) -> String {
     text + fraction
 }
 
-/// Copies per query: two digits say all there is to say in a sentence.
+/// Formats copies per query with one decimal, which is enough in a sentence.
 pub fn copies(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// A fraction as percent, without decimals: `41 %`. The space does not break.
+/// Formats a fraction in percent, without decimals: `41 %`. The space is a no-break space.
 pub fn whole_percent(fraction: f64) -> String {
     let percent = (fraction * 100.0).round();
     let sign = if percent < 0.0 { "−" } else { "" };
     format!("{sign}{}\u{a0}%", grouped(&format!("{:.0}", percent.abs())))
 }
 
-/// A load: `10 %`, or `12.5 %` if need be.
+/// Formats a load: `10 %`, or `12.5 %` if it is not whole.
 pub fn utilization(load: f64) -> String {
     let percent = load * 100.0;
     let decimals = usize::from((percent - percent.round()).abs() > 0.05);
     format!("{percent:.decimals$}\u{a0}%")
 }
 
-/// A share down to a few in a million: `10 %`, `0.1 %`.
+/// Formats a share down to a few per million: `10 %`, `0.1 %`.
 pub fn share(fraction: f64) -> String {
     format!("{}\u{a0}%", tick(fraction * 100.0))
 }
 
-/// A duration for people: `48 s`, `4 min 12 s`.
+/// Formats a duration: `48 s`, `4 min 12 s`.
 pub fn elapsed(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     match seconds / 60 {
@@ -90,7 +90,7 @@ pub fn elapsed(seconds: f64) -> String {
     }
 }
 
-/// `a`, `a and b`, `a, b, and c`.
+/// Joins a list: `a`, `a and b`, `a, b, and c`.
 pub fn and(items: impl IntoIterator<Item = String>) -> String {
     let items: Vec<String> = items.into_iter().collect();
     match &items[..] {
@@ -101,8 +101,8 @@ pub fn and(items: impl IntoIterator<Item = String>) -> String {
     }
 }
 
-/// Text for HTML and SVG, in elements and in quoted attributes. Control characters, which XML
-/// cannot hold, become spaces.
+/// Escapes text for HTML and SVG, for elements and quoted attributes. Control characters, which XML
+/// does not allow, become spaces.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -119,17 +119,17 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// What a policy is called.
+/// The names of a policy.
 pub struct PolicyName {
-    /// In a table or beside a line.
+    /// Name for a table or a line.
     pub short: String,
-    /// In a sentence.
+    /// Name for a sentence.
     pub noun: String,
-    /// What it does. May be empty.
+    /// What the policy does. May be empty.
     pub does: String,
 }
 
-/// Names a policy. One that is not known here goes by its name on the command line.
+/// Names a policy. An unknown policy keeps its name from the command line.
 pub fn policy(name: &str) -> PolicyName {
     let of = |short: &str, noun: &str, does: &str| PolicyName {
         short: short.to_owned(),
@@ -162,29 +162,30 @@ pub fn policy(name: &str) -> PolicyName {
         ("naive", loser @ ("" | "cc")) => of(
             format!("Naive hedge {}", loser.to_uppercase()).trim_end(),
             "naive hedging",
-            "every query to two replicas at once; the first answer counts",
+            "every query to two replicas at once; the first response counts",
         ),
         ("clone", "") => {
-            of("Clone", "cloning", "every query to all replicas at once; the first answer counts")
+            of("Clone", "cloning", "every query to all replicas at once; the first response counts")
         }
         ("das", variant) => of(
             format!("DAS {}", variant.replace('-', " ")).trim_end(),
             "DAS",
-            "every query to two replicas at once, the second copy at low priority; the first answer purges the \
-             other copy",
+            "every query to two replicas at once, the second copy at low priority; the first \
+             response purges the other copy",
         ),
         ("probabilistic", args) if args.contains(':') => {
             let (delay, probability) = args.split_once(':').unwrap_or((args, ""));
             let delay = spaced(delay);
             let does = format!(
-                "a second copy of a query without an answer after {delay}, with probability \
+                "a second copy of a query without a response after {delay}, with probability \
                  {probability}"
             );
             of(&format!("Probabilistic {delay}, {probability}"), "probabilistic hedging", &does)
         }
         ("app-timeout", delay) if !delay.is_empty() => {
             let delay = spaced(delay);
-            let does = format!("a query without an answer after {delay} is begun anew elsewhere");
+            let does =
+                format!("a query without a response after {delay} restarts on another replica");
             of(&format!("App time-out {delay}"), "application time-outs", &does)
         }
         ("delayed", args) if !args.is_empty() => delayed(args),
@@ -201,18 +202,18 @@ pub fn policy(name: &str) -> PolicyName {
     }
 }
 
-/// Picks whose names are words; what follows a hedge else is part of its name.
+/// Picks whose names are plain words. Anything else after a hedge is part of its name.
 const PICKS: [&str; 4] = ["random", "round-robin", "least-outstanding", "two-choices"];
 
-/// Between a hedge and its pick.
+/// Text between a hedge and its pick.
 const OVER: &str = ", over ";
 
-/// The short name of a policy where there is room for two short lines; the second one may be empty.
+/// Splits a short name into two lines; the second may be empty.
 pub fn two_lines(short: &str) -> (&str, &str) {
     short.find(OVER).map_or((short, ""), |at| (&short[..=at], &short[at + 2..]))
 }
 
-/// A hedge whose copies go where a pick decides.
+/// Names a hedge combined with a pick: the pick chooses the replicas for its copies.
 fn over(hedge: &PolicyName, pick: &PolicyName) -> PolicyName {
     let where_to = pick.does.trim_end_matches("; no hedging");
     PolicyName {
@@ -222,7 +223,7 @@ fn over(hedge: &PolicyName, pick: &PolicyName) -> PolicyName {
     }
 }
 
-/// `delayed`: after a time, or a percentile that it learns.
+/// Names `delayed` with a fixed delay, or with a learned percentile.
 fn delayed(args: &str) -> PolicyName {
     let (delay, cancels) = args.split_once(':').map_or((args, false), |(delay, _)| (delay, true));
     let (delay, after, noun) = match delay.strip_prefix('p') {
@@ -233,17 +234,17 @@ fn delayed(args: &str) -> PolicyName {
         None => (spaced(delay), spaced(delay), "delayed hedging"),
     };
     let (cancelling, stops) = match cancels {
-        true => (", cancelling", "; the first answer stops the other copy"),
+        true => (", cancelling", "; the first response stops the other copy"),
         false => ("", ""),
     };
     PolicyName {
         short: format!("Delayed {delay}{cancelling}"),
         noun: noun.to_owned(),
-        does: format!("a second copy of every query without an answer after {after}{stops}"),
+        does: format!("a second copy of every query without a response after {after}{stops}"),
     }
 }
 
-/// What a version of rescue does.
+/// Describes a variant of rescue.
 fn rescue(variant: &str) -> String {
     let besides = match variant {
         "preempt" => "; besides, one of every query where a replica is idle",
@@ -257,7 +258,7 @@ fn rescue(variant: &str) -> String {
     )
 }
 
-/// `15ms` as in a text: `15 ms`.
+/// Puts a no-break space before the unit: `15ms` becomes `15 ms`.
 fn spaced(duration: &str) -> String {
     match duration.find(|char: char| char.is_alphabetic()) {
         Some(unit) if unit > 0 => format!("{}\u{a0}{}", &duration[..unit], &duration[unit..]),
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_have_names_and_strangers_keep_theirs() {
+    fn policies_have_names_and_unknown_ones_keep_theirs() {
         assert_eq!(policy("laedge:cc").short, "LÆDGE CC");
         assert_eq!(policy("delayed:15ms").short, "Delayed 15\u{a0}ms");
         let fair = policy("delayed:15ms:cc+least-outstanding");
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_is_disarmed() {
+    fn markup_is_escaped() {
         assert_eq!(escape("<a b='c'>&\"\u{0}"), "&lt;a b=&#39;c&#39;&gt;&amp;&quot; ");
     }
 }

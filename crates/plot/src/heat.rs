@@ -1,41 +1,42 @@
-//! A map of two axes: a cell for each pair of places, colored by its value.
+//! Heat maps over two axes: a cell per pair of values, colored by its value.
 
 use std::fmt::Write as _;
 
 use super::axes::{Caption, Frame, axes, open, text};
 use super::format::escape;
 
-/// A map.
+/// A heat map.
 pub struct Map<'a> {
     pub caption: Caption,
-    /// What stands above it.
+    /// The heading above the map.
     pub name: &'a str,
     pub x: (&'a str, &'a [f64]),
     pub y: (&'a str, &'a [f64]),
-    /// A row per y, from below; none where a value is not known.
+    /// A row per y, from the bottom up; `None` for an unknown value.
     pub values: &'a [Vec<Option<f64>>],
-    /// How a value is written.
+    /// Formats a value.
     pub word: &'a dyn Fn(f64) -> String,
-    /// The color of a value: blue above 0, orange below, the stronger the nearer to 1 or -1.
+    /// Shade of a value, from -1 to 1: blue above 0, orange below, and stronger toward the ends.
     pub shade: &'a dyn Fn(f64) -> f64,
-    /// What a value that is not known means.
+    /// The meaning of an unknown value.
     pub unknown: &'a str,
-    /// A line over the cells, in columns and rows from 0: whole numbers are the middles of cells.
+    /// A line over the cells, in columns and rows, which are numbered from 0. Whole numbers are
+    /// centers of cells.
     pub line: &'a [(f64, f64)],
     /// Width, height and class.
     pub size: (f64, f64, &'a str),
 }
 
-/// The width and height, in pixels, from which a cell has room for its figure.
+/// Minimum width and height, in pixels, of a cell that shows its value.
 const WRITTEN: (f64, f64) = (40.0, 16.0);
 
-/// The beginning of the line.
+/// The start of the SVG path of the line.
 const LINE: &str = r#"<path fill="none" stroke="var(--ink)" stroke-width="2" d="M"#;
 
-/// How far apart the entries of the legend are.
+/// Distance between entries of the legend, in pixels.
 const LEGEND_WIDTH: f64 = 108.0;
 
-/// How far apart ticks are at least, along x and along y.
+/// Minimum distance between ticks along x and y, in pixels.
 const TICKS: (f64, f64) = (41.0, 32.0);
 
 pub fn draw(map: &Map<'_>) -> String {
@@ -90,7 +91,7 @@ fn fill(shade: Option<f64>) -> String {
     format!(r#"fill="var(--k{color})" fill-opacity="{opacity:.2}""#)
 }
 
-/// What colors mean: those of the smallest and of the largest value, and of what is not known.
+/// The legend: colors of the smallest, the largest and the unknown value.
 fn legend(map: &Map<'_>, bottom: f64) -> String {
     let all = || map.values.iter().flatten();
     let known = || all().flatten().copied();
@@ -111,7 +112,7 @@ fn legend(map: &Map<'_>, bottom: f64) -> String {
     svg + "</g>"
 }
 
-/// A value of an axis, short.
+/// Formats a value of an axis in a short form.
 pub fn place(number: f64) -> String {
     let short: f64 = format!("{number:.2e}").parse().unwrap_or(number);
     let short = if number.fract() == 0.0 { number } else { short };
@@ -160,7 +161,7 @@ mod tests {
     fn a_line_goes_through_the_middles_of_cells() {
         let values = vec![vec![Some(0.5); 2]; 2];
         assert!(!drawn(&values, &[]).contains(LINE));
-        // Cells are 124 wide and 98 high, the plot from 56 to 304 and from 28 to 224.
+        // Cells are 124 wide and 98 high. The plot is from 56 to 304 and from 28 to 224.
         let map = drawn(&values, &[(0.0, 1.0), (1.0, 0.0), (1.0, -0.5)]);
         assert!(map.contains(r#" d="M118.0 77.0L242.0 175.0L242.0 224.0"/>"#), "{map}");
     }

@@ -1,6 +1,7 @@
-//! Plots as inline SVG, and the style of the pages that they are on. They have no script: tips are
-//! titles, and what depends on the width is there twice and chosen by the style sheet.
-#![allow(missing_docs, reason = "fields of charts are what their names say")]
+//! Plots as inline SVG, and the style of the pages that contain them. Pages have no script.
+//! Tooltips are SVG titles. Elements that depend on the width exist twice, and the style sheet
+//! shows one of them.
+#![allow(missing_docs, reason = "the names of the fields document them")]
 
 pub mod axes;
 pub mod bars;
@@ -15,36 +16,36 @@ pub mod palette;
 pub mod stack;
 pub mod strips;
 
-/// Colors, and what plots need of the style; so much is in a picture of its own, too.
+/// Colors and the style of plots. A separate picture contains only this style.
 const PLOT_STYLE: &str = include_str!("plot.css");
 
-/// How large a figure of a page is, for wide screens and for narrow ones: width, height, its class, and
-/// the end of its id.
+/// The sizes of a figure on a page, for wide and narrow screens: width, height, class, and suffix
+/// of the id.
 pub const FIGURE_SIZES: [(f64, f64, &str, &str); 2] =
     [(960.0, 400.0, "wide", ""), (344.0, 320.0, "narrow", "-narrow")];
 
-/// A plot as a file of its own, for pages of others.
+/// Turns a plot into a separate file, to be used on other pages.
 pub fn picture(svg: &str) -> Option<String> {
     let (open, rest) = svg.split_once('>')?;
     let page = "svg { background: var(--paper); font-family: system-ui, sans-serif; padding: 8px }";
     Some(format!("{open}><style>{PLOT_STYLE}{page}</style>{rest}\n"))
 }
 
-/// The style of a page, beyond that of its plots.
+/// The style of a page, in addition to the plots' style.
 const PAGE_STYLE: &str = include_str!("style.css");
 
-/// A page. All is HTML, but for the verb.
+/// A page. All fields except the verb are HTML.
 pub struct Page<'a> {
     pub verb: &'a str,
     pub title: &'a str,
     pub headline: &'a str,
-    /// What is in the header below the headline.
+    /// Content of the header below the headline.
     pub more: &'a str,
     pub main: &'a str,
 }
 
 impl Page<'_> {
-    /// The whole file.
+    /// Renders the whole file.
     pub fn render(&self) -> String {
         let Page { verb, title, headline, more, main } = self;
         format!(

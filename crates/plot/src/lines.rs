@@ -1,4 +1,4 @@
-//! A figure against what is varied, a line per policy.
+//! Line charts of a figure against a varied quantity, one line per policy.
 
 use std::fmt::Write as _;
 
@@ -6,42 +6,42 @@ use super::axes::{Caption, Frame, ROW_HEIGHT, Scale, axes, open, spread, text, t
 use super::format::{escape, policy, three, tick, two_lines};
 use super::palette::Look;
 
-/// A digit in the size of the text of a plot is no wider, whatever the font.
+/// Upper bound of a digit's width in the text of a plot, for any font.
 const DIGIT_WIDTH: f64 = 8.0;
 
-/// A letter of a name is seldom wider on average, nor is a line of one higher.
+/// Upper bounds of the mean width of a letter in a name, and of the height of a line of text.
 const LETTER_WIDTH: f64 = 7.0;
 const NAME_HEIGHT: f64 = 18.0;
 
-/// A measured figure.
+/// A measured value.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub x: f64,
     pub value: f64,
-    /// Of a sound measurement. Others are drawn hollow.
+    /// Whether the measurement is sound. If not, its marker is hollow.
     pub sound: bool,
 }
 
-/// The points of a policy, `None` where there is none: the line has a gap there.
+/// The line of a policy. A point that is `None` leaves a gap.
 pub struct Line<'a> {
     pub policy: &'a str,
     pub look: Look,
     pub points: Vec<Option<Point>>,
 }
 
-/// How large a chart is, and so how much is in it.
+/// The size of a chart, which determines its content.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Size {
-    /// Names beside the lines.
+    /// Names are beside the lines.
     Wide,
-    /// For phones: the names are in the key.
+    /// For phones: names are in the legend.
     Narrow,
-    /// One of several side by side.
+    /// One of several charts side by side.
     Small,
 }
 
 impl Size {
-    /// Every how many places are written at the x axis.
+    /// Returns n if every nth label of the x axis is drawn.
     fn crowded(self, places: usize) -> usize {
         let fit = match self {
             Size::Wide => 14,
@@ -55,23 +55,24 @@ impl Size {
 /// A chart of lines.
 pub struct Chart<'a> {
     pub caption: Caption,
-    /// What the y axis shows, with its unit.
+    /// Name of the y axis, with its unit.
     pub name: &'a str,
-    /// The same in the tip of a point: a unit, or nothing.
+    /// Unit of values in tooltips, or empty.
     pub unit: &'a str,
-    /// What the x axis shows.
+    /// Name of the x axis.
     pub x_name: &'a str,
-    /// How a place on it is written.
+    /// Formats a value of the x axis.
     pub x_text: &'a dyn Fn(f64) -> String,
-    /// The places that are written there, ascending.
+    /// The values that may be labeled, ascending.
     pub xs: &'a [f64],
     pub lines: &'a [Line<'a>],
     /// The lower end of the y axis.
     pub floor: f64,
-    /// What is more is off the chart: a policy that collapses must not press the others flat.
+    /// Larger values are off the chart, so that a policy that collapses does not flatten the
+    /// others.
     pub most: f64,
     pub size: Size,
-    /// What is said where there are no points.
+    /// The text of a chart without points.
     pub nothing: &'a str,
 }
 
@@ -83,7 +84,7 @@ struct Plot<'a> {
     y: Scale,
 }
 
-/// Draws a chart. With no points it has axes, and says so.
+/// Draws a chart. If there are no points, the chart has only axes and a remark.
 pub fn draw(chart: &Chart<'_>, class: &str) -> String {
     let values: Vec<f64> = points(chart.lines).map(|point| point.value).collect();
     let y_ticks = ticks(chart.floor, top(&values, chart.floor, chart.most), 5.0);
@@ -104,7 +105,7 @@ pub fn draw(chart: &Chart<'_>, class: &str) -> String {
     for note in &notes {
         svg += &plot.note(note);
     }
-    // Those that are compared come last, on top of the others.
+    // Draw the compared policies last, on top of the others.
     let mut lines: Vec<_> = chart.lines.iter().collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.look.color));
     for line in lines {
@@ -123,13 +124,13 @@ fn points<'a>(lines: &'a [Line<'a>]) -> impl Iterator<Item = Point> + 'a {
     lines.iter().flat_map(|line| line.points.iter().flatten().copied())
 }
 
-/// Up to where the y axis must go.
+/// The largest value that the y axis must cover.
 fn top(values: &[f64], floor: f64, most: f64) -> f64 {
     let on_chart = values.iter().copied().filter(|value| *value <= most);
     on_chart.max_by(f64::total_cmp).filter(|top| *top > floor).unwrap_or(floor + 1.0)
 }
 
-/// The x axis starts and ends a little outside of what is measured, for the markers.
+/// The ends of the x axis, slightly beyond the values, to leave room for markers.
 fn bounds(xs: &[f64]) -> (f64, f64) {
     let first = xs.iter().copied().fold(f64::INFINITY, f64::min);
     let last = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -140,7 +141,7 @@ fn bounds(xs: &[f64]) -> (f64, f64) {
     }
 }
 
-/// The longest line of a name beside the lines.
+/// The length of the longest line of a name.
 fn longest_name(lines: &[Line<'_>]) -> usize {
     let lengths = lines.iter().map(|line| {
         let name = policy(line.policy).short;
@@ -160,25 +161,25 @@ fn frame(size: Size, longest_name: usize) -> Frame {
     Frame { width, height, left, right, top: 28.0, bottom: 46.0 }
 }
 
-/// A figure that is off the chart, written above it.
+/// A value that is off the chart, written above it.
 struct Note<'a> {
     line: &'a Line<'a>,
     point: Point,
     text: String,
-    /// The middle of the text.
+    /// Center of the text.
     x: f64,
-    /// From below.
+    /// Row, counted from below.
     row: usize,
 }
 
-/// What is off the chart, at its place, in as few rows as keep the texts apart. In a small chart
-/// the arrow heads have to do.
+/// Returns the values that are off the chart, in the fewest rows in which their texts do not
+/// overlap. A small chart has only arrow heads.
 fn off_chart<'a>(chart: &'a Chart<'_>, highest: f64, x: Scale, width: f64) -> Vec<Note<'a>> {
     let mut notes: Vec<Note<'_>> = Vec::new();
     if chart.size == Size::Small {
         return notes;
     }
-    // Where the texts of each row end.
+    // Right end of the texts in each row.
     let mut rows: Vec<f64> = Vec::new();
     for place in chart.xs {
         for line in chart.lines {
@@ -203,13 +204,13 @@ impl Plot<'_> {
         point.value > self.y.values.1
     }
 
-    /// The line of a policy, with its markers and their tips.
+    /// Draws the line of a policy, with its markers and their tooltips.
     fn line(&self, line: &Line<'_>) -> String {
         let mut svg = format!(r#"<g class="k{}">"#, line.look.color);
         let (path, exits) = self.path(&line.points);
         let _ = write!(svg, r#"<path d="{path}" {}/>"#, line.look.stroke());
         for (x, slope) in exits {
-            // An arrow head along the line, with its point on the edge.
+            // An arrow head along the line, with its tip on the edge.
             let turn = 90.0 - slope.to_degrees();
             let top = self.frame.top;
             let _ = write!(
@@ -238,8 +239,8 @@ impl Plot<'_> {
         escape(&tip)
     }
 
-    /// The path through the points, cut at the upper edge, and where it leaves there: x, and the
-    /// angle to the x axis.
+    /// Returns the path through the points, clipped at the upper edge. For each exit at that edge,
+    /// also returns x and the angle to the x axis.
     fn path(&self, points: &[Option<Point>]) -> (String, Vec<(f64, f64)>) {
         let (mut path, mut exits) = (String::new(), Vec::new());
         let mut pen = None;
@@ -268,7 +269,7 @@ impl Plot<'_> {
         (path, exits)
     }
 
-    /// A figure off the chart.
+    /// Draws a value that is off the chart.
     fn note(&self, note: &Note<'_>) -> String {
         let y = self.frame.top - 12.0 - note.row as f64 * ROW_HEIGHT;
         let class = if note.point.sound { "off" } else { "off unsound" };
@@ -280,7 +281,7 @@ impl Plot<'_> {
         )
     }
 
-    /// Words in the middle, in lines that fit into a small chart.
+    /// Writes the remark in the middle, in lines that fit into a small chart.
     fn nothing(&self) -> String {
         let Frame { left, top, .. } = self.frame;
         let x = (left + self.frame.plot_right()) / 2.0;
@@ -291,7 +292,7 @@ impl Plot<'_> {
             .collect()
     }
 
-    /// The names of the policies, beside the ends of their lines.
+    /// Writes the names of the policies beside the ends of their lines.
     fn names(&self) -> String {
         let end = |line: &Line<'_>| {
             let point = line.points.iter().flatten().last()?;

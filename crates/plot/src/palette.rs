@@ -1,26 +1,27 @@
-//! How each policy looks: a color that color-blind people tell apart, and a marker and a dash that
-//! do without color.
+//! The look of each policy: a color that color-blind readers can distinguish, and a marker and a
+//! dash that work without color.
 
 use std::fmt::Write as _;
 
 use super::format::{escape, policy};
 
-/// How the line of a policy is drawn. Colors are in the style sheet, for they depend on the scheme.
+/// How the line of a policy is drawn. Colors are in the style sheet, because they depend on the
+/// color scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// The class that has the color: `k0` is the baseline's, `k1` the subject's.
+    /// Number of the class that sets the color: `k0` for the baseline, `k1` for the subject.
     pub color: usize,
     pub dash: &'static str,
     pub width: f64,
 }
 
-/// How many looks there are.
+/// Number of different looks.
 const LOOKS: usize = 8;
 
-/// Dashes of the looks that are neither the baseline's nor the subject's.
+/// The dash pattern of each look, except for the baseline and the subject, whose lines are solid.
 const DASHES: [&str; LOOKS - 2] = ["7 4", "1.5 3.5", "10 3 2 3", "4 3", "14 4", "8 3 2 3 2 3"];
 
-/// Looks of policies, in their order. The two that are compared are solid.
+/// Assigns looks to policies, in their order. The baseline and the subject are solid lines.
 pub fn looks<'a>(
     policies: impl Iterator<Item = &'a str>,
     baseline: Option<&str>,
@@ -41,7 +42,7 @@ pub fn looks<'a>(
     policies.map(|name| (name, of(name))).collect()
 }
 
-/// The look with a color, 0 to 7; those beyond begin anew. The first two are solid.
+/// Returns the look for a color, modulo the number of looks. The first two are solid.
 pub fn look(color: usize) -> Look {
     match color % LOOKS {
         0 => Look { color: 0, dash: "", width: 2.0 },
@@ -50,7 +51,7 @@ pub fn look(color: usize) -> Look {
     }
 }
 
-/// The color that a policy has if it can, so that two reports can be laid side by side.
+/// The preferred color of a policy, so that reports use the same colors.
 fn usual(policy: &str) -> usize {
     match policy.split(':').next() {
         Some("random" | "round-robin" | "least-outstanding" | "two-choices") => 2,
@@ -61,7 +62,7 @@ fn usual(policy: &str) -> usize {
 }
 
 impl Look {
-    /// The attributes of a line in this look.
+    /// The SVG attributes of a line in this look.
     pub fn stroke(self) -> String {
         let cap = if self.dash.starts_with("1.5") { "round" } else { "butt" };
         let mut attributes = format!(
@@ -75,7 +76,7 @@ impl Look {
         attributes
     }
 
-    /// The marker of this look around a point, as path data.
+    /// The path data of this look's marker around a point.
     pub fn marker(self, x: f64, y: f64) -> String {
         const CORNERS: [&[(f64, f64)]; LOOKS - 1] = [
             &[(-4.2, -4.2), (4.2, -4.2), (4.2, 4.2), (-4.2, 4.2)],
@@ -102,13 +103,13 @@ impl Look {
     }
 }
 
-/// The key to the figures of policies, outside of them, so that it covers no data.
+/// A legend for figures of policies, as HTML outside the figure, so that it covers no data.
 pub fn key(looks: &[(&str, Look)], class: &str) -> String {
     let named = looks.iter().map(|(name, look)| (policy(name).short, *look));
     key_of(&named.collect::<Vec<_>>(), class)
 }
 
-/// The same, of whatever has a name.
+/// A legend for any named curves.
 pub fn key_of(looks: &[(String, Look)], class: &str) -> String {
     let mut html = format!(r#"<ul class="key {class}">"#);
     for (name, look) in looks {

@@ -1,4 +1,4 @@
-//! What figures are made of: a bar for each, in parts; as shares of it, or as long as they are.
+//! Stacked bars: each shows the parts of a figure, as shares or as absolute lengths.
 
 use std::fmt::Write as _;
 
@@ -6,26 +6,26 @@ use super::axes::{Caption, Frame, Scale, axes, open, text, ticks};
 use super::format::{escape, share, three, tick};
 use super::palette::Look;
 
-/// The height of a bar, and the gap to the next, in pixels.
+/// The height of a bar and the gap to the next one, in pixels.
 const BAR: (f64, f64) = (24.0, 12.0);
 
 /// A figure and its parts.
 pub struct Bar {
     pub name: String,
-    /// In one unit, in the order of the names. They add up to the figure.
+    /// Parts in the order of the names, all in one unit. They add up to the figure.
     pub parts: Vec<f64>,
 }
 
-/// How long bars are.
+/// The length of bars.
 #[derive(Clone, Copy)]
 pub enum Length<'a> {
-    /// All of the same length, which is the figure; the name of the axis.
+    /// All bars have the same length. Contains the name of the axis.
     Shares(&'a str),
-    /// As long as their figures; the name of the axis.
+    /// Bars are as long as their figures. Contains the name of the axis.
     Sums(&'a str),
 }
 
-/// Draws the parts, a bar per figure; its sum stands behind it, in `unit`.
+/// Draws a bar per figure, followed by the sum in `unit`.
 pub fn draw(
     caption: &Caption,
     parts: &[(&str, Look)],
@@ -96,7 +96,7 @@ mod tests {
         let bar = |name: &str, parts: [f64; 2]| Bar { name: name.to_owned(), parts: parts.into() };
         let bars = [bar("fast", [1.0, 1.0]), bar("slow", [1.0, 3.0])];
         let drawn = |length| draw(&caption(), &parts, &bars, (length, " ms"), (236.0, "wide"));
-        // From 52 to 152: 100 pixels.
+        // The bars are from 52 to 152, so 100 pixels wide.
         let shares = drawn(Length::Shares("share"));
         assert!(
             shares.contains("M102.0 28.0H152.0") && shares.contains("M77.0 64.0H152.0"),

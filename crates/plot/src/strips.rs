@@ -1,4 +1,5 @@
-//! Strips: rows over time, darker where the value is larger. Unlike a [`crate::heat`] map, its rows have names and its columns lengths.
+//! Strips: rows over time, darker for larger values. Unlike in a [`crate::heat`] map, rows have
+//! names and columns have different lengths.
 
 use std::fmt::Write as _;
 
@@ -9,11 +10,12 @@ use super::format::{escape, three};
 /// The height of a row, in pixels.
 const ROW: f64 = 22.0;
 
-/// A row: its name, and a value per column.
+/// A row: its name and a value per column.
 pub type Row = (String, Vec<Option<f64>>);
 
-/// Draws it. A column begins at its place on the axis and ends where the next does, the last one at the axis's
-/// end; `unit` is that of the values, and `left` pixels are for the names.
+/// Draws the strips. A column extends from its start on the axis to the start of the next, and the
+/// last one to the end of the axis. `unit` is the unit of values, and `left` is the width of the
+/// names in pixels.
 pub fn draw(
     caption: &Caption,
     (x_axis, starts): (&Axis, &[f64]),
