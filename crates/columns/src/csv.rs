@@ -1,4 +1,4 @@
-//! Lines of CSV.
+//! Formats CSV lines.
 
 use std::borrow::Cow;
 
@@ -34,11 +34,12 @@ mod tests {
     use crate::Writer;
 
     #[test]
-    fn values_are_quoted_where_need_be() {
+    fn values_are_quoted_if_needed() {
         let (schema, rows) = crate::sample();
-        let mut csv = Writer::csv(Vec::new(), &schema).expect("memory takes all");
-        csv.write(&rows).expect("memory takes all");
-        let text = String::from_utf8(csv.finish().expect("memory takes all")).expect("text");
+        let mut csv = Writer::csv(Vec::new(), &schema).expect("writing to memory succeeds");
+        csv.write(&rows).expect("writing to memory succeeds");
+        let text =
+            String::from_utf8(csv.finish().expect("writing to memory succeeds")).expect("text");
         let rows = "on,n,x,t\ntrue,-1,0.1,\"a,\"\"b\"\"\"\n,,,\n\
                     false,9223372036854775807,0.000000001,\"Æ\n\"\n";
         assert_eq!(text, rows);

@@ -1,9 +1,9 @@
-//! Tables of results: columns with a name and a kind, and rows that are written some at a time, so that a
-//! table need not fit into memory.
+//! Writes result tables with named, typed columns. Rows are written in batches, so a table need not
+//! fit into memory.
 //!
-//! A [`Schema`] names the columns, and a [`Writer`] takes rows until it is finished: as CSV, or as Parquet
-//! with the feature of that name. The same rows make the same bytes, however many are written at once for
-//! CSV; Parquet has a group of rows per call.
+//! A [`Schema`] names the columns, and a [`Writer`] takes rows until it is finished. It writes CSV
+//! or, if the feature `parquet` is on, Parquet. In CSV the same rows give the same bytes, however
+//! they are batched. In Parquet each batch is a row group.
 #![forbid(unsafe_code)]
 
 mod csv;
@@ -12,9 +12,9 @@ mod parquet;
 
 use std::io::{self, Write};
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "they are what their names say")]
+#[expect(missing_docs, reason = "the names document the variants")]
 pub enum Kind {
     Bool,
     Whole,
@@ -22,12 +22,12 @@ pub enum Kind {
     Text,
 }
 
-/// The names and kinds of the columns.
+/// The names and types of the columns.
 pub type Schema = Vec<(String, Kind)>;
 
-/// A value, of the kind of its column where it is known.
+/// A value of the column's type, or `Unknown`.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "they are what their names say")]
+#[expect(missing_docs, reason = "the names document the variants")]
 pub enum Value {
     Unknown,
     Bool(bool),
@@ -36,29 +36,29 @@ pub enum Value {
     Text(String),
 }
 
-/// A value per column.
+/// One value per column.
 pub type Row = Vec<Value>;
 
 impl Value {
-    /// What it holds, if that is true or false.
+    /// Returns the value if it is a boolean.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(value) = self { Some(*value) } else { None }
     }
 
-    /// What it holds, if that is a whole number.
+    /// Returns the value if it is a whole number.
     #[must_use]
     pub fn as_whole(&self) -> Option<i64> {
         if let Self::Whole(value) = self { Some(*value) } else { None }
     }
 
-    /// What it holds, if that is a number that need not be whole.
+    /// Returns the value if it is a number.
     #[must_use]
     pub fn as_number(&self) -> Option<f64> {
         if let Self::Number(value) = self { Some(*value) } else { None }
     }
 
-    /// What it holds, if that is text.
+    /// Returns the value if it is text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
@@ -77,7 +77,7 @@ impl From<i64> for Value {
     }
 }
 
-/// Unknown beyond what is signed.
+/// Values above `i64::MAX` become `Unknown`.
 impl From<u64> for Value {
     fn from(value: u64) -> Self {
         i64::try_from(value).ok().into()
@@ -103,7 +103,7 @@ impl<V: Into<Value>> From<Option<V>> for Value {
 }
 
 /// A table that is being written.
-#[allow(missing_debug_implementations, reason = "the writer of Parquet has none")]
+#[allow(missing_debug_implementations, reason = "the Parquet writer does not implement `Debug`")]
 pub struct Writer<W: Write + Send>(To<W>);
 
 enum To<W: Write + Send> {
@@ -113,11 +113,11 @@ enum To<W: Write + Send> {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Begins a table in CSV as RFC 4180 has it, but with lines that end as lines do: a name per column,
-    /// then the rows. Unknown values are empty.
+    /// Begins a table in CSV. The format is that of RFC 4180, except that lines end with LF instead
+    /// of CRLF. The first line contains the column names. Unknown values are empty.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Returns the writer's error.
     pub fn csv(mut to: W, schema: &Schema) -> io::Result<Self> {
         to.write_all(csv::names(schema).as_bytes())?;
         Ok(Self(To::Csv(to)))
@@ -126,7 +126,7 @@ impl<W: Write + Send> Writer<W> {
     /// Begins a table in Parquet.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Returns the writer's error.
     #[cfg(feature = "parquet")]
     pub fn parquet(to: W, schema: &Schema) -> io::Result<Self> {
         parquet::Parquet::new(to, schema).map(|to| Self(To::Parquet(Box::new(to))))
@@ -135,7 +135,7 @@ impl<W: Write + Send> Writer<W> {
     /// Writes rows.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Returns the writer's error.
     pub fn write(&mut self, rows: &[Row]) -> io::Result<()> {
         match &mut self.0 {
             To::Csv(to) => to.write_all(csv::lines(rows).as_bytes()),
@@ -144,10 +144,10 @@ impl<W: Write + Send> Writer<W> {
         }
     }
 
-    /// Ends the table and gives the writer back.
+    /// Finishes the table and returns the writer.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Returns the writer's error.
     pub fn finish(self) -> io::Result<W> {
         match self.0 {
             To::Csv(mut to) => to.flush().map(|()| to),

@@ -1,4 +1,5 @@
-//! Parquet: every column is optional, and its dictionary is its compression.
+//! Writes Parquet. Every column is optional. Columns are dictionary-encoded, but not otherwise
+//! compressed.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -23,14 +24,15 @@ impl<W: Write + Send> Parquet<W> {
         let fields = fields.collect::<Result<_, _>>().map_err(reported)?;
         let root =
             Type::group_type_builder("schema").with_fields(fields).build().map_err(reported)?;
-        // The version of a library would make other bytes of the same rows.
+        // The default value contains the library's version, so an upgrade would change the bytes of
+        // a file even if its rows are the same.
         let properties = WriterProperties::builder().set_created_by("curtail".to_owned()).build();
         let to = SerializedFileWriter::new(to, Arc::new(root), Arc::new(properties));
         let kinds = schema.iter().map(|(_, kind)| *kind).collect();
         Ok(Self { to: to.map_err(reported)?, kinds })
     }
 
-    /// Writes rows, as a group of their own.
+    /// Writes rows as a separate row group.
     pub(crate) fn write(&mut self, rows: &[Row]) -> io::Result<()> {
         if rows.is_empty() {
             return Ok(());
@@ -38,7 +40,7 @@ impl<W: Write + Send> Parquet<W> {
         let mut group = self.to.next_row_group().map_err(reported)?;
         for (at, kind) in self.kinds.iter().enumerate() {
             let next = group.next_column().map_err(reported)?;
-            let mut writer = next.expect("there are as many columns as names");
+            let mut writer = next.expect("every column has a name");
             fill(&mut writer, *kind, rows.iter().map(|row| &row[at])).map_err(reported)?;
             writer.close().map_err(reported)?;
         }
@@ -105,13 +107,13 @@ mod tests {
     use parquet::record::Field;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_rows_are_read_back() {
         let (schema, rows) = crate::sample();
         let mut parquet = crate::Writer::parquet(Vec::new(), &schema).expect("a schema");
         for rows in [&rows[..], &[], &rows[..]] {
-            parquet.write(rows).expect("memory takes all");
+            parquet.write(rows).expect("writing to memory succeeds");
         }
-        let bytes = parquet.finish().expect("memory takes all");
+        let bytes = parquet.finish().expect("writing to memory succeeds");
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a file");
         assert_eq!(reader.metadata().num_row_groups(), 2);
         let rows = reader.get_row_iter(None).expect("rows");
