@@ -1,8 +1,9 @@
-//! A shop and its store, two processes over HTTP/1.1: `cargo run -p curtail-flow --example shop`.
+//! A shop and its store, two processes that communicate over HTTP/1.1: `cargo run -p curtail-flow
+//! --example shop`.
 //!
-//! The store bears 100 requests per second. Customers *buy*, 20 times per second; a robot *scans*, 500 times per second.
-//! The shop learns the rates of the store from its responses, and turns the robot away at the door. Each second it
-//! prints what it let in.
+//! The store can sustain 100 requests per second. Customers *buy* 20 times per second; a robot
+//! *scans* 500 times per second. The shop learns the store's rates from its responses, and rejects
+//! the robot's requests at the entry. It prints how many requests are admitted in each second.
 
 #[path = "shop/backend.rs"]
 mod backend;
@@ -32,12 +33,13 @@ async fn main() -> io::Result<()> {
         .build()
         .map_err(io::Error::other)?;
 
-    // Calls to the store carry metadata, because the layer finds the context of the task.
+    // Calls to the store carry metadata, because the layer finds the request's context in the task.
     let address = store.clone();
     let client = service_fn(move |request| call(address.clone(), request));
     let client = ClientLayer::new(flow.clone(), "store", &store).layer(client);
     let handler = service_fn(move |_: Request<()>| client.clone().oneshot(Request::new(())));
-    // Customers are not trusted: what they want is in the path, and no header of theirs counts.
+    // Customers are not trusted: the path determines the workflow, and metadata in their headers is
+    // ignored.
     let edge = ServerLayer::edge(flow.clone(), |request| Some(request.uri.path()[1..].to_owned()));
     let shop: Shop = BoxCloneService::new(edge.layer(handler));
 
@@ -47,7 +49,7 @@ async fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Customers that send requests at a rate, whatever becomes of them.
+/// Sends customers' requests at a fixed rate, whatever their outcome.
 async fn customers(shop: Shop, path: &'static str, per_second: u32) {
     let mut timer = interval(Duration::from_secs(1) / per_second);
     loop {
@@ -76,7 +78,7 @@ async fn report(flow: &Flow) {
     }
 }
 
-/// One request over a connection of its own.
+/// Sends one request over its own connection.
 async fn call(address: String, request: Request<()>) -> io::Result<Response<String>> {
     let mut head = bytes::BytesMut::new();
     let mut fields = vec![("host", address.as_bytes())];

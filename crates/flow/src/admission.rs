@@ -1,8 +1,9 @@
-//! Requests at the door: admitted at the rate of their workflow, or rejected while that is still cheap.
+//! Admits requests at the rate of their workflow, or rejects them while that is still cheap.
 //!
 //! Source: document 002 §5.2.5, *Admission control and drop policies*.
 //!
-//! Cost: one lock per request, one more at its end. A request that waits has one oneshot channel.
+//! Cost: one lock when a request arrives, and one when it ends. Each waiting request has a oneshot
+//! channel.
 
 use std::time::Duration;
 
@@ -19,16 +20,16 @@ use crate::reject::{Reason, Rejected};
 use crate::span::Wait;
 use crate::state::{Entry, Verdict};
 
-/// What is known of a request that arrives.
+/// The properties of an arriving request.
 #[derive(Clone, Debug, Default)]
 pub struct RequestMeta {
-    /// It is late so long after now.
+    /// The time that is left until its deadline.
     pub timeout: Option<Duration>,
-    /// What its caller sent; none where it enters the system.
+    /// The metadata from its caller. `None` if it enters the system here.
     pub call: Option<CallMeta>,
 }
 
-/// A request that may be served. Dropping it says that it did not end well.
+/// An admitted request. Dropping it counts as a failure.
 #[derive(Debug)]
 pub struct Admitted {
     context: Context,
@@ -38,18 +39,18 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// What belongs to the request. Clones share it.
+    /// Returns the context of the request. Clones share it.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// The request has ended, well or not. Only good ones say how long requests of the workflow take.
+    /// Ends the request. Only requests that end well count toward the latency of the workflow.
     pub fn finish(mut self, is_good: bool) {
         self.end(is_good, None);
     }
 
-    /// The same, with what is announced to its caller.
+    /// Ends the request as [`Self::finish`] does, and returns the announcement for the caller.
     pub(crate) fn finish_for(mut self, is_good: bool, caller: Option<u32>) -> Option<Announcement> {
         self.end(is_good, caller)
     }
@@ -96,7 +97,7 @@ impl Waiting<'_> {
     async fn turn(mut self) -> Verdict {
         let verdict = (&mut self.verdict).await;
         self.is_over = true;
-        // The sender is in the state until it has sent.
+        // The state keeps the sender until it has sent the verdict.
         verdict.unwrap_or(Err(Reason::Full))
     }
 }
@@ -107,7 +108,7 @@ impl Drop for Waiting<'_> {
             return;
         }
         let (mut state, _) = self.flow.0.lock();
-        // Verdicts are sent under the lock: without one, the request still waits.
+        // Verdicts are sent under the lock, so a request that has no verdict is still waiting.
         if self.verdict.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
             state.withdraw(self.key);
         }
@@ -115,10 +116,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Flow {
-    /// Waits until a request of a workflow may go on. Dropping the future withdraws the request.
+    /// Waits until a request of a workflow is admitted. Dropping the future withdraws the request.
     ///
     /// # Errors
-    /// The request cannot meet its deadline, or as many wait as may.
+    /// The request cannot meet its deadline, or the queue is full.
     pub async fn admit(&self, workflow: &str, meta: &RequestMeta) -> Result<Admitted, Rejected> {
         self.admit_class(self.0.classify(workflow), meta).await
     }
@@ -137,7 +138,7 @@ impl Flow {
             outcome = Empty
         ));
         let timeout = [meta.timeout, self.0.own_deadline(id)].into_iter().flatten().min();
-        // A deadline that no clock can show is none.
+        // A deadline beyond the range of the clock counts as no deadline.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let (entry, progress) = self.arrive(id, deadline, meta);
         let verdict = match entry {
@@ -168,7 +169,7 @@ impl Flow {
         state.advance(now);
         let progress = match &meta.call {
             Some(call) => {
-                state.heard(now, workflow, call);
+                state.record_call(now, workflow, call);
                 call.progress()
             }
             None => Progress::begin(&state.totals[workflow.0 as usize]),

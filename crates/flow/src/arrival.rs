@@ -1,12 +1,14 @@
-//! A request that arrives at a process, by its headers: for [`ServerLayer`](crate::ServerLayer), and for proxies that
-//! drive hops by hand.
+//! Admits a request that arrives at a process, according to its headers.
+//! [`ServerLayer`](crate::ServerLayer) uses it, and so do proxies that handle each step of a hop
+//! themselves.
 //!
 //! Source: document 002 §5.2.4, *Metadata propagation*.
 //!
-//! The order is [`Arrival::read`], [`Arrival::strip`], [`Arrival::admit`], and then [`Arrival::respond`] on the response,
-//! or [`Arrival::reject`] on that to a request that was not admitted.
+//! The order is [`Arrival::read`], [`Arrival::strip`], [`Arrival::admit`], and then
+//! [`Arrival::respond`] on the response, or [`Arrival::reject`] on the response to a request that
+//! was not admitted.
 //!
-//! Cost: that of reading and writing up to three header fields.
+//! Cost: reading and writing up to three header fields.
 
 use std::time::Duration;
 
@@ -20,10 +22,10 @@ use crate::builder::DEFAULT_WORKFLOW;
 use crate::metadata::{self, WorkflowName};
 use crate::reject::Rejected;
 
-/// No client is sent away for longer, in seconds: rates change.
+/// The longest `Retry-After`, in seconds. It is bounded because rates change.
 const RETRY_AFTER_MAX: u64 = 30;
 
-/// What the headers of a request say.
+/// A request, as its headers describe it.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     flow: Flow,
@@ -33,7 +35,8 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Reads the headers. Without metadata in them, and at a trust edge, `workflow` says of which workflow it is.
+    /// Reads the headers. `workflow` returns the workflow of a request without metadata, and of
+    /// every request at a trust edge.
     #[must_use]
     pub fn read(
         flow: &Flow,
@@ -43,8 +46,8 @@ impl Arrival {
     ) -> Self {
         let timeout = metadata::read_timeout(headers);
         let call = metadata::read_call(headers, flow.0.key.as_ref()).filter(|_| !is_edge);
-        let said = if call.is_none() { workflow() } else { None };
-        let name = call.as_ref().map(|call| call.workflow.as_str()).or(said.as_deref());
+        let classified = if call.is_none() { workflow() } else { None };
+        let name = call.as_ref().map(|call| call.workflow.as_str()).or(classified.as_deref());
         let class = flow.0.classify(name.unwrap_or(DEFAULT_WORKFLOW));
         let meta = RequestMeta { timeout, call };
         let mut arrival = Self { flow: flow.clone(), class, meta, is_edge };
@@ -54,7 +57,7 @@ impl Arrival {
         arrival
     }
 
-    /// The same, late after this time at the latest.
+    /// Shortens the timeout of the request to at most `timeout`.
     #[must_use]
     pub fn within(mut self, timeout: Duration) -> Self {
         self.meta.timeout = Some(self.meta.timeout.map_or(timeout, |of| of.min(timeout)));
@@ -65,7 +68,7 @@ impl Arrival {
         self.flow.0.own_deadline(self.class.0).is_some()
     }
 
-    /// Did the request bring metadata that counts?
+    /// Whether the request has metadata that is used.
     #[must_use]
     pub fn has_metadata(&self) -> bool {
         self.meta.call.is_some()
@@ -75,7 +78,7 @@ impl Arrival {
         self.meta.call.as_ref().map(|call| call.caller)
     }
 
-    /// At a trust edge, takes out of the headers what clients may not say.
+    /// At a trust edge, removes the headers that clients are not allowed to set.
     pub fn strip(&self, headers: &mut HeaderMap) {
         if self.is_edge {
             metadata::write_call(headers, None, None);
@@ -85,15 +88,16 @@ impl Arrival {
         }
     }
 
-    /// Waits until the request may go on. Dropping the future withdraws the request.
+    /// Waits until the request is admitted. Dropping the future withdraws the request.
     ///
     /// # Errors
-    /// As of [`Flow::admit`].
+    /// See [`Flow::admit`].
     pub async fn admit(&self) -> Result<Admitted, Rejected> {
         self.flow.admit_class(self.class.clone(), &self.meta).await
     }
 
-    /// It has ended, well or not. What its response says: to callers that sent metadata, and to no other.
+    /// Ends the request, and writes the response headers. Only callers that sent metadata get
+    /// metadata back.
     pub fn respond(&self, headers: &mut HeaderMap, admitted: Admitted, is_good: bool) {
         let caller = self.caller();
         let spent = caller.map(|_| admitted.context().progress().here);
@@ -101,7 +105,8 @@ impl Arrival {
         metadata::write_response(headers, announced.as_ref(), spent);
     }
 
-    /// It was not admitted: what the response says, and with `Retry-After` how long it takes to work off what waits.
+    /// Writes the headers of a rejection. `Retry-After` is the time that it takes to work off the
+    /// queue.
     pub fn reject(&self, headers: &mut HeaderMap) {
         let (announced, drains_in) = self.flow.0.turned_away(self.class.0, self.caller());
         metadata::write_response(headers, announced.as_ref(), None);
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_sent_away_for_whole_seconds_and_not_for_long() {
+    fn clients_retry_after_whole_seconds_and_not_too_late() {
         let seconds = [0, 2_100, 60_000].map(|ms| retry_after(Duration::from_millis(ms)));
         assert_eq!(seconds, [1, 3, 30]);
     }

@@ -1,8 +1,8 @@
-//! What operators say of a process: its workflows, resources and parameters.
+//! The configuration of a process: its workflows, resources and parameters.
 //!
 //! Source: document 002 §5.2.3 and Table 5.1, *CreateRateLimiter* and *ConfigureResourceSemaphore*.
 //!
-//! Cost: once per process.
+//! Cost: paid once per process.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -21,15 +21,16 @@ use crate::state::State;
 /// The class of workflows without a configuration.
 pub const DEFAULT_WORKFLOW: &str = "default";
 
-/// As many classes of workflows without a configuration.
+/// The largest number of classes of workflows without a configuration.
 const BUCKETS_MAX: u32 = 1_024;
 
-/// What operators say of a workflow.
+/// The configuration of a workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkflowSpec {
     /// Its weight, guarantee, limit and priority.
     pub shares: Workflow,
-    /// A request is late so long after it entered, or earlier, if it says so itself.
+    /// The time from a request's entry to its deadline. A request may set an earlier deadline
+    /// itself.
     pub deadline: Option<Duration>,
 }
 
@@ -39,19 +40,19 @@ impl From<Workflow> for WorkflowSpec {
     }
 }
 
-/// Why there is no process.
+/// The reason why a process cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// The name of a workflow does not fit into metadata.
     #[error(
-        "workflow {0:?}: its name is empty, or longer than 96 bytes percent-encoded; shorten it"
+        "workflow {0:?}: its name is empty, or longer than 96 bytes when percent-encoded; change it"
     )]
     Name(String),
-    /// Two of a kind have the same name.
-    #[error("{0:?} is there twice; give each workflow and each resource its own name")]
+    /// Two workflows or two resources have the same name.
+    #[error("{0:?} is used twice; give each workflow and each resource its own name")]
     Twice(String),
     /// A number is out of its range.
-    #[error("{place}: {key} is {value}, and has to be {range}")]
+    #[error("{place}: {key} = {value}: must be {range}")]
     Range {
         /// The workflow or resource, or `config`.
         place: String,
@@ -59,12 +60,12 @@ pub enum BuildError {
         key: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The range of valid values.
         range: &'static str,
     },
 }
 
-/// Makes a [`Flow`].
+/// Builds a [`Flow`].
 #[derive(Clone, Debug)]
 pub struct Builder {
     service: String,
@@ -88,8 +89,9 @@ impl Builder {
         }
     }
 
-    /// A workflow by its name. All others are one class, [`DEFAULT_WORKFLOW`], which may be given, too; or
-    /// several ([`Self::hash_buckets`]).
+    /// Adds a workflow. All workflows without a configuration share the class [`DEFAULT_WORKFLOW`],
+    /// which can be configured, too. With [`Self::hash_buckets`], they share several classes
+    /// instead.
     #[must_use]
     pub fn workflow(mut self, name: &str, spec: impl Into<WorkflowSpec>) -> Self {
         match name {
@@ -99,39 +101,40 @@ impl Builder {
         self
     }
 
-    /// Workflows without a configuration are spread over so many classes, up to 1,024, by a hash of their names that
-    /// is keyed by chance: stochastic fair queuing (McKenney 1990). So one that floods is a nuisance only to those in
-    /// its bucket. Each bucket has what [`DEFAULT_WORKFLOW`] is given, its weight and its queues included; metrics show
-    /// them together. Where clients choose names, one client can have all buckets.
+    /// Spreads workflows without a configuration over `buckets` classes, up to 1,024, by a randomly
+    /// keyed hash of their names: stochastic fair queuing (McKenney 1990). A workflow that floods
+    /// the process then affects only the workflows in its bucket. Each bucket has the configuration
+    /// of [`DEFAULT_WORKFLOW`], including its weight and its queues; metrics combine the buckets.
+    /// If clients choose the names, one client can occupy all buckets.
     #[must_use]
     pub fn hash_buckets(self, buckets: u32) -> Self {
         Self { buckets, ..self }
     }
 
-    /// A resource by its name.
+    /// Adds a resource.
     #[must_use]
     pub fn resource(mut self, name: &str, spec: ResourceSpec) -> Self {
         self.resources.push((name.to_owned(), spec));
         self
     }
 
-    /// The metadata of calls is signed, and counts only if it was signed with the same key: by all processes of the
-    /// system, therefore.
+    /// Signs the metadata of calls, and accepts only metadata that was signed with the same key. So
+    /// all processes of the system need the same key.
     #[must_use]
     pub fn key(self, key: MemberKey) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// The parameters, in place of the default ones.
+    /// Replaces the default parameters.
     #[must_use]
     pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
     }
 
-    /// The process. It needs a tokio runtime when the first request comes.
+    /// Builds the process. The process needs a tokio runtime when its first request arrives.
     ///
     /// # Errors
-    /// A name or a number cannot be used.
+    /// A name or a number is invalid.
     pub fn build(self) -> Result<Flow, BuildError> {
         self.check()?;
         let Self { service, config, buckets, workflows, resources, key } = self;
@@ -154,7 +157,7 @@ impl Builder {
             resources: resources.into_iter().map(|(name, _)| name).collect(),
             drops_late: config.drops_late,
             key,
-            // Keys of the standard hasher are random.
+            // The standard hasher has random keys.
             caller: RandomState::new().build_hasher().finish() as u32,
             since: Instant::now(),
             state: Mutex::new(state),
@@ -187,11 +190,11 @@ impl Builder {
         let of = "config";
         range(of, "interval_ns", &interval_ns, interval_ns >= 1_000_000, "at least 1 ms")?;
         range(of, "quantile", &quantile, (0.0..=1.0).contains(&quantile), "between 0 and 1")?;
-        range(of, "target", &target, target > 0.0 && target <= 1.0, "above 0, up to 1")?;
+        range(of, "target", &target, target > 0.0 && target <= 1.0, "above 0 and at most 1")?;
         let is_rate = least_rate > 0.0 && least_rate.is_finite();
         range(of, "least_rate", &least_rate, is_rate, "above 0")?;
         for (key, part) in [("decay", decay), ("slow_decay", slow_decay)] {
-            range(of, key, &part, (0.0..1.0).contains(&part), "0 or above, below 1")?;
+            range(of, key, &part, (0.0..1.0).contains(&part), "at least 0 and below 1")?;
         }
         for (key, part) in [("probe", probe), ("spare_gain", spare_gain)] {
             range(of, key, &part, part >= 0.0 && part.is_finite(), "0 or above")?;
@@ -219,7 +222,8 @@ fn range(
     Err(BuildError::Range { place: place.to_owned(), key, value: value.to_string(), range })
 }
 
-/// The name of a service among those that a rate depends on: FNV-1a, folded. All processes compute the same.
+/// Returns the id of a service in the sets of services that rates depend on: FNV-1a, folded to 16
+/// bits. All processes compute the same id.
 fn service_hash(name: &str) -> u16 {
     let hash = name
         .bytes()
@@ -232,10 +236,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_used_is_refused_with_its_place() {
+    fn an_invalid_value_is_refused_with_its_place() {
         let weight = Workflow { weight: f64::NAN, ..Workflow::default() };
         let error = Flow::builder("a").workflow("buy", weight).build().expect_err("no weight");
-        assert_eq!(error.to_string(), "buy: weight is NaN, and has to be above 0");
+        assert_eq!(error.to_string(), "buy: weight = NaN: must be above 0");
         let config = Config { interval_ns: 0, ..Config::default() };
         assert!(Flow::builder("a").config(config).build().is_err());
         let config = Config { decay: f64::NAN, ..Config::default() };

@@ -1,48 +1,52 @@
-//! The processes that call this one, by the random numbers that they send: a bounded table of dense names.
+//! The processes that call this one, identified by the random numbers that they send: a bounded
+//! table of dense ids.
 //!
-//! Source: document 002 §5.2.4: a process announces to each caller its part. Numbers come from outside, so there are at
-//! most [`CALLERS_MAX`]; a further caller takes the place of the one not heard of for longest.
+//! Source: document 002 §5.2.4: a process announces to each caller its part of the rate. The
+//! numbers come from outside, so there are at most [`CALLERS_MAX`]. When the table is full, a new
+//! caller replaces the one whose last call is the oldest.
 //!
-//! Cost: O(1) per call; O(callers) for a caller that takes a place.
+//! Cost: O(1) per call; O(callers) for a caller that replaces another.
 
 use std::collections::HashMap;
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::CallerId;
 
-/// As many callers are known.
+/// The largest number of callers in the table.
 pub(crate) const CALLERS_MAX: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Callers {
     ids: HashMap<u32, CallerId>,
-    /// By caller: its number, and when it was heard of.
-    heard: Vec<(u32, Timestamp)>,
+    /// The number of each caller, and the time of its last call.
+    last_calls: Vec<(u32, Timestamp)>,
 }
 
 impl Callers {
-    /// The dense name of a caller, and whether it was another's before.
-    pub(crate) fn heard(&mut self, now: Timestamp, number: u32) -> (CallerId, bool) {
+    /// Records a call. Returns the dense id of the caller, and whether the id belonged to another
+    /// caller before.
+    pub(crate) fn record_call(&mut self, now: Timestamp, number: u32) -> (CallerId, bool) {
         if let Some(&id) = self.ids.get(&number) {
-            self.heard[id.0 as usize].1 = now;
+            self.last_calls[id.0 as usize].1 = now;
             return (id, false);
         }
-        let is_full = self.heard.len() >= CALLERS_MAX;
+        let is_full = self.last_calls.len() >= CALLERS_MAX;
         let at = if is_full {
-            let oldest = (0..self.heard.len()).min_by_key(|&at| self.heard[at].1).unwrap_or(0);
-            self.ids.remove(&self.heard[oldest].0);
-            self.heard[oldest] = (number, now);
+            let oldest =
+                (0..self.last_calls.len()).min_by_key(|&at| self.last_calls[at].1).unwrap_or(0);
+            self.ids.remove(&self.last_calls[oldest].0);
+            self.last_calls[oldest] = (number, now);
             oldest
         } else {
-            self.heard.push((number, now));
-            self.heard.len() - 1
+            self.last_calls.push((number, now));
+            self.last_calls.len() - 1
         };
         let id = CallerId(at as u32);
         self.ids.insert(number, id);
         (id, is_full)
     }
 
-    /// The dense name of a caller that is known.
+    /// Returns the dense id of a caller in the table.
     pub(crate) fn id(&self, number: u32) -> Option<CallerId> {
         self.ids.get(&number).copied()
     }
@@ -53,17 +57,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caller_not_heard_of_for_longest_gives_its_place() {
+    fn a_new_caller_replaces_the_one_that_was_silent_for_longest() {
         let mut callers = Callers::default();
         let most = CALLERS_MAX as u32;
         for number in 0..most {
-            let id = callers.heard(Timestamp(u64::from(number)), 7 * number);
+            let id = callers.record_call(Timestamp(u64::from(number)), 7 * number);
             assert_eq!(id, (CallerId(number), false));
         }
         let now = Timestamp(u64::from(most));
-        assert_eq!(callers.heard(now, 0), (CallerId(0), false));
-        assert_eq!(callers.heard(now, 1), (CallerId(1), true), "that of 7");
-        assert_eq!(callers.heard(now, 7), (CallerId(2), true));
-        assert_eq!((callers.ids.len(), callers.heard.len()), (CALLERS_MAX, CALLERS_MAX));
+        assert_eq!(callers.record_call(now, 0), (CallerId(0), false));
+        assert_eq!(callers.record_call(now, 1), (CallerId(1), true), "that of 7");
+        assert_eq!(callers.record_call(now, 7), (CallerId(2), true));
+        assert_eq!((callers.ids.len(), callers.last_calls.len()), (CALLERS_MAX, CALLERS_MAX));
     }
 }

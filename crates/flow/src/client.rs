@@ -3,13 +3,15 @@
 //! Source: document 002 §5.2.4, *Rate aggregation* and *Metadata propagation*.
 //!
 //! The layer takes the [`Context`] of a call from the extensions of its request, or from the task
-//! ([`Context::current`]). It writes the metadata and the time that is left, and reads the announcement and what the call
-//! spent from the response. A call without a context passes unchanged. One layer is one instance, so it belongs inside
-//! of a load balancer, and inside of retries and hedges, whose copies are load.
+//! ([`Context::current`]). It writes the metadata and the remaining time. From the response, it
+//! reads the announcement and the time that the call spent. A call without a context passes
+//! unchanged. One layer represents one instance, so it belongs inside a load balancer. It also
+//! belongs inside retries and hedges, because each copy adds load.
 //!
-//! Instances are not polled (Algorithm 3, line 2): announcements come with responses, and the kernel replaces the rate
-//! of an instance that is silent. One that is idle needs no poll either: what it announced is forgotten after a while, so
-//! the next calls pass, the first response brings the new rate, and the limiter of the instance holds until then.
+//! Instances are not polled (Algorithm 3, line 2). Announcements come with responses, and the
+//! kernel replaces the rate of an instance that is silent. An idle instance needs no poll either:
+//! its announcement is discarded after a while, so the next calls pass and the first response
+//! brings the new rate. Until then, the limiter of the instance protects it.
 //!
 //! Cost: two locks and one boxed future per call.
 
@@ -24,12 +26,13 @@ use crate::Flow;
 use crate::context::Context;
 use crate::target::Target;
 
-/// Puts metadata on the calls to one instance.
+/// Adds metadata to the calls to one instance.
 #[derive(Clone, Debug)]
 pub struct ClientLayer(Arc<Target>);
 
 impl ClientLayer {
-    /// For calls of this process to an instance of a service; its address may be its name. See [`Target::new`].
+    /// Creates a layer for calls of this process to an instance of a service. The instance's
+    /// address can serve as its name. See [`Target::new`].
     #[must_use]
     pub fn new(flow: Flow, service: &str, instance: &str) -> Self {
         Self(Arc::new(Target::new(flow, service, instance)))
@@ -44,7 +47,7 @@ impl<S> Layer<S> for ClientLayer {
     }
 }
 
-/// A client whose calls carry metadata.
+/// A client that adds metadata to its calls.
 #[derive(Clone, Debug)]
 pub struct Client<S> {
     inner: S,

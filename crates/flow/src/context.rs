@@ -1,12 +1,13 @@
-//! What belongs to a request while it is served: its workflow, its deadline, and how far it has come.
+//! The context of a request while it is served: its workflow, its deadline, and its progress.
 //!
 //! Source: document 002 §5.2.3, the context object, and §5.2.4, *Progress metrics*.
 //!
-//! A context is passed on by hand, in the extensions of a request, or by the task ([`Context::scope`]). Calls and
-//! sub-tasks of one context follow each other, so their service times add up. What runs in parallel gets a context per
-//! branch ([`Context::parallel`]), and counts by the mean.
+//! A context is passed on explicitly, in the extensions of a request, or by the task
+//! ([`Context::scope`]). Calls and sub-tasks of one context run one after the other, so their
+//! service times add up. Parallel work gets a context per branch ([`Context::parallel`]), and its
+//! service time is the mean of the branches.
 //!
-//! Cost: an allocation per request and per branch, a lock without contention per change.
+//! Cost: an allocation per request and per branch, and an uncontended lock per change.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -26,7 +27,7 @@ tokio::task_local! {
     static CURRENT: Context;
 }
 
-/// What belongs to a request. Clones share it.
+/// The context of a request. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Context(Arc<Shared>);
 
@@ -37,7 +38,7 @@ struct Shared {
     name: WorkflowName,
     deadline: Option<Instant>,
     progress: Mutex<Progress>,
-    /// Where it is a branch.
+    /// If this is a parallel branch, the fork that it belongs to.
     fork: Option<Arc<Fork>>,
 }
 
@@ -60,7 +61,8 @@ impl Context {
         Self(Arc::new(Shared { flow, id, name, deadline, progress, fork: None }))
     }
 
-    /// Of a call whose request is not known: that of its metadata, or else of the default workflow.
+    /// Creates a context for a call whose request is unknown. It has the workflow of the call's
+    /// metadata, or else the default workflow.
     #[must_use]
     pub fn of_call(flow: &Flow, headers: &HeaderMap) -> Self {
         let call = metadata::read_call(headers, flow.0.key.as_ref());
@@ -69,7 +71,7 @@ impl Context {
         Self::new(flow.clone(), flow.0.classify(name), None, progress)
     }
 
-    /// The name of its workflow, also where that has no configuration here.
+    /// Returns the name of its workflow, even if that has no configuration here.
     #[must_use]
     pub fn workflow(&self) -> &str {
         self.0.name.as_str()
@@ -79,41 +81,42 @@ impl Context {
         self.0.id
     }
 
-    /// The process that serves it.
+    /// Returns the process that serves it.
     #[must_use]
     pub fn flow(&self) -> &Flow {
         &self.0.flow
     }
 
-    /// When it is late; none where it never is.
+    /// Returns its deadline, if it has one.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.0.deadline
     }
 
-    /// The time that it has left; none where it is never late.
+    /// Returns the time to its deadline, if it has one.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.0.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// How far it has come.
+    /// Returns its progress.
     #[must_use]
     pub fn progress(&self) -> Progress {
         *lock(&self.0.progress)
     }
 
-    /// A resource that is not the scheduler's has served it for so long.
+    /// Records that a resource without a scheduler has served it for `time`.
     pub fn served(&self, time: Duration) {
         lock(&self.0.progress).served(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// A call has come back, which spent so much.
+    /// Adds the time and work that a call spent.
     pub(crate) fn joined(&self, spent: Spent) {
         lock(&self.0.progress).joined(1, spent);
     }
 
-    /// A context for each of so many parallel branches. What they spent is joined when the last of them is dropped.
+    /// Returns a context for each of `branches` parallel branches. What they spent is added to this
+    /// context when the last of them is dropped.
     #[must_use]
     pub fn parallel(&self, branches: u32) -> Vec<Self> {
         let sum = Mutex::new(Spent::default());
@@ -132,26 +135,28 @@ impl Context {
         (0..branches).map(branch).collect()
     }
 
-    /// Runs a future with this context as [`Self::current`]. A task that it spawns does not inherit it.
+    /// Runs a future with this context as [`Self::current`]. A task that it spawns does not inherit
+    /// it.
     pub fn scope<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
         CURRENT.scope(self, future)
     }
 
-    /// The context that the task has.
+    /// Returns the context of the task.
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// Writes what a call of this request carries: its metadata, `wanted` among it ([`Target::called`]), and the time
-    /// that is left.
+    /// Writes the metadata of a call that this request makes, including `wanted`
+    /// ([`Target::called`]), and the remaining time.
     ///
     /// [`Target::called`]: crate::Target::called
     pub fn write(&self, headers: &mut HeaderMap, wanted: f64) {
         self.write_as(self.0.flow.0.caller, headers, wanted);
     }
 
-    /// The same, as a call of this process, which need not be that which serves the request.
+    /// Does what [`Self::write`] does, for a call by the process `caller`, which need not be the
+    /// process that serves the request.
     pub(crate) fn write_as(&self, caller: u32, headers: &mut HeaderMap, wanted: f64) {
         let Progress { upstream, total_service_ns, total_work_ns, .. } =
             self.progress().downstream();
@@ -164,7 +169,7 @@ impl Context {
         }
     }
 
-    /// What the scheduler knows of it.
+    /// Returns the metadata for the scheduler.
     pub(crate) fn standing(&self) -> Standing {
         let deadline = self.0.flow.0.deadline(self.0.deadline);
         Standing { deadline, progress: self.progress(), priority: 0 }

@@ -1,16 +1,17 @@
-//! The instances of services that this process calls, by name: a bounded table of dense names.
+//! The instances of services that this process calls, by name: a bounded table of dense ids.
 //!
-//! Source: document 002 §5.2.4, *Rate aggregation*. Instances come and go, and the kernel's names stay, so an instance
-//! beyond [`INSTANCES_MAX`] of its service takes the place of the one not called for longest.
+//! Source: document 002 §5.2.4, *Rate aggregation*. Instances come and go, but the kernel's ids
+//! stay. So once a service has [`INSTANCES_MAX`] instances, a new one takes the place of the one
+//! whose last call is the oldest.
 //!
-//! Cost: O(1) per call; O(instances) for a new one.
+//! Cost: O(1) per call; O(instances) for a new instance.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{InstanceId, Process};
 
-/// As many instances of a service are known.
+/// The largest number of instances of a service in the table.
 pub(crate) const INSTANCES_MAX: usize = 256;
-/// As many services; those beyond are called without limits.
+/// The largest number of services in the table. Further services are called without limits.
 pub(crate) const SERVICES_MAX: usize = 256;
 
 #[derive(Debug, Default)]
@@ -26,12 +27,12 @@ struct Service {
 struct Instance {
     name: String,
     id: InstanceId,
-    /// Grows when the place gets another name.
+    /// Incremented when another instance takes this place.
     generation: u32,
     called: Timestamp,
 }
 
-/// An instance, as long as its place is not another's.
+/// The place of an instance, valid until another instance takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     service: usize,
@@ -41,7 +42,8 @@ pub(crate) struct Place {
 }
 
 impl Services {
-    /// The kernel's name, as long as the place is the same instance's. It counts as called.
+    /// Returns the kernel's id of an instance, unless another one has taken its place, and records
+    /// a call.
     pub(crate) fn id(&mut self, now: Timestamp, place: Place) -> Option<InstanceId> {
         let instance = self.0.get_mut(place.service)?.instances.get_mut(place.at)?;
         if instance.generation != place.generation {
@@ -51,7 +53,7 @@ impl Services {
         Some(instance.id)
     }
 
-    /// The place of an instance, which may be new; none where there are too many services.
+    /// Returns the place of an instance, which may be new. `None` if there are too many services.
     pub(crate) fn place(
         &mut self,
         process: &mut Process,

@@ -1,8 +1,8 @@
-//! One process of a service, to be shared by all of its requests.
+//! One process of a service, shared by all of its requests.
 //!
 //! Source: document 002 §5.2.2, *Per-process local model per-workflow*.
 //!
-//! Cost: a clone is a reference count.
+//! Cost: a clone increments a reference count.
 
 use std::sync::Arc;
 
@@ -11,24 +11,26 @@ use curtail_kernel::flow::Announcement;
 use crate::builder::Builder;
 use crate::inner::Inner;
 
-/// One process of a service. Clones share it; it ends with the last of them.
+/// One process of a service. Clones share it. It ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Flow(pub(crate) Arc<Inner>);
 
 impl Flow {
-    /// Of a service, by the name that all of its processes share.
+    /// Returns a builder for a process of a service. All processes of the service have the same
+    /// name.
     #[must_use]
     pub fn builder(service: &str) -> Builder {
         Builder::new(service)
     }
 
-    /// The name of its service.
+    /// Returns the name of its service.
     #[must_use]
     pub fn service(&self) -> &str {
         &self.0.service
     }
 
-    /// What is announced to a caller, its part; none where it has not called of late. Layers put it on responses.
+    /// Returns the announcement for a caller: its part of the rate. `None` if it has not called
+    /// recently. The layers add it to responses.
     #[must_use]
     pub fn announcement(&self, workflow: &str, caller: u32) -> Option<Announcement> {
         let (id, _) = self.0.classify(workflow);

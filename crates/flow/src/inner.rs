@@ -1,11 +1,14 @@
-//! One process in real time: the lock around its [`State`], the clock, and the task that lets time pass.
+//! One process in real time: the lock around its [`State`], the clock, and the task that advances
+//! time.
 //!
 //! Source: document 002 §5.2.4, Algorithm 3, which runs every interval.
 //!
-//! The task sleeps until the kernel's next deadline. It holds the process weakly, so it ends with the last
-//! [`Flow`](crate::Flow). It starts with the first request, and again if the runtime that it ran in has ended.
+//! The task sleeps until the kernel's next deadline. It holds a weak reference to the process, so
+//! it ends with the last [`Flow`](crate::Flow). It starts with the first request. If the runtime
+//! that it ran in has ended, the next request starts it again.
 //!
-//! Cost: one task per process; it runs once per interval, and when a request that waits may go on.
+//! Cost: one task per process, which runs once per interval and when a waiting request may be
+//! admitted.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
@@ -24,47 +27,50 @@ use crate::state::State;
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) service: String,
-    /// By workflow; the first one is the default.
+    /// By workflow. The first one is the default.
     pub(crate) workflows: Vec<(WorkflowName, Option<Duration>)>,
     pub(crate) by_name: HashMap<String, WorkflowId>,
-    /// So many classes the default has: its own, and those behind the workflows.
+    /// Number of classes of the default workflow: its own class, and the classes whose ids follow
+    /// those of the workflows.
     pub(crate) buckets: u32,
     pub(crate) resources: Vec<String>,
     pub(crate) drops_late: bool,
-    /// Signs metadata.
+    /// The key that signs metadata.
     pub(crate) key: Option<MemberKey>,
-    /// The name of this process in its calls.
+    /// The number that identifies this process in its calls.
     pub(crate) caller: u32,
     pub(crate) since: Instant,
     pub(crate) state: Mutex<State>,
     pub(crate) notify: Arc<Notify>,
 }
 
-/// Nothing panics under the locks of this crate, so what they guard is whole.
+/// Locks a mutex. Code under the locks of this crate does not panic, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Inner {
-    /// The state, and the time since it is locked: so time does not run backwards for the kernel.
+    /// Locks the state, then reads the clock. In the reverse order, time could run backwards for
+    /// the kernel.
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
         let state = lock(&self.state);
         (state, self.timestamp(Instant::now()))
     }
 
-    /// By the kernel's clock.
+    /// Converts an instant to the kernel's clock.
     pub(crate) fn timestamp(&self, instant: Instant) -> Timestamp {
         let ns = instant.saturating_duration_since(self.since).as_nanos();
         Timestamp(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// By the kernel's clock; never where there is none.
+    /// Converts a deadline to the kernel's clock. A missing deadline becomes [`Timestamp::NEVER`].
     pub(crate) fn deadline(&self, deadline: Option<Instant>) -> Timestamp {
         deadline.map_or(Timestamp::NEVER, |instant| self.timestamp(instant))
     }
 
-    /// The class of a workflow, and the name under which it travels. A name that is not known travels on, because
-    /// services downstream may know it, but it makes no state here.
+    /// Returns the class of a workflow, and the name that travels with its calls. An unknown name
+    /// is passed on, because services downstream may have a configuration for it, but it creates no
+    /// state here.
     pub(crate) fn classify(&self, name: &str) -> (WorkflowId, WorkflowName) {
         let known = |id: WorkflowId| self.workflows[id.0 as usize].0.clone();
         match self.by_name.get(name) {
@@ -76,7 +82,8 @@ impl Inner {
         }
     }
 
-    /// The class of a name without a configuration. The keys of the table's hasher are random.
+    /// Returns the class of a name without a configuration. The hasher of the table has random
+    /// keys.
     fn bucket(&self, name: &str) -> WorkflowId {
         match self.buckets {
             1 => WorkflowId(0),
@@ -87,17 +94,18 @@ impl Inner {
         }
     }
 
-    /// Where a class is among the workflows: buckets are the default's.
+    /// Returns the index of a class among the workflows. Buckets belong to the default workflow.
     pub(crate) fn at(&self, id: WorkflowId) -> usize {
         Some(id.0 as usize).filter(|&at| at < self.workflows.len()).unwrap_or(0)
     }
 
-    /// The deadline that its operator gives a workflow.
+    /// Returns the configured deadline of a workflow.
     pub(crate) fn own_deadline(&self, id: WorkflowId) -> Option<Duration> {
         self.workflows[self.at(id)].1
     }
 
-    /// What a caller is announced with a rejection, and how long it takes to work off what waits at the rate.
+    /// Returns the contents of a rejection: the announcement for the caller, and the time to work
+    /// off the queue at the current rate.
     pub(crate) fn turned_away(
         &self,
         workflow: WorkflowId,
@@ -110,7 +118,7 @@ impl Inner {
         (announced, drains_in.unwrap_or_default())
     }
 
-    /// Notifies the task if it would sleep for too long, and starts it where it does not run.
+    /// Wakes the task if it would sleep for too long, and starts it if it is not running.
     pub(crate) fn arm(self: &Arc<Self>, state: &mut State) {
         if state.timer.as_ref().is_none_or(AbortHandle::is_finished) {
             let task = tokio::spawn(keep_time(Arc::downgrade(self), Arc::clone(&self.notify)));
@@ -155,8 +163,8 @@ mod tests {
         builder.resource("disk", disk).hash_buckets(buckets).build().expect("sound")
     }
 
-    /// How many of 100 requests of a tenant, one every 50 ms, are in time, while another one sends 10 times what the
-    /// disk bears.
+    /// Sends 100 requests of a tenant, one every 50 ms, while another tenant sends 10 times the
+    /// capacity of the disk. Returns how many of the 100 meet their deadlines.
     async fn good_beside_a_flood(flow: &Flow, tenant: &str, flood: &str) -> u32 {
         let request = |name: &str| {
             let (flow, name) = (flow.clone(), name.to_owned());
@@ -173,7 +181,7 @@ mod tests {
         let mut calls = Vec::new();
         for ms in 0..7_000 {
             tokio::spawn(request(flood));
-            // Two seconds are for the rates to settle.
+            // Give the rates two seconds to settle.
             if ms >= 2_000 && ms % 50 == 0 {
                 calls.push(tokio::spawn(request(tenant)));
             }

@@ -1,17 +1,21 @@
-//! Cicero in real time: a process admits of each workflow what it and everything downstream can bear, and serves
-//! sub-tasks by what their requests still need. It is the kernel's [`curtail_kernel::flow`], with a clock.
+//! Cicero in real time. A process limits each workflow to a rate that it and everything downstream
+//! can sustain, and schedules sub-tasks by the remaining work of their requests. It is the kernel's
+//! [`curtail_kernel::flow`], with a clock.
 //!
-//! Source: document 002 §5.2. No process knows the others or the paths of requests. Requests carry metadata
-//! ([`metadata`]), and responses bring back rates.
+//! Source: document 002 §5.2. No process has a view of the others or of the paths of requests.
+//! Requests carry metadata ([`metadata`]), and responses bring back rates.
 //!
 //! # Parts
 //!
-//! - [`Flow`] is one process: its workflows, its resources, and what it calls. [`Flow::admit`] admits a request.
+//! - [`Flow`] is one process: its workflows, its resources, and the services that it calls.
+//!   [`Flow::admit`] admits a request.
 //! - [`Context`] belongs to one request. [`Context::subtask`] runs work on a resource.
-//! - [`ServerLayer`] and [`ClientLayer`] do both over HTTP and gRPC, as tower layers around services and clients.
-//! - [`Arrival`] and [`Target`] are what these layers do, by hand.
-//! - [`Flow::snapshot`] and [`Flow::render_prometheus`] show what happens; each admission and sub-task is a span of
-//!   `tracing`, level debug, with `workflow`, `wait_us` and `outcome`, which a subscriber can pass to OpenTelemetry.
+//! - [`ServerLayer`] and [`ClientLayer`] do both over HTTP and gRPC, as tower layers around
+//!   services and clients.
+//! - [`Arrival`] and [`Target`] are the steps of these layers, for code that calls them directly.
+//! - [`Flow::snapshot`] and [`Flow::render_prometheus`] show the state. Each admission and each
+//!   sub-task is a `tracing` span of level debug, with the fields `workflow`, `wait_us` and
+//!   `outcome`. A subscriber can export these spans to OpenTelemetry.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -37,10 +41,12 @@
 //!
 //! # Bounds
 //!
-//! What comes from outside makes no state without a bound: workflows without a configuration are one class, or
-//! so many ([`Builder::hash_buckets`]), queues have the sizes that they are given, and of callers, services and instances so many are known.
+//! Input from outside creates only bounded state. Workflows without a configuration share one
+//! class, or a fixed number of classes ([`Builder::hash_buckets`]). Queues have configured sizes.
+//! The tables of callers, services and instances are bounded.
 //!
-//! Cost: up to five short locks of one mutex per request that calls another service, none across an await.
+//! Cost: a request that calls another service locks one mutex up to five times. The lock is never
+//! held for long, and never across an await.
 
 mod admission;
 mod arrival;

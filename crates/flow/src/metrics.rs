@@ -1,9 +1,9 @@
-//! The snapshot as metrics of Prometheus, named `curtail_flow_…`.
+//! The snapshot as Prometheus metrics, named `curtail_flow_…`.
 //!
-//! Source: the text exposition of OpenMetrics. Values are read when they are asked for, so the data path holds no
-//! series.
+//! Source: the text exposition of OpenMetrics. Values are read during a scrape, so the data path
+//! keeps no series.
 //!
-//! Cost: that of a snapshot per scrape.
+//! Cost: a snapshot per scrape.
 
 use std::fmt;
 
@@ -17,18 +17,18 @@ use prometheus_client::registry::Registry;
 use crate::snapshot::{ResourceSnapshot, WorkflowSnapshot};
 use crate::{Flow, Snapshot};
 
-/// Names without the prefix and `_total`, and what they are about.
+/// Names (without the prefix and `_total`) and help texts.
 const METRICS: [(&str, &str); 15] = [
-    ("rate", "Requests per second that are admitted at most"),
-    ("local_rate", "Requests per second that its own resources bear"),
-    ("downstream_rate", "Requests per second that what it calls bears"),
+    ("rate", "Limit on the requests that are admitted per second"),
+    ("local_rate", "Requests per second that its own resources can serve"),
+    ("downstream_rate", "Requests per second that the services that it calls can serve"),
     ("offered_rate", "Requests per second that arrive"),
     ("waiting", "Requests that wait for admission"),
-    ("silent_instances", "Instances in use that announce nothing"),
-    ("latency_seconds", "From admission to a good end, on average"),
+    ("silent_instances", "Instances in use that announce no rates"),
+    ("latency_seconds", "Mean time from admission to a good end"),
     ("admitted", "Requests that were admitted"),
     ("rejected", "Requests that were not admitted"),
-    ("deadlines", "Admitted requests with deadlines that have ended"),
+    ("deadlines", "Ended requests that were admitted with a deadline"),
     ("resource_slots", "Sub-tasks that may hold the resource"),
     ("resource_running", "Sub-tasks that hold the resource"),
     ("resource_waiting", "Sub-tasks that wait for the resource"),
@@ -44,7 +44,7 @@ enum Value {
     Count(u64),
 }
 
-/// What a scrape writes, by metric.
+/// The series of a scrape, by metric.
 #[derive(Default)]
 struct Series<'a>([Vec<(Labels<'a>, Value)>; METRICS.len()]);
 
@@ -136,18 +136,18 @@ impl Collector for Metrics {
 }
 
 impl Flow {
-    /// All metrics as text, as Prometheus reads it.
+    /// Returns all metrics in the text format of Prometheus.
     #[must_use]
     pub fn render_prometheus(&self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(self.collector());
         let mut text = String::new();
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &registry);
         text
     }
 
-    /// The metrics for a registry that has others, too.
+    /// Returns a collector for a registry that has other metrics, too.
     #[must_use]
     pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(Metrics(self.clone()))

@@ -1,18 +1,18 @@
-//! Why a request or a sub-task is not served.
+//! The reasons why a request or a sub-task is not served.
 //!
-//! Source: document 002 §5.2.5, *Admission control and drop policies*: control returns to the code of the service, which
-//! may do less in place of nothing.
+//! Source: document 002 §5.2.5, *Admission control and drop policies*: control returns to the code
+//! of the service, which can then do less work instead of none.
 //!
 //! Cost: none.
 
 use curtail_kernel::flow::Drop as Dropped;
 
-/// Why a request or a sub-task was rejected.
+/// The reason why a request or a sub-task was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// It could not meet its deadline.
     Late,
-    /// As many wait as may.
+    /// The queue is full.
     Full,
 }
 
@@ -25,14 +25,14 @@ impl From<Dropped> for Reason {
     }
 }
 
-/// It was not served, and has cost next to nothing.
+/// A rejection. The request or sub-task was not served, and it cost next to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", match .reason {
     Reason::Late => "it cannot meet its deadline",
-    Reason::Full => "too many wait; try again later",
+    Reason::Full => "too many requests are waiting; try again later",
 })]
 pub struct Rejected {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 

@@ -1,4 +1,4 @@
-//! Responses: what a rejection looks like, and which ones are good.
+//! Creates the responses to rejected requests, and classifies responses as good or bad.
 //!
 //! Source: RFC 9110 §15.6.4 and §10.2.3; the gRPC wire protocol, *Trailers-Only*.
 //!
@@ -11,23 +11,23 @@ use crate::reject::Reason;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// Statuses that say something about the server, and not about the request: cancelled, unknown, deadline exceeded,
-/// resource exhausted, internal, unavailable, data loss.
+/// Statuses that are evidence about the server, not about the request: cancelled, unknown, deadline
+/// exceeded, resource exhausted, internal, unavailable, data loss.
 const GRPC_BAD: [u32; 7] = [1, 2, 4, 8, 13, 14, 15];
 
-/// Is a request gRPC, by its content type?
+/// Whether a request is a gRPC request, according to its content type.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The response to a request that is not served.
+/// Returns the response to a request that is not served.
 pub(crate) fn rejection<B: Default>(reason: Reason, is_grpc: bool) -> Response<B> {
     let mut response = Response::new(B::default());
     let headers = response.headers_mut();
     if is_grpc {
         let (status, message) = match reason {
             Reason::Late => ("4", "the deadline cannot be met"),
-            Reason::Full => ("8", "too many requests wait"),
+            Reason::Full => ("8", "too many requests are waiting"),
         };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         headers.insert(GRPC_STATUS, HeaderValue::from_static(status));
@@ -38,8 +38,8 @@ pub(crate) fn rejection<B: Default>(reason: Reason, is_grpc: bool) -> Response<B
     response
 }
 
-/// Has the server done what it was asked to do? The status of a gRPC response with a body comes in its trailers, which
-/// are not waited for.
+/// Whether the server has done its work. The status of a gRPC response with a body is in its
+/// trailers. This does not wait for them.
 pub(crate) fn is_good<B>(response: &Response<B>) -> bool {
     let code =
         response.headers().get(GRPC_STATUS).and_then(|code| code.to_str().ok()?.parse().ok());
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rejections_speak_the_protocol_of_the_request_and_are_not_good() {
+    fn rejections_use_the_protocol_of_the_request_and_are_not_good() {
         let plain = rejection::<()>(Reason::Late, false);
         assert_eq!(plain.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(!is_good(&plain));

@@ -2,15 +2,18 @@
 //!
 //! Source: document 002 §5.2.3 and §5.2.4, *Metadata propagation*.
 //!
-//! The layer reads the metadata of a request, waits for its admission, and gives the service a [`Context`], in the
-//! extensions of the request and as [`Context::current`]. It puts the announcement for the caller and what the request
-//! spent on the response, also on that of a rejection. A request ends with the head of its response; a body that
-//! streams after that holds nothing, and counts as good even if its trailers say otherwise. The status of a unary gRPC
-//! call that fails is in the head: servers send *Trailers-Only* then.
+//! The layer reads the metadata of a request, waits for its admission, and gives the service a
+//! [`Context`], in the extensions of the request and as [`Context::current`]. To the response, it
+//! adds the announcement for the caller and the time that the request spent. A rejection carries
+//! the announcement, too. A request ends when the service returns the head of its response. A body
+//! that streams after that holds no slot, and counts as good even if its trailers contain an error.
+//! The status of a failed unary gRPC call is in the head, because servers then send
+//! *Trailers-Only*.
 //!
-//! At a **trust edge** metadata comes from clients, which may lie: it is taken out, and the workflow comes from a
-//! function on the request. A client's `grpc-timeout` counts only where the workflow has no deadline of its own, because
-//! an early deadline can be a way to the front of a queue.
+//! At a **trust edge**, metadata would come from clients, which may lie. So it is removed, and a
+//! function of the request determines the workflow. A client's `grpc-timeout` counts only if the
+//! workflow has no configured deadline, because clients could use an early deadline to move to the
+//! front of a queue.
 //!
 //! Cost: two locks and one boxed future per request.
 
@@ -30,7 +33,7 @@ use crate::respond::{is_good, is_grpc, rejection};
 
 type Classify = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
-/// Puts a process around its service.
+/// Makes the requests to a service wait for admission by its process.
 #[derive(Clone)]
 pub struct ServerLayer {
     flow: Flow,
@@ -39,13 +42,14 @@ pub struct ServerLayer {
 }
 
 impl ServerLayer {
-    /// Inside of the system, where callers are trusted.
+    /// Creates a layer inside the system, where callers are trusted.
     #[must_use]
     pub fn new(flow: Flow) -> Self {
         Self { flow, is_edge: false, classify: None }
     }
 
-    /// At a trust edge: requests bring no metadata, and the function says of which workflow they are.
+    /// Creates a layer at a trust edge: metadata of requests is ignored, and `workflow` returns the
+    /// workflow of each request.
     #[must_use]
     pub fn edge<F>(flow: Flow, workflow: F) -> Self
     where
@@ -54,7 +58,7 @@ impl ServerLayer {
         Self { flow, is_edge: true, classify: Some(Arc::new(workflow)) }
     }
 
-    /// The same, where the function says of which workflow a request without metadata is.
+    /// Sets the function that returns the workflow of a request without metadata.
     #[must_use]
     pub fn classify<F>(self, workflow: F) -> Self
     where
@@ -82,7 +86,8 @@ impl<S> Layer<S> for ServerLayer {
     }
 }
 
-/// A service behind the admission of its process. It is always ready: requests wait in the call, by workflow.
+/// A service whose requests are admitted by its process. It is always ready, because requests wait
+/// inside the call, in the queue of their workflow.
 #[derive(Clone, Debug)]
 pub struct Server<S> {
     inner: S,

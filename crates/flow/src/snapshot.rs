@@ -1,34 +1,35 @@
-//! What a process knows and has counted, for people and for Prometheus.
+//! The state and the counters of a process, for people and for Prometheus.
 //!
 //! Source: document 002 Table 5.1, *GetResourceUtilization* and *GetWorkflowArrivalRate*.
 //!
-//! Cost: one lock, O(workflows · resources), whenever it is asked for. Nothing on the way of a request.
+//! Cost: one lock, O(workflows · resources), per snapshot. Requests pay nothing.
 
 use curtail_kernel::flow::{ResourceId, View, WorkflowId};
 
 use crate::Flow;
 
-/// A workflow, now and since the start.
+/// The current state of a workflow, and its counters since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowSnapshot {
     /// Its name.
     pub name: String,
-    /// What the kernel knows of it: rates, latency, and how many requests wait for admission.
+    /// Its state in the kernel: rates, latency, and the number of requests that wait for admission.
     pub view: View,
     /// Requests that were admitted.
     pub admitted: u64,
     /// Requests that were rejected because they could not meet their deadlines.
     pub late: u64,
-    /// Requests that were rejected because as many waited as may.
+    /// Requests that were rejected because the queue was full.
     pub full: u64,
     /// Requests that ended well, within their deadlines.
     pub met: u64,
-    /// Admitted requests with deadlines that ended later, or not well.
+    /// Admitted requests that had a deadline, and ended too late or failed.
     pub missed: u64,
 }
 
 impl WorkflowSnapshot {
-    /// Of two buckets. Of rates the least counts, because it is the one that limits; of times the longest.
+    /// Combines two buckets. Keeps the lower of two rates, because that is the limit. Keeps the
+    /// longer of two times.
     fn add(&mut self, other: &Self) {
         let (view, with) = (self.view, other.view);
         self.view = View {
@@ -48,42 +49,42 @@ impl WorkflowSnapshot {
     }
 }
 
-/// A resource, now and since the start.
+/// The current state of a resource, and its counters since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceSnapshot {
     /// Its name.
     pub name: String,
-    /// How many sub-tasks may hold it.
+    /// Number of sub-tasks that may hold it at once.
     pub slots: u32,
-    /// How many hold it.
+    /// Number of sub-tasks that hold it.
     pub running: u32,
-    /// How many wait.
+    /// Number of sub-tasks that wait for it.
     pub waiting: u32,
     /// The load of each workflow, in slots.
     pub loads: Vec<f64>,
     /// Sub-tasks that were rejected because their requests were late.
     pub late: u64,
-    /// Sub-tasks that were rejected because as many waited as may.
+    /// Sub-tasks that were rejected because the queue was full.
     pub full: u64,
 }
 
-/// A process.
+/// The current state of a process, and its counters since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// By workflow; the first one is the default, with all of its buckets.
+    /// By workflow. The first one is the default, with all of its buckets.
     pub workflows: Vec<WorkflowSnapshot>,
     /// By resource.
     pub resources: Vec<ResourceSnapshot>,
 }
 
 impl Snapshot {
-    /// A workflow by its name.
+    /// Returns a workflow by its name.
     #[must_use]
     pub fn workflow(&self, name: &str) -> Option<&WorkflowSnapshot> {
         self.workflows.iter().find(|workflow| workflow.name == name)
     }
 
-    /// A resource by its name.
+    /// Returns a resource by its name.
     #[must_use]
     pub fn resource(&self, name: &str) -> Option<&ResourceSnapshot> {
         self.resources.iter().find(|resource| resource.name == name)
@@ -91,7 +92,7 @@ impl Snapshot {
 }
 
 impl Flow {
-    /// What is known now.
+    /// Returns the current state.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (state, _) = self.0.lock();

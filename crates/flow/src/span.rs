@@ -1,28 +1,29 @@
-//! Spans for tracing: `admission` and `subtask`, with the workflow, the time that it waited, and how it ended.
+//! Tracing spans: `admission` and `subtask`, with the workflow, the waiting time, and the outcome.
 //!
 //! Source: the `tracing` crate; `tracing-opentelemetry` shows them as spans of a trace.
 //!
-//! Cost: one load of an atomic where nothing subscribes to spans of level debug.
+//! Cost: one atomic load if no subscriber listens to spans of level debug.
 
 use tokio::time::Instant;
 use tracing::Span;
 
 use crate::reject::Reason;
 
-/// A span around something that waits first.
+/// A span that begins with a wait.
 pub(crate) struct Wait {
     span: Span,
     since: Option<Instant>,
 }
 
 impl Wait {
-    /// Of a span with the fields `wait_us` and `outcome`, both empty.
+    /// Starts the wait of a span with the fields `wait_us` and `outcome`, both empty.
     pub(crate) fn begin(span: Span) -> Self {
         let since = (!span.is_disabled()).then(Instant::now);
         Self { span, since }
     }
 
-    /// It waits no more. What never comes here was dropped while it waited, and has no outcome.
+    /// Ends the wait. A request that is dropped while it waits never gets here, and its span has no
+    /// outcome.
     pub(crate) fn end<T>(self, verdict: &Result<T, Reason>) -> Span {
         let Self { span, since } = self;
         if let Some(since) = since {

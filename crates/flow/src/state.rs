@@ -1,9 +1,10 @@
-//! The kernel's [`Process`] and what its callers have to keep beside it: who waits, what was counted.
+//! The kernel's [`Process`], along with the waiting requests and the counters.
 //!
-//! All of it is behind one short lock. Names are dense: a slab of requests that wait, and one of sub-tasks per resource.
-//! Results are sent under the lock, so a future that is dropped finds out there what has become of its request.
+//! All of it is behind one lock, which is held only for a short time. Ids are indices into slabs:
+//! one slab for waiting requests, and one per resource for sub-tasks. Verdicts are sent under the
+//! lock, so a future that is being dropped can read its request's verdict under the same lock.
 //!
-//! Cost: that of the kernel, and O(1) on top; one oneshot channel per request or sub-task that waits.
+//! Cost: that of the kernel, plus O(1), and one oneshot channel per request or sub-task that waits.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{
@@ -21,7 +22,7 @@ use crate::downstream::Services;
 use crate::metadata::CallMeta;
 use crate::reject::Reason;
 
-/// What becomes of a request or sub-task that waited.
+/// The decision about a request or sub-task that waited.
 pub(crate) type Verdict = Result<(), Reason>;
 
 #[derive(Debug)]
@@ -34,12 +35,12 @@ pub(crate) struct State {
     pub(crate) counts: Vec<Counts>,
     waiting: Slab<(WorkflowId, oneshot::Sender<Verdict>)>,
     pub(crate) resources: Vec<Jobs>,
-    /// When the task that keeps the time runs again.
+    /// The time at which the time-keeping task runs next.
     pub(crate) armed: Timestamp,
     pub(crate) timer: Option<AbortHandle>,
 }
 
-/// Since the start, of one workflow.
+/// The counters of one workflow since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) admitted: u64,
@@ -61,13 +62,13 @@ impl Counts {
 /// The sub-tasks at one resource.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// Those that wait have a sender.
+    /// Waiting sub-tasks have a sender.
     jobs: Slab<Option<oneshot::Sender<Verdict>>>,
     pub(crate) late: u64,
     pub(crate) full: u64,
 }
 
-/// A request at the door.
+/// The result of an arrival that was not rejected.
 #[derive(Debug)]
 pub(crate) enum Entry {
     Admitted,
@@ -94,7 +95,7 @@ impl State {
         }
     }
 
-    /// Lets time pass: rates change, and requests whose turn has come go on.
+    /// Advances time: rates change, and requests whose turn has come are admitted.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         self.process.tick(now);
         while let Some((RequestId(request), outcome)) = self.process.release(now) {
@@ -105,7 +106,7 @@ impl State {
                 Ok(()) => counts.admitted += 1,
                 Err(reason) => counts.dropped(reason),
             }
-            // A future that is being dropped reads it under the lock.
+            // A future that is being dropped reads the verdict under the lock.
             let _ = sender.send(verdict);
         }
     }
@@ -135,9 +136,9 @@ impl State {
         }
     }
 
-    /// A call arrives.
-    pub(crate) fn heard(&mut self, now: Timestamp, workflow: WorkflowId, call: &CallMeta) {
-        let (caller, is_replaced) = self.callers.heard(now, call.caller);
+    /// Records a call from a caller.
+    pub(crate) fn record_call(&mut self, now: Timestamp, workflow: WorkflowId, call: &CallMeta) {
+        let (caller, is_replaced) = self.callers.record_call(now, call.caller);
         if is_replaced {
             self.process.forget_caller(caller);
         }
@@ -145,19 +146,19 @@ impl State {
         self.process.wanted(now, caller, workflow, call.wanted);
     }
 
-    /// What a caller is announced; none where it has called too long ago.
+    /// Returns the announcement for a caller. `None` if the caller is not in the table.
     pub(crate) fn announcement(&self, workflow: WorkflowId, number: u32) -> Option<Announcement> {
         let caller = self.callers.id(number)?;
         Some(self.process.announce(caller, workflow))
     }
 
-    /// A request that still waits is given up.
+    /// Withdraws a request that is still waiting.
     pub(crate) fn withdraw(&mut self, key: usize) {
         let (workflow, _) = self.waiting.remove(key);
         self.process.withdraw(RequestId(key as u32), workflow);
     }
 
-    /// A sub-task asks for a resource. It starts at once where there is no receiver.
+    /// Queues a sub-task for a resource. If the result has no receiver, it starts immediately.
     pub(crate) fn subtask(
         &mut self,
         now: Timestamp,
@@ -184,7 +185,7 @@ impl State {
         }
     }
 
-    /// A sub-task leaves, whether it runs or waits: for how long it held the resource, in ns.
+    /// Removes a running or waiting sub-task. Returns how long it held the resource, in ns.
     pub(crate) fn leave(&mut self, now: Timestamp, resource: ResourceId, job: JobId) -> u64 {
         let held_ns = match self.process.purge(resource, job) {
             Purged::Runs => self.process.done(now, resource, job),
@@ -195,7 +196,8 @@ impl State {
         held_ns.unwrap_or(0)
     }
 
-    /// Starts what can start. The verdict is that on the newcomer, which has no channel yet.
+    /// Starts the sub-tasks that can start. Returns the verdict on the newcomer, which has no
+    /// channel yet.
     fn schedule(
         &mut self,
         now: Timestamp,

@@ -1,12 +1,13 @@
-//! Sub-tasks: what a request does with a resource, when the scheduler says so.
+//! Sub-tasks: the work of a request on a resource, in the order that the scheduler chooses.
 //!
 //! Source: document 002 §5.2.2, *Request scheduling and sub-tasks*.
 //!
-//! A sub-task holds a slot until its future ends or is dropped, also by a panic. The time is the request's service time.
-//! A call downstream counts by itself, so what it holds meanwhile (a connection, a thread) is held without that
-//! ([`Context::hold`]).
+//! A sub-task holds a slot until its future ends, is dropped, or panics. This time counts as
+//! service time of the request. A downstream call reports its own time. So the time for which a
+//! resource (a connection, a thread) is held during the call does not count ([`Context::hold`]).
 //!
-//! Cost: two locks per sub-task; one oneshot channel, and a timer where there is a deadline, for one that waits.
+//! Cost: two locks per sub-task. A waiting sub-task has a oneshot channel, and a timer if there is
+//! a deadline.
 
 use std::future::Future;
 use std::time::Duration;
@@ -23,27 +24,28 @@ use crate::reject::{Reason, Rejected};
 use crate::span::Wait;
 use crate::state::Verdict;
 
-/// A sub-task at its resource, until it is dropped.
+/// A sub-task at its resource. When this is dropped, the sub-task leaves the resource.
 struct Slot<'a> {
     context: &'a Context,
     resource: ResourceId,
     job: JobId,
-    /// While it waits.
+    /// The channel for the verdict, while the sub-task waits.
     verdict: Option<oneshot::Receiver<Verdict>>,
     has_left: bool,
-    /// Whether the time is the request's service time.
+    /// Whether its time counts as service time of the request.
     serves: bool,
 }
 
 impl Context {
-    /// Runs a future when it has a slot of the resource; `cost_hint` is its expected time, where it is known better
-    /// than the average of its workflow. Dropping the future leaves the queue or gives the slot back.
+    /// Runs a future once it has a slot of the resource. `cost_hint` is its expected time, if a
+    /// better estimate than the average of its workflow is known. Dropping the future removes the
+    /// sub-task from the queue or frees its slot.
     ///
     /// # Errors
-    /// The request is late, so the future does not start; or as many wait for the resource as may.
+    /// The request is late, so the future does not start; or the queue of the resource is full.
     ///
     /// # Panics
-    /// The process has no such resource: a bug of the caller's.
+    /// If the process has no such resource, which is a bug in the caller.
     pub async fn subtask<F: Future>(
         &self,
         resource: &str,
@@ -53,13 +55,14 @@ impl Context {
         self.with_slot(resource, cost_hint, true, work).await
     }
 
-    /// The same for calls downstream: what they spend comes with their responses, so the time is not counted here.
+    /// Does what [`Self::subtask`] does, for calls downstream. Their responses report the time that
+    /// they spent, so it does not count here.
     ///
     /// # Errors
-    /// As of [`Self::subtask`].
+    /// See [`Self::subtask`].
     ///
     /// # Panics
-    /// As that does.
+    /// See [`Self::subtask`].
     pub async fn hold<F: Future>(&self, resource: &str, calls: F) -> Result<F::Output, Rejected> {
         self.with_slot(resource, None, false, calls).await
     }
@@ -72,7 +75,7 @@ impl Context {
         work: F,
     ) -> Result<F::Output, Rejected> {
         let known = self.flow().0.resources.iter().position(|known| known == resource);
-        let Some(at) = known else { panic!("{resource:?} is no resource of this process") };
+        let Some(at) = known else { panic!("{resource:?} is not a resource of this process") };
         let resource_id = ResourceId(at as u32);
         let (service, workflow) = (self.flow().service(), self.workflow());
         let wait = Wait::begin(tracing::debug_span!(
@@ -125,7 +128,7 @@ impl Slot<'_> {
             None => verdict.await,
         };
         self.verdict = None;
-        // The sender is in the state until it has sent.
+        // The state keeps the sender until it has sent the verdict.
         let verdict = received.unwrap_or(Err(Reason::Full));
         self.has_left = verdict.is_err();
         verdict
@@ -139,7 +142,8 @@ impl Drop for Slot<'_> {
         }
         let held_ns = {
             let (mut state, now) = self.context.flow().0.lock();
-            // Verdicts are sent under the lock. One that was found to be late has left.
+            // Verdicts are sent under the lock. A sub-task that was found to be late has already
+            // left.
             let verdict = self.verdict.as_mut().map(oneshot::Receiver::try_recv);
             if matches!(verdict, Some(Ok(Err(_)))) {
                 return;

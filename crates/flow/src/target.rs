@@ -1,9 +1,10 @@
-//! An instance of a downstream service, by hand: for [`ClientLayer`](crate::ClientLayer), and for proxies, whose
-//! balancers choose the instance of each copy.
+//! An instance of a downstream service, for code that performs each step itself.
+//! [`ClientLayer`](crate::ClientLayer) uses it, and so do proxies, whose balancers choose the
+//! instance of each copy.
 //!
 //! Source: document 002 §5.2.4, *Rate aggregation*.
 //!
-//! Per copy, the order is [`Target::called`] and, if there is a response, [`Target::returned`].
+//! For each copy, call [`Target::called`] and, if there is a response, [`Target::returned`].
 //!
 //! Cost: one lock per copy and one per response.
 
@@ -30,20 +31,22 @@ pub struct Target {
 }
 
 impl Target {
-    /// An instance of a service; its address may be its name. Of one service 256 instances are known, of services 256;
-    /// what is beyond them takes the place of another, or has no limit.
+    /// Creates an instance of a service. Its address can serve as its name. The table has room for
+    /// 256 services and 256 instances of each. Beyond that, a new instance takes the place of
+    /// another one of its service, and a new service is called without limits.
     #[must_use]
     pub fn new(flow: Flow, service: &str, instance: &str) -> Self {
         let (service, instance) = (service.to_owned(), instance.to_owned());
         Self { flow, service, instance, place: Mutex::new(None) }
     }
 
-    /// The number of the process that calls.
+    /// Returns the number of the calling process.
     pub(crate) fn caller(&self) -> u32 {
         self.flow.0.caller
     }
 
-    /// That of a context, which another process may have made: then names count.
+    /// Returns the workflow of a context. If another process created the context, looks up the
+    /// workflow by its name.
     fn workflow(&self, context: &Context) -> WorkflowId {
         match Arc::ptr_eq(&context.flow().0, &self.flow.0) {
             true => context.id(),
@@ -51,7 +54,7 @@ impl Target {
         }
     }
 
-    /// Looks at the instance, unless there are too many.
+    /// Applies `look` to the instance. `None` if there are too many services.
     fn with<V>(&self, look: impl FnOnce(&mut State, InstanceId) -> V) -> Option<V> {
         let mut place = lock(&self.place);
         let (mut state, now) = self.flow.0.lock();
@@ -65,7 +68,8 @@ impl Target {
         id.map(|id| look(state, id))
     }
 
-    /// A copy of a call leaves for it. So many requests of its kind per second this process wants to send there.
+    /// Records a copy of a call to the instance. Returns the rate at which this process wants to
+    /// send requests of the call's workflow there, in requests per second.
     pub fn called(&self, context: &Context) -> f64 {
         let workflow = self.workflow(context);
         let called = self.with(|state, id| {
@@ -75,21 +79,22 @@ impl Target {
         called.unwrap_or(0.0)
     }
 
-    /// The same, before it leaves and whether or not it does.
+    /// Returns that rate without recording a copy.
     #[must_use]
     pub fn wanted(&self, context: &Context) -> f64 {
         let workflow = self.workflow(context);
         self.with(|state, id| state.process.wants(id, workflow)).unwrap_or(0.0)
     }
 
-    /// It has responded: what it spent on the call.
+    /// Records a response. Returns the time that the call spent.
     pub fn returned<B>(&self, context: &Context, response: &Response<B>) -> Option<Spent> {
         let (announced, spent) = metadata::read_response(response.headers());
         let workflow = self.workflow(context);
         let place = *lock(&self.place);
         let (mut state, now) = self.flow.0.lock();
         let state = &mut *state;
-        // Where another has its place by now, that one has not responded.
+        // If another instance has taken the place of this one, the response is not from that
+        // instance.
         if let Some(id) = place.and_then(|place| state.services.id(now, place)) {
             state.process.returned(id, workflow, is_good(response));
             if let Some(announced) = announced {

@@ -1,4 +1,5 @@
-//! Two processes in a chain, in memory and under tokio's paused clock: an entry that admits, and a store that works.
+//! Two processes in a chain, in memory and under tokio's paused clock: an entry that admits
+//! requests, and a store that does the work.
 
 mod common;
 
@@ -9,7 +10,8 @@ use curtail_flow::{Config, ResourceSpec, Workflow};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep};
 
-/// Sends requests of a workflow at a rate, and counts those served in the second half.
+/// Sends requests of a workflow at a given rate. Returns how many of the requests sent in the
+/// second half of the run were served, and how many were sent.
 async fn load(chain: Chain, workflow: &'static str, per_second: u32, seconds: u32) -> (u32, u32) {
     let mut calls = JoinSet::new();
     let mut timer = interval(Duration::from_secs(1) / per_second);
@@ -31,7 +33,7 @@ async fn load(chain: Chain, workflow: &'static str, per_second: u32, seconds: u3
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
-    // The store serves 100 requests of 20 ms per second.
+    // The store serves 100 requests per second, and each takes 20 ms.
     let config = Config { queue: 20, ..Config::default() };
     let disk = ResourceSpec { slots: 2, queue: 1_000 };
     let chain = store_and_entry(config, disk, ms(20), Workflow::default());
@@ -45,7 +47,8 @@ async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
     );
     assert_eq!(polite.0, polite.1, "each polite request is served");
     assert_eq!(polite.1, 300);
-    // In 15 s, what 20 per second leave of 95 per second, the target.
+    // The target is 95 requests per second. The polite workflow takes 20 of them, so 75 per second
+    // are left. They are counted for 15 s.
     assert!((1_100..=1_200).contains(&flood.0), "{flood:?}");
 
     let a = entry.workflow("a").expect("configured");
@@ -53,7 +56,7 @@ async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
     assert!(a.full > 26_000, "rejected where it enters: {a:?}");
     let store = chain.store_flow.snapshot();
     let of_store = store.workflow("a").expect("configured");
-    // Before the first announcement.
+    // These arrived before the first announcement.
     assert!(of_store.full + of_store.late < 150, "{of_store:?}");
     let disk = store.resource("disk").expect("configured");
     assert_eq!((disk.running, disk.waiting, disk.full), (0, 0, 0));
@@ -81,13 +84,13 @@ async fn rates_of_a_leaf_come_back_with_responses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_calls_spent_adds_up_at_the_entry() {
+async fn the_spending_of_calls_adds_up_at_the_entry() {
     let disk = ResourceSpec { slots: 2, queue: 100 };
     let chain = store_and_entry(Config::default(), disk, ms(30), Workflow::default());
     let begin = Instant::now();
     assert_eq!(call(chain.entry.clone(), "a").await, 200);
     assert_eq!(begin.elapsed(), ms(30));
-    // The second request knows what the first one took, before it has spent anything.
+    // The second request starts with the totals of the first one, before it has spent anything.
     let admitted = chain.entry_flow.admit("a", &Default::default()).await.expect("no limit");
     let progress = admitted.context().progress();
     assert_eq!((progress.total_service_ns, progress.total_work_ns), (30_000_000, 30_000_000));

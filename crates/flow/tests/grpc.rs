@@ -62,7 +62,7 @@ impl Decoder for Text {
     }
 }
 
-/// Says how much time is left after a sub-task of 20 ms.
+/// Responds with the time that is left after a sub-task of 20 ms.
 async fn work(request: Request<String>) -> Result<Response<String>, Status> {
     let context = request.extensions().get::<Context>().expect("the layer sets it");
     let done =
@@ -79,7 +79,7 @@ fn flow(name: &str, limit: f64) -> Flow {
     builder.resource("disk", ResourceSpec { slots: 1, queue: 9 }).build().expect("sound")
 }
 
-/// A client of the entry's for a store behind its layer.
+/// Returns the client with which the entry calls the store. Each side has its own layer.
 fn client(entry: &Flow, store: &Flow) -> tonic::client::Grpc<Http> {
     let server = service_fn(|request: http::Request<tonic::body::Body>| async {
         Ok(tonic::server::Grpc::new(Text).unary(service_fn(work), request).await)
@@ -89,7 +89,7 @@ fn client(entry: &Flow, store: &Flow) -> tonic::client::Grpc<Http> {
     tonic::client::Grpc::new(BoxCloneSyncService::new(client))
 }
 
-/// A request of the entry's that calls the store once.
+/// Runs a request at the entry, which calls the store once.
 async fn call(entry: &Flow, store: &Flow, timeout: Option<Duration>) -> Result<String, Status> {
     let meta = RequestMeta { timeout, call: None };
     let admitted = entry.admit("a", &meta).await.expect("no limit");
@@ -105,8 +105,8 @@ async fn call(entry: &Flow, store: &Flow, timeout: Option<Duration>) -> Result<S
 #[tokio::test(start_paused = true)]
 async fn contexts_deadlines_and_rates_travel_with_grpc() {
     let (entry, store) = (flow("entry", f64::INFINITY), flow("store", 40.0));
-    let said = call(&entry, &store, Some(ms(100))).await.expect("served");
-    assert_eq!(said, "a book, 80 ms left");
+    let text = call(&entry, &store, Some(ms(100))).await.expect("served");
+    assert_eq!(text, "a book, 80 ms left");
     for _ in 0..20 {
         call(&entry, &store, None).await.expect("served, one after the other");
     }

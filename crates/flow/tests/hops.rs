@@ -1,4 +1,4 @@
-//! What travels over several hops, and what a trust edge takes out.
+//! Metadata over several hops, and its removal at a trust edge.
 
 mod common;
 
@@ -15,7 +15,8 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 const ONE: ResourceSpec = ResourceSpec { slots: 1, queue: 2 };
 
-/// A stack of two hops that both work for 20 ms, and the headers that each of them got.
+/// Builds an entry and two hops that work for 20 ms each. Also returns the headers that each hop
+/// got.
 fn recorded(own: Option<u64>) -> (common::Http, Arc<Mutex<Vec<HeaderMap>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let spec = WorkflowSpec { deadline: own.map(ms), ..WorkflowSpec::default() };
@@ -65,7 +66,7 @@ async fn deadlines_shrink_at_each_hop_and_progress_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trust_edge_takes_out_what_clients_send() {
+async fn a_trust_edge_removes_the_metadata_of_clients() {
     for (own, expected) in [(Some(90), "90000000n"), (None, "7m")] {
         let (entry, seen) = recorded(own);
         let mut request = request("a");
@@ -79,9 +80,9 @@ async fn a_trust_edge_takes_out_what_clients_send() {
         let call = metadata::read_call(&seen[0], None).expect("written by the entry");
         assert_eq!(call.workflow.as_str(), "a");
         assert!(seen[0][BAGGAGE].to_str().expect("text").ends_with(",user=7,x=1;y"));
-        assert_eq!(seen[0][GRPC_TIMEOUT], expected, "a client's deadline is no privilege");
+        assert_eq!(seen[0][GRPC_TIMEOUT], expected, "a client's deadline gives no priority");
         let ours = [RATE, SPENT].iter().any(|name| response.headers().contains_key(name));
-        assert!(!ours, "clients do not learn of rates");
+        assert!(!ours, "clients get no rates");
     }
 }
 

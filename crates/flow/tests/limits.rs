@@ -1,4 +1,5 @@
-//! Limits: when a request that waits goes on, which part a caller gets, and what an edge lets in.
+//! Limits: the time at which a waiting request is admitted, each caller's part of the rate, and
+//! metadata at an edge.
 
 mod common;
 
@@ -16,12 +17,12 @@ fn limited() -> Flow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_goes_on_when_it_may_and_not_with_the_next_interval() {
+async fn a_request_is_admitted_when_it_may_and_not_at_the_next_interval() {
     let flow = limited();
     let meta = RequestMeta::default();
     drop(flow.admit("a", &meta).await.expect("no limit yet"));
     sleep(ms(210)).await;
-    // An idle limiter has saved two.
+    // The idle limiter has saved up two tokens.
     let begin = Instant::now();
     for _ in 0..3 {
         drop(flow.admit("a", &meta).await.expect("there is room"));
@@ -31,7 +32,7 @@ async fn a_request_goes_on_when_it_may_and_not_with_the_next_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_get_their_parts_by_what_they_want() {
+async fn callers_get_parts_in_proportion_to_their_demand() {
     let flow = limited();
     let name = WorkflowName::new("a").expect("short");
     for (caller, wanted) in [(1, 30.0), (1, 30.0), (1, 30.0), (2, 10.0)] {
@@ -75,7 +76,7 @@ async fn a_rate_from_before_a_long_pause_lasts_until_the_first_response() {
         sleep(ms(10)).await;
     }
     assert!((8.0..=12.0).contains(&rate()), "half of 20: {}", rate());
-    // What waits is worked off, and the other caller is forgotten.
+    // The queue has been worked off, and the other caller has been forgotten.
     sleep(ms(60_000)).await;
     for _ in 0..20 {
         let begin = Instant::now();
@@ -87,7 +88,7 @@ async fn a_rate_from_before_a_long_pause_lasts_until_the_first_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_are_to_retry_when_what_waits_is_worked_off() {
+async fn clients_may_retry_when_the_queue_is_worked_off() {
     let shares = Workflow { limit: 2.0, ..Workflow::default() };
     let config = Config { queue: 9, ..Config::default() };
     let flow = Flow::builder("shop").workflow("a", shares).config(config).build().expect("sound");

@@ -1,4 +1,5 @@
-//! Random requests, some of them dropped at a random time: nothing is lost, and nothing is left.
+//! Random requests, some of them dropped at a random time: none is lost, and none leaves anything
+//! behind.
 
 mod common;
 
@@ -13,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 const SLOTS: u32 = 2;
 
-/// A request, in ms.
+/// A request. All times are in ms.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     at: u64,
@@ -51,7 +52,7 @@ async fn request(flow: Flow, plan: Plan, running: Arc<AtomicU32>) {
     let Ok(admitted) = flow.admit(workflow, &meta).await else { return };
     for work in plan.work {
         let work = async {
-            assert!(running.fetch_add(1, Ordering::Relaxed) < SLOTS, "more run than may");
+            assert!(running.fetch_add(1, Ordering::Relaxed) < SLOTS, "too many run at once");
             let _ends = Ends(&running);
             sleep(ms(work)).await;
         };
@@ -83,15 +84,15 @@ async fn run(flow: &Flow, plans: &[Plan]) {
     }
     let snapshot = flow.snapshot();
     let disk = snapshot.resource("disk").expect("configured");
-    assert_eq!((disk.running, disk.waiting), (0, 0), "what is dropped leaves");
+    assert_eq!((disk.running, disk.waiting), (0, 0), "dropped requests leave");
     let of = |count: fn(&curtail_flow::WorkflowSnapshot) -> u64| -> u64 {
         snapshot.workflows.iter().map(count).sum()
     };
     assert_eq!(of(|of| of.view.waiting.into()), 0);
-    // A request that waits for admission when it is dropped counts nowhere else.
+    // A request that is dropped while it waits for admission is not in any counter.
     let (ended, came) = (of(|of| of.admitted + of.late + of.full), plans.len() as u64);
     assert!(ended <= came && ended + dropped >= came, "{ended} of {came}, {dropped} dropped");
-    // All slots can be used again.
+    // All slots are free again.
     let admitted = flow.admit("heavy", &RequestMeta::default()).await.expect("nothing waits");
     let context = admitted.context();
     let work = || context.subtask("disk", None, async { sleep(ms(5)).await });

@@ -1,4 +1,4 @@
-//! Single requests: what travels, what is dropped, and what is given back.
+//! Single requests: the rate of admission, dropped futures, late sub-tasks, and progress.
 
 mod common;
 
@@ -57,7 +57,7 @@ async fn dropped_subtasks_leave_no_slot_and_no_place_in_the_queue() {
     drop(second);
     assert_eq!(slots(&flow), (0, 0), "it was given the slot and is dropped before it runs");
     assert_eq!(context.subtask("disk", None, async { 3 }).await, Ok(3));
-    assert_eq!(context.progress().here.service_ns, 10_000_000, "what the dropped one took");
+    assert_eq!(context.progress().here.service_ns, 10_000_000, "the slot of the dropped request");
 }
 
 fn futures_poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
@@ -108,14 +108,14 @@ async fn requests_wait_at_the_rate_and_withdraw_when_they_are_dropped() {
             begin.elapsed().as_millis()
         })
     };
-    // The first interval is without a limit.
+    // There is no limit in the first interval.
     assert_eq!(admit(None).await, Ok(0));
     sleep(ms(150)).await;
     assert_eq!(admit(None).await, Ok(0));
     let dropped = timeout(ms(30), admit(None)).await;
     assert!(dropped.is_err(), "it would have waited for 100 ms");
     let waited = admit(None).await.expect("there is room");
-    assert!((65..=75).contains(&waited), "it has the turn of the one that was dropped: {waited}");
+    assert!((65..=75).contains(&waited), "it takes the place of the dropped request: {waited}");
     let (second, late) = tokio::join!(admit(None), admit(Some(50)));
     assert!(second.expect("there is room") >= 95);
     assert_eq!(late.expect_err("50 ms are not enough").reason, Reason::Late);
@@ -163,7 +163,7 @@ async fn parallel_branches_count_by_their_mean_and_add_their_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_while_calls_are_out_is_no_service_time() {
+async fn time_held_during_calls_is_no_service_time() {
     let flow = flow();
     let (_admitted, context) = context(&flow, None).await;
     let busy = || flow.snapshot().resource("disk").expect("configured").running;

@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` sees of requests and sub-tasks.
+//! The `tracing` spans of requests and sub-tasks.
 
 use std::io::{Result, Write};
 use std::sync::{Arc, Mutex};

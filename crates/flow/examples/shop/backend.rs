@@ -1,4 +1,5 @@
-//! The store of the shop: a process behind HTTP/1.1, whose requests read a disk with two slots for 20 ms each.
+//! The shop's store: a process that serves HTTP/1.1. Each request reads a disk for 20 ms, and the
+//! disk has two slots.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-/// Starts the store; its address.
+/// Starts the store and returns its address.
 pub(super) async fn start() -> std::io::Result<String> {
     let flow = Flow::builder("store")
         .workflow("buy", Workflow::default())
@@ -29,9 +30,9 @@ pub(super) async fn start() -> std::io::Result<String> {
     Ok(address)
 }
 
-/// What the store does. It knows neither rates nor other workflows.
+/// The store's work. It contains no code for rates or for other workflows.
 async fn read(request: Request<()>) -> Result<Response<&'static str>, Infallible> {
-    // The layer puts it there.
+    // The layer inserts the context.
     let Some(context) = request.extensions().get::<Context>() else { return respond(500, "") };
     let disk = async { sleep(Duration::from_millis(20)).await };
     match context.subtask("disk", None, disk).await {
@@ -54,7 +55,7 @@ async fn connection(stream: TcpStream, layer: ServerLayer) -> Result<(), ServerE
         *ours.headers_mut() = headers(request.head.headers());
         let response = tokio::select! {
             response = service.clone().oneshot(ours) => response,
-            // Dropping the future withdraws the request, or gives its slot back.
+            // Dropping the future withdraws the request, or frees its slot.
             () = connection.peer_closed() => return Ok(()),
         };
         let Ok(response) = response;
@@ -66,7 +67,7 @@ async fn connection(stream: TcpStream, layer: ServerLayer) -> Result<(), ServerE
     Ok(())
 }
 
-/// The fields of a message.
+/// Converts the fields of a message.
 pub(super) fn headers<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> HeaderMap {
     let field = |(name, value): (&str, &[u8])| {
         Some((HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value).ok()?))

@@ -1,9 +1,10 @@
-//! The member of a call's `baggage`: `curtail=1:workflow:service:work:total service:total work:caller:wanted`, and
-//! with a [`MemberKey`] `:tag`.
+//! The member of a call's `baggage`: `curtail=1:workflow:service:work:total service:total
+//! work:caller:wanted`, and with a [`MemberKey`] `:tag`.
 //!
-//! Source: W3C Baggage, and document 002 Table 5.3. The first field is a version; later versions may append fields, before the tag.
-//! The name is percent-encoded, times are ns, and numbers are hexadecimal. The member has at most 240 bytes: names are
-//! bounded, and larger numbers than [`super::NS_MAX`] are neither written nor read.
+//! Source: W3C Baggage, and document 002 Table 5.3. The first field is a version. Later versions
+//! can add fields in front of the tag. The name is percent-encoded, times are in ns, and numbers
+//! are hexadecimal. The member is at most 240 bytes long, because names are bounded and numbers
+//! above [`super::NS_MAX`] are neither written nor read.
 //!
 //! Cost: one pass over the header.
 
@@ -15,14 +16,14 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::{MILLI_MAX, MemberKey, NS_MAX, milli, parse_hex};
 
-/// As many bytes as the header may have in all; beyond them only our member is written.
+/// The longest header, in bytes. If it would be longer, only our member is written.
 const HEADER_BYTES_MAX: usize = 8_192;
-/// As many as our member may have, key included.
+/// The longest member, in bytes, including its key.
 const MEMBER_BYTES_MAX: usize = 240;
-/// As many as a name may have, percent-encoded.
+/// The longest name, in bytes, percent-encoded.
 const NAME_BYTES_MAX: usize = 96;
 const KEY: &str = "curtail";
-/// All but the unreserved characters of RFC 3986.
+/// All characters except the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The name of a workflow: not empty, and at most 96 bytes when percent-encoded.
@@ -30,16 +31,16 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 pub struct WorkflowName(Arc<str>);
 
 impl WorkflowName {
-    /// None where it is empty or too long.
+    /// Creates a name. `None` if it is empty or too long.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
-        // A byte needs at least one byte.
+        // Each byte is encoded as at least one byte.
         let is_short = name.len() <= NAME_BYTES_MAX
             && utf8_percent_encode(name, ENCODED).map(str::len).sum::<usize>() <= NAME_BYTES_MAX;
         (is_short && !name.is_empty()).then(|| Self(name.into()))
     }
 
-    /// As text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -52,29 +53,31 @@ impl fmt::Display for WorkflowName {
     }
 }
 
-/// What a call carries.
+/// The metadata of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallMeta {
     /// The workflow of its request.
     pub workflow: WorkflowName,
-    /// a: what the request spent before this call.
+    /// a: the time and work that the request spent before this call.
     pub spent: Spent,
-    /// T: what a whole request of the workflow spends, as estimated at its entry; 0 where it is unknown.
+    /// T: the time and work that a whole request of the workflow spends, as estimated at its entry.
+    /// Zero if unknown.
     pub totals: Spent,
-    /// The process that calls; a random number.
+    /// The number of the calling process, which is random.
     pub caller: u32,
-    /// So many requests per second of this workflow the caller wants to send, before its own limits.
+    /// The rate at which the caller wants to send requests of this workflow, before its own limits
+    /// apply, in requests per second.
     pub wanted: f64,
 }
 
 impl CallMeta {
-    /// Of this workflow, and of nothing else yet.
+    /// Creates metadata with this workflow, and with zero for everything else.
     #[must_use]
     pub fn of(workflow: WorkflowName) -> Self {
         Self { workflow, spent: Spent::default(), totals: Spent::default(), caller: 0, wanted: 0.0 }
     }
 
-    /// The counters that a request begins with at the process that is called.
+    /// Returns the counters with which the request starts at the called process.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress {
@@ -85,7 +88,7 @@ impl CallMeta {
         }
     }
 
-    /// As a member of `baggage`, at most 240 bytes.
+    /// Formats the metadata as a member of `baggage`, in at most 240 bytes.
     #[must_use]
     pub fn to_member(&self, key: Option<&MemberKey>) -> String {
         let Self { workflow, spent, totals, caller, wanted } = self;
@@ -94,7 +97,7 @@ impl CallMeta {
         let [all, all_work] = [totals.service_ns, totals.work_ns].map(|ns| ns.min(NS_MAX));
         let wanted = milli(*wanted);
         let mut member = String::with_capacity(MEMBER_BYTES_MAX);
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             member,
             "{KEY}=1:{name}:{service:x}:{work:x}:{all:x}:{all_work:x}:{caller:x}:{wanted:x}"
@@ -121,25 +124,26 @@ impl CallMeta {
     }
 }
 
-/// The members of all lines of the header, without whitespace around them.
+/// Returns the members of all lines of the header, without surrounding whitespace.
 fn members<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
     let members = lines.flat_map(|line| line.split(|&byte| byte == b','));
     members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
-/// The value of our member, without properties; none of a member of another vendor.
+/// Returns the value of our member, without properties. `None` for a member of another vendor.
 fn ours(member: &[u8]) -> Option<&[u8]> {
     let rest = member.strip_prefix(KEY.as_bytes())?.trim_ascii_start().strip_prefix(b"=")?;
     let end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
     Some(rest[..end].trim_ascii())
 }
 
-/// Has a line our member, well-formed or not?
+/// Whether a line contains our member, well-formed or not.
 pub(super) fn has_ours(line: &[u8]) -> bool {
     members([line].into_iter()).any(|member| ours(member).is_some())
 }
 
-/// Our member; none where there is none, or one that is malformed or was not signed with the key. The first one counts.
+/// Returns our member, or the first one if there are several. `None` if there is none, or if that
+/// one is malformed or was not signed with the key.
 pub(super) fn find<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     key: Option<&MemberKey>,
@@ -150,7 +154,8 @@ pub(super) fn find<'a>(
     CallMeta::parse(value).filter(|_| key.is_none_or(|key| key.has_signed(value)))
 }
 
-/// One line: our member, and those of other vendors, if they fit. None where there is nothing to write.
+/// Joins our member and those of other vendors into one line. If the line would be too long, it
+/// contains only our member. `None` if there is nothing to write.
 pub(super) fn join<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     member: Option<String>,
@@ -247,7 +252,7 @@ mod tests {
                 let signed = |text: &str| find([text.as_bytes()].into_iter(), Some(key)).is_some();
                 prop_assert!(signed(&member));
                 prop_assert!(!signed(&meta.to_member(None)), "no tag");
-                // Another workflow; a tag that is cut or grown.
+                // Another workflow, and a tag that is too short or too long.
                 let other = member.replacen("curtail=1:", "curtail=1:x", 1);
                 for forged in [&*other, &member[..member.len() - 1], &format!("{member}0")] {
                     prop_assert!(!signed(forged), "{}", forged);

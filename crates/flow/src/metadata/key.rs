@@ -1,26 +1,27 @@
-//! A key that the processes of a system share, so that a call's metadata shows that one of them wrote it.
+//! A key that the processes of a system share, to prove that one of them wrote a call's metadata.
 //!
-//! Source: HMAC-SHA-256 (RFC 2104), cut to 128 bits (§5). A member that was seen on the wire can be sent again: the key
-//! keeps out those who do not have it, and encryption of the connections keeps out those who listen.
+//! Source: HMAC-SHA-256 (RFC 2104), truncated to 128 bits (§5). A member that was seen on the wire
+//! can be sent again. The key keeps out processes that do not have it; only encryption of the
+//! connections keeps out eavesdroppers.
 //!
-//! Cost: about 1 µs of CPU time per member, written or read.
+//! Cost: about 1 µs of CPU time per member that is written or read.
 
 use std::fmt::{self, Write as _};
 
 use ring::hmac;
 
-/// Hexadecimal digits of a tag.
+/// The number of hexadecimal digits of a tag.
 const TAG_DIGITS: usize = 32;
 
-/// A key of at least [`MemberKey::BYTES_MIN`] bytes. Its `Debug` does not show it.
+/// A key of at least [`MemberKey::BYTES_MIN`] bytes. Its `Debug` output hides it.
 #[derive(Clone)]
 pub struct MemberKey(hmac::Key);
 
 impl MemberKey {
-    /// Fewer bytes can be guessed.
+    /// The minimum length of a key. A shorter key could be guessed.
     pub const BYTES_MIN: usize = 16;
 
-    /// None where there are too few bytes.
+    /// Creates a key. `None` if it is too short.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         (bytes.len() >= Self::BYTES_MIN).then(|| Self(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
@@ -30,24 +31,24 @@ impl MemberKey {
         let tag = hmac::sign(&self.0, text.as_bytes());
         let mut digits = String::with_capacity(TAG_DIGITS);
         for byte in &tag.as_ref()[..TAG_DIGITS / 2] {
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(digits, "{byte:02x}");
         }
         digits
     }
 
-    /// Appends the tag of a member's value, which begins at `from`, as a further field.
+    /// Signs the value that begins at `from`: appends its tag as a further field.
     pub(super) fn sign(&self, member: &mut String, from: usize) {
         let tag = self.tag(&member[from..]);
         member.push(':');
         member.push_str(&tag);
     }
 
-    /// Is the last field of a value the tag of what precedes it?
+    /// Whether the last field of a value is the tag of the fields before it.
     pub(super) fn has_signed(&self, value: &str) -> bool {
         let Some((text, tag)) = value.rsplit_once(':') else { return false };
         let ours = self.tag(text);
-        // In a time that does not depend on where they differ.
+        // This takes the same time no matter where the first difference is.
         let differ = |sum, (a, b): (u8, u8)| sum | (a ^ b);
         ours.len() == tag.len() && ours.bytes().zip(tag.bytes()).fold(0, differ) == 0
     }

@@ -1,16 +1,21 @@
-//! What travels with calls and responses, and how it is written into headers.
+//! The metadata of calls and responses, and its format in headers.
 //!
-//! Source: document 002 §5.2.4, *Metadata propagation* and Table 5.3; W3C Baggage; the gRPC wire protocol.
+//! Source: document 002 §5.2.4, *Metadata propagation* and Table 5.3; W3C Baggage; the gRPC wire
+//! protocol.
 //!
-//! - **A call** carries one member in the header `baggage`, `curtail=1:…` ([`CallMeta`]): the workflow, what the request
-//!   spent so far, its estimated totals, the caller, and what the caller wants to send. Members of other vendors stay.
-//!   The deadline travels in `grpc-timeout` ([`format_timeout`]): a remaining duration, because clocks differ, so it shrinks at
-//!   every hop.
-//! - **A response** carries `curtail-rate`, the announcement, and `curtail-spent`, what the call spent ([`read_response`]).
+//! - **A call** carries one member in the header `baggage`, `curtail=1:…` ([`CallMeta`]): the
+//!   workflow, the time and work that the request has spent so far, its estimated totals, the
+//!   caller, and the rate that the caller wants to send. Members of other vendors stay. The
+//!   deadline travels in `grpc-timeout` ([`format_timeout`]) as the remaining duration, because
+//!   clocks differ. So it shrinks at every hop.
+//! - **A response** carries `curtail-rate`, the announcement, and `curtail-spent`, the time and
+//!   work that the call has spent ([`read_response`]).
 //!
-//! Everything here comes from outside. A value that is malformed, too long or absurd is ignored, and nothing panics.
+//! All of this comes from outside. A value that is malformed, too long or absurd is ignored, and
+//! nothing panics.
 //!
-//! Cost: at most 240 bytes per call, one allocation to read a workflow's name, one to write the headers.
+//! Cost: at most 240 bytes per call, one allocation to read a workflow's name, and one to write the
+//! headers.
 
 mod baggage;
 mod key;
@@ -28,27 +33,27 @@ pub use response::{format_rate, format_spent, parse_rate, parse_spent};
 pub use timeout::{format_timeout, parse_timeout};
 pub(crate) use timeout::{read as read_timeout, shorten as shorten_timeout};
 
-/// The header of members that travel end to end, ours among them.
+/// The header whose members travel end to end. It contains our member, too.
 pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
-/// The header with the time that a call has left.
+/// The header with the remaining time of a call.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// The response header with the announced rate.
 pub const RATE: HeaderName = HeaderName::from_static("curtail-rate");
-/// The response header with what the call spent.
+/// The response header with the time and work that the call has spent.
 pub const SPENT: HeaderName = HeaderName::from_static("curtail-spent");
 
-/// No duration in metadata is longer, in ns: 13 days. A longer one is absurd.
+/// The longest duration in metadata, in ns: 13 days. Longer ones are absurd.
 const NS_MAX: u64 = 1 << 50;
-/// No rate in metadata is higher, in thousandths of a request per second.
+/// The highest rate in metadata, in thousandths of a request per second.
 const MILLI_MAX: u64 = 1 << 50;
 
-/// A rate in thousandths, at most [`MILLI_MAX`]; 0 for what is not a number.
+/// Converts a rate to thousandths, at most [`MILLI_MAX`]. NaN becomes 0.
 fn milli(rate: f64) -> u64 {
-    // The cast saturates.
+    // The cast saturates, and maps NaN to 0.
     ((rate * 1e3).round() as u64).min(MILLI_MAX)
 }
 
-/// Between one and 16 hexadecimal digits, up to a maximum.
+/// Parses one to 16 hexadecimal digits, up to a maximum.
 fn parse_hex(digits: &str, most: u64) -> Option<u64> {
     // `from_str_radix` alone would accept a sign.
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -56,14 +61,15 @@ fn parse_hex(digits: &str, most: u64) -> Option<u64> {
     (value <= most).then_some(value)
 }
 
-/// Our part of the headers of a call. With a key, only what was signed with it.
+/// Reads our member from the headers of a call. With a key, returns it only if it was signed with
+/// that key.
 #[must_use]
 pub fn read_call(headers: &HeaderMap, key: Option<&MemberKey>) -> Option<CallMeta> {
     baggage::find(headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes), key)
 }
 
-/// Puts our part into the headers of a call, signed with a key if there is one, in place of a part that is there. Where
-/// there is none and none is put, all stays as it is.
+/// Writes our member to the headers of a call, in place of an earlier one, and signs it if there is
+/// a key. Without `meta`, removes our member, and leaves headers without one unchanged.
 pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>, key: Option<&MemberKey>) {
     let mut lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
     if meta.is_none() && !lines.any(baggage::has_ours) {
@@ -72,21 +78,22 @@ pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>, key: Option<
     let member = meta.map(|meta| meta.to_member(key));
     let lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
     let joined = baggage::join(lines, member);
-    // Members of other vendors come from header values, so they are valid in one.
+    // Members of other vendors come from header values, so they are valid in a header value.
     match joined.and_then(|value| HeaderValue::try_from(value).ok()) {
         Some(value) => drop(headers.insert(BAGGAGE, value)),
         None => drop(headers.remove(BAGGAGE)),
     }
 }
 
-/// The announcement and what the call spent, from the headers of a response.
+/// Reads the headers of a response. Returns the announcement, and the time and work that were
+/// spent.
 #[must_use]
 pub fn read_response(headers: &HeaderMap) -> (Option<Announcement>, Option<Spent>) {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     (text(&RATE).and_then(parse_rate), text(&SPENT).and_then(parse_spent))
 }
 
-/// Puts both into the headers of a response; what is not given is removed.
+/// Writes both to the headers of a response. If a value is `None`, removes its header.
 pub fn write_response(
     headers: &mut HeaderMap,
     announcement: Option<&Announcement>,
@@ -110,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Values that are well-formed, or nearly so.
+    /// Values that are well-formed or almost well-formed.
     fn nearly() -> impl Strategy<Value = String> {
         let number = prop_oneof![
             15 => "[0-9a-f]{1,12}",
@@ -126,9 +133,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_so_that_it_is_read_again(text in nearly()) {
+        fn every_value_that_is_read_round_trips(text in nearly()) {
             if let Some(timeout) = parse_timeout(text.as_bytes()) {
-                // In the finest unit, so it may be another one, and rounded down.
+                // The value is rounded down and written in the finest unit that fits, so the unit
+                // can change.
                 let written = format_timeout(timeout);
                 let again = parse_timeout(written.as_bytes()).expect("well-formed");
                 prop_assert!(written.len() <= 9 && again <= timeout.max(Duration::from_nanos(1)));

@@ -1,9 +1,9 @@
-//! What comes back with a response: `curtail-rate: rate:local:via`, and `curtail-spent: service:work`.
+//! The metadata of responses: `curtail-rate: rate:local:via`, and `curtail-spent: service:work`.
 //!
-//! Source: document 002 §5.2.4, *Rate aggregation*, where processes are polled every interval. Here announcements come
-//! with the responses, so they cost no messages, and a process that is called often is heard of often. Rates are
-//! thousandths in hexadecimal, or `inf`; the services that a rate depends on have four digits each, and a `+` says that
-//! there are more.
+//! Source: document 002 §5.2.4, *Rate aggregation*, which polls processes in every interval. Here
+//! announcements come with the responses. So they need no messages of their own, and a process that
+//! is called often announces often. Rates are thousandths in hexadecimal, or `inf`. Each service
+//! that a rate depends on is written as four digits, and a `+` marks an incomplete set.
 //!
 //! Cost: one pass over at most 100 bytes.
 
@@ -29,7 +29,7 @@ fn push_rate(text: &mut String, rate: f64) {
     }
 }
 
-/// The header value of an announcement.
+/// Formats an announcement as a header value.
 #[must_use]
 pub fn format_rate(announcement: &Announcement) -> String {
     let mut text = String::with_capacity(100);
@@ -46,7 +46,7 @@ pub fn format_rate(announcement: &Announcement) -> String {
     text
 }
 
-/// The announcement of a header value; none where it is malformed.
+/// Parses an announcement. `None` if it is malformed.
 #[must_use]
 pub fn parse_rate(value: &str) -> Option<Announcement> {
     let mut fields = value.split(':');
@@ -65,13 +65,13 @@ pub fn parse_rate(value: &str) -> Option<Announcement> {
     Some(Announcement { rate: rate(of_all)?, local: rate(local)?, via })
 }
 
-/// The header value of what a call spent.
+/// Formats the time and work that a call has spent as a header value.
 #[must_use]
 pub fn format_spent(spent: Spent) -> String {
     format!("{:x}:{:x}", spent.service_ns.min(NS_MAX), spent.work_ns.min(NS_MAX))
 }
 
-/// What a call spent, by its header value; none where it is malformed.
+/// Parses the time and work that a call has spent. `None` if it is malformed.
 #[must_use]
 pub fn parse_spent(value: &str) -> Option<Spent> {
     let (service, work) = value.split_once(':')?;
@@ -119,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_spent_round_trips(service_ns in 0..NS_MAX, work_ns in 0..NS_MAX) {
+        fn spent_times_round_trip(service_ns in 0..NS_MAX, work_ns in 0..NS_MAX) {
             let spent = Spent { service_ns, work_ns };
             prop_assert_eq!(parse_spent(&format_spent(spent)), Some(spent));
         }

@@ -1,6 +1,7 @@
-//! The deadline of a call as `grpc-timeout`: a remaining duration, at most eight digits and a unit.
+//! The deadline of a call as `grpc-timeout`: the remaining duration, in at most eight digits and a
+//! unit.
 //!
-//! Source: the gRPC wire protocol, *Timeout*. It serves calls that are not gRPC as well.
+//! Source: the gRPC wire protocol, *Timeout*. Calls that do not use gRPC carry this header, too.
 //!
 //! Cost: one pass over nine bytes.
 
@@ -11,7 +12,7 @@ use http::header::HeaderValue;
 
 use super::GRPC_TIMEOUT;
 
-/// Units and their length in ns, from the finest one.
+/// The units and their lengths in ns, finest first.
 const UNITS: [(u8, u64); 6] = [
     (b'n', 1),
     (b'u', 1_000),
@@ -21,10 +22,10 @@ const UNITS: [(u8, u64); 6] = [
     (b'H', 3_600_000_000_000),
 ];
 
-/// More has no room in eight digits.
+/// The largest number with eight digits.
 const VALUE_MAX: u128 = 99_999_999;
 
-/// The duration that a header value stands for; none where it is malformed.
+/// Parses a header value. `None` if it is malformed.
 #[must_use]
 pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
@@ -34,11 +35,13 @@ pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     let value = digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
     let &(_, ns) = UNITS.iter().find(|(known, _)| known == unit)?;
     let whole = Duration::from_nanos(ns);
-    // Hours do not fit in 64 bits of ns, but 8 digits fit in 32 bits.
+    // An eight-digit number of hours does not fit into 64 bits when converted to ns. The number
+    // itself fits into 32 bits.
     Some(whole * value as u32)
 }
 
-/// The header value, in the finest unit that fits, rounded down. No time left is the shortest timeout that there is.
+/// Formats a timeout in the finest unit that fits, rounded down. If no time is left, the result is
+/// the shortest timeout.
 #[must_use]
 pub fn format_timeout(timeout: Duration) -> String {
     let ns = timeout.as_nanos().max(1);
@@ -47,12 +50,12 @@ pub fn format_timeout(timeout: Duration) -> String {
     format!("{}{}", (ns / u128::from(length)).min(VALUE_MAX), char::from(unit))
 }
 
-/// The time that a call has left, by its headers.
+/// Returns the remaining time of a call, from its headers.
 pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
     headers.get(GRPC_TIMEOUT).and_then(|value| parse_timeout(value.as_bytes()))
 }
 
-/// A call has so much time left, or less, if its headers say less.
+/// Writes the remaining time of a call, unless its headers contain a shorter one.
 pub(crate) fn shorten(headers: &mut HeaderMap, timeout: Duration) {
     if read(headers).is_none_or(|own| own > timeout)
         && let Ok(value) = HeaderValue::try_from(format_timeout(timeout))
@@ -99,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_is_never_longer(ns in 1_u64..) {
+        fn a_written_timeout_is_read_and_is_never_longer(ns in 1_u64..) {
             let timeout = Duration::from_nanos(ns);
             let read = parse_timeout(format_timeout(timeout).as_bytes()).expect("well-formed");
             prop_assert!(read <= timeout);

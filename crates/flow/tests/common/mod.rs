@@ -25,7 +25,8 @@ pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A store whose requests take so long on its disk, and an entry that calls it for each of its requests.
+/// Builds a store whose requests take `work` on its disk, and an entry that calls it for each
+/// request.
 pub(crate) fn store_and_entry(
     config: Config,
     disk: ResourceSpec,
@@ -50,7 +51,8 @@ pub(crate) fn store_and_entry(
     Chain { entry, entry_flow, store_flow }
 }
 
-/// A trust edge, where paths are workflows and requests go on to the next service.
+/// Builds a trust edge. The path of a request names its workflow, and requests go to the next
+/// service.
 pub(crate) fn entry(flow: &Flow, next: Http) -> Http {
     let forward = service_fn(move |request: Request<String>| next.clone().oneshot(request));
     let edge = ServerLayer::edge(flow.clone(), |request| Some(request.uri.path()[1..].to_owned()));
@@ -69,7 +71,7 @@ pub(crate) fn request(workflow: &str) -> Request<String> {
     Request::get(format!("/{workflow}")).body(String::new()).expect("well-formed")
 }
 
-/// The status of the response to a request of a workflow.
+/// Sends a request of a workflow. Returns the status of the response.
 pub(crate) async fn call(service: Http, workflow: &str) -> u16 {
     let Ok(response) = service.oneshot(request(workflow)).await;
     response.status().as_u16()
