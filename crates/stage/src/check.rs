@@ -1,4 +1,5 @@
-//! What this machine has to tell two classes apart, and what is used where it has it not.
+//! Checks which mechanisms for separating the two classes this machine supports, and what is used
+//! in place of those that it lacks.
 
 use std::fs;
 use std::net::IpAddr;
@@ -11,20 +12,20 @@ use serde::Serialize;
 use crate::cpu::Mechanism;
 use crate::link;
 
-/// A resource.
+/// The result of checking a resource.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Found {
     /// `processor`, `disk` or `link`.
     pub resource: &'static str,
-    /// Which one.
+    /// The name of the resource.
     pub name: String,
-    /// What separates primaries from duplicates there.
+    /// The mechanism that separates primaries from duplicates.
     pub mechanism: String,
-    /// What is missing, and how to have it; none where all is there.
+    /// What is missing, and how to get it. `None` if nothing is missing.
     pub lacks: Option<String>,
 }
 
-/// The processors.
+/// Checks the processors.
 #[must_use]
 pub fn processors() -> Found {
     let mechanism = Mechanism::find();
@@ -34,13 +35,13 @@ pub fn processors() -> Found {
             "SCHED_FIFO is not allowed; run as root in a control group with cpu.rt_runtime_us above 0"
                 .to_owned(),
         ),
-        Mechanism::None => Some("the system schedules no thread before others".to_owned()),
+        Mechanism::None => Some("the system has no thread priorities".to_owned()),
     };
     let name = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     Found { resource: "processor", name, mechanism: mechanism.name().to_owned(), lacks }
 }
 
-/// The disk that holds a folder.
+/// Checks the disk that holds a folder.
 #[must_use]
 pub fn disk(folder: &Path) -> Found {
     let name = folder.display().to_string();
@@ -52,19 +53,19 @@ pub fn disk(folder: &Path) -> Found {
         }
         Some(other) => {
             let lacks = format!(
-                "ioprio_set does nothing under the scheduler {other}; the queue does without it"
+                "ioprio_set has no effect under the scheduler {other}; the queue works without it"
             );
             (queue.to_owned(), Some(lacks))
         }
         None => (
             queue.to_owned(),
-            Some("no block device is below it: ioprio_set does nothing".to_owned()),
+            Some("the folder is not on a block device, so ioprio_set has no effect".to_owned()),
         ),
     };
     Found { resource: "disk", name, mechanism, lacks }
 }
 
-/// The scheduler of a device, or of the one that it is a part of.
+/// Returns the I/O scheduler of a device, or of its disk if the device is a partition.
 fn scheduler(device: u64) -> Option<String> {
     let (major, minor) = (device >> 8 & 0xfff, (device & 0xff) | (device >> 12 & 0xfff00));
     let folder = format!("/sys/dev/block/{major}:{minor}");
@@ -74,7 +75,7 @@ fn scheduler(device: u64) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// The link that a listener of this address is on.
+/// Checks the link of a listener with this address.
 #[must_use]
 pub fn link(address: IpAddr) -> Found {
     let (resource, name) = ("link", address.to_string());
@@ -86,29 +87,29 @@ pub fn link(address: IpAddr) -> Found {
     };
     let marks = "sockets are marked (SO_PRIORITY, IP_TOS)";
     let Some(device) = device(address) else {
-        let lacks = "which device that is, the address does not say; see tc qdisc show";
+        let lacks = "the device of this address is unknown; see tc qdisc show";
         return found(marks, Some(lacks.to_owned()));
     };
-    let said = output("tc", &["qdisc", "show", "dev", &device]).unwrap_or_default();
-    if said.contains("pfifo_fast") && (said.contains("htb") || said.contains("tbf")) {
+    let text = output("tc", &["qdisc", "show", "dev", &device]).unwrap_or_default();
+    if text.contains("pfifo_fast") && (text.contains("htb") || text.contains("tbf")) {
         return found(&format!("{marks}; bands of pfifo_fast on {device}"), None);
     }
     let commands =
         link::commands(&device, 1_000_000_000).map(|(program, line)| format!("{program} {line}"));
     let lacks = format!(
-        "{device} has no bands of its own; with a rate just below that of the link:\n    {}",
+        "{device} has no priority bands; add them, with a rate just below the link's:\n    {}",
         commands.join("\n    ")
     );
-    found(&format!("{marks}; {device} does not look at that"), Some(lacks))
+    found(&format!("{marks}; {device} ignores the marks"), Some(lacks))
 }
 
-/// The device that has an address.
+/// Returns the device that has an address.
 fn device(address: IpAddr) -> Option<String> {
     if address.is_unspecified() {
         return None;
     }
-    let said = output("ip", &["-o", "addr", "show", "to", &address.to_string()])?;
-    said.split_whitespace().nth(1).map(str::to_owned)
+    let text = output("ip", &["-o", "addr", "show", "to", &address.to_string()])?;
+    text.split_whitespace().nth(1).map(str::to_owned)
 }
 
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -121,17 +122,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_the_machine_has_something_tells_classes_apart_on_its_disks() {
+    fn every_disk_has_a_mechanism_that_separates_classes() {
         let found = disk(Path::new("/"));
         assert!(found.mechanism.starts_with("a queue"), "{found:?}");
         assert!(disk(Path::new("/absent")).lacks.is_some());
     }
 
     #[test]
-    fn a_link_without_bands_says_how_to_have_them() {
+    fn the_report_on_a_link_without_bands_contains_the_fix() {
         let found = link("127.0.0.1".parse().unwrap());
         let lacks = found.lacks.unwrap();
-        // Where there is no `ip`, not even the device is known.
+        // Without `ip`, not even the device is known.
         assert!(lacks.contains("tc qdisc"), "{lacks}");
     }
 }

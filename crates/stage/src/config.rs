@@ -1,4 +1,4 @@
-//! The configuration of `curtail stage`: which stages there are, and what is behind each.
+//! The configuration of `curtail stage`: the stages, and the server or data behind each.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// As the file has it.
+/// The configuration as it is written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -46,13 +46,14 @@ struct Raw {
     low_from: Key<Vec<IpNet>>,
 }
 
-/// What a key has, and where; none where it is not there.
+/// A value and its position. `None` if the key is missing.
 type Key<T> = Option<Spanned<T>>;
 
-/// A byte of the file's text.
+/// A position in the text, in bytes.
 type At = usize;
 
-/// What is wrong with a stage, and where; none: with the stage as a whole.
+/// The position of an error in a stage, and its message. The position is `None` if the error
+/// concerns the stage as a whole.
 type Wrong = (Option<At>, String);
 
 fn at<T>(key: &Key<T>) -> Option<At> {
@@ -63,10 +64,10 @@ fn value<T>(key: Key<T>) -> Option<T> {
     key.map(Spanned::into_inner)
 }
 
-/// Where a stage has what it may not share with others.
+/// The positions of the values that a stage must not share with others.
 struct Places {
     name: At,
-    /// In the order of [`Stage::listens`].
+    /// In the order of [`StageConfig::listens`].
     listens: [Option<At>; 2],
     server: Option<At>,
 }
@@ -80,114 +81,114 @@ enum Kind {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "slots is a number from 1 to 4096, or \"auto\"")]
+#[serde(untagged, expecting = "slots must be a number from 1 to 4096, or \"auto\"")]
 enum RawSlots {
     Number(u32),
     Word(String),
 }
 
-/// How many jobs a server gets at once.
+/// Number of jobs that a server gets at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slots {
-    /// As many as it needs to do as much as it can.
+    /// The smallest number that reaches the maximum throughput, found by the throttler.
     Auto,
-    /// So many.
+    /// This number.
     Fixed(u32),
 }
 
 /// A stage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stage {
-    /// What people call it.
+pub struct StageConfig {
+    /// Its name.
     pub name: String,
-    /// Where it listens.
+    /// The address on which it listens.
     pub listen: SocketAddr,
-    /// How many jobs are served at once.
+    /// Number of jobs that are served at once.
     pub slots: Slots,
-    /// How many jobs of each class wait.
+    /// Number of jobs of each class that may wait.
     pub queue: u32,
-    /// After so long a request has failed; a connection, when nothing went over it for so long, or what is sent is not
-    /// taken.
+    /// The timeout of a request (`http`), or the idle timeout of a connection (`tcp`, `get`).
     pub timeout: Duration,
-    /// What is behind it.
+    /// The server or data behind it.
     pub behind: Behind,
 }
 
-/// What is behind a stage.
+/// The server or data behind a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Behind {
-    /// A server that speaks HTTP.
+    /// An HTTP server.
     Http {
-        /// Where.
+        /// Its address.
         server: SocketAddr,
-        /// Where metrics and health are.
+        /// The address that serves metrics and health checks.
         admin: Option<SocketAddr>,
     },
-    /// A server that speaks anything.
+    /// A server that speaks any protocol over TCP.
     Tcp {
-        /// Where.
+        /// Its address.
         server: SocketAddr,
-        /// What connects to there is duplicates.
+        /// Connections to this address are duplicates.
         listen_low: Option<SocketAddr>,
-        /// What connects from there is duplicates.
+        /// Connections from these networks are duplicates.
         low_from: Vec<IpNet>,
     },
-    /// Files, or made-up data.
+    /// Files or made-up data.
     Get {
-        /// Where purges are received.
+        /// The address that receives purges.
         purge: SocketAddr,
-        /// Where the files are; none: made-up data.
+        /// The folder of the files. `None` for made-up data.
         root: Option<PathBuf>,
-        /// How many reads of the disk there are at once.
+        /// Number of disk reads that may run at the same time.
         reads: u32,
     },
 }
 
-/// What is wrong: the file, the line, the value, and the fix.
+/// An error in the configuration. The message contains the file, the line, the value, and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(String);
 
-/// The longest file that is read, in bytes.
+/// The size of the largest file that is read, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 const SLOTS_MAX: u32 = 4096;
 const QUEUE_MAX: u32 = 1_000_000;
-/// Long enough for what waits behind much else: clients know better when they have waited enough.
+/// The default timeout. It is long, because a job may wait behind many others, and clients have
+/// their own timeouts.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads and checks a file.
 ///
 /// # Errors
-/// The first thing that is wrong.
-pub fn load(path: &Path) -> Result<Vec<Stage>, ConfigError> {
+/// The first error in it.
+pub fn load(path: &Path) -> Result<Vec<StageConfig>, ConfigError> {
     let name = path.display();
     let fault = |why: String| ConfigError(format!("{name}: {why}"));
     let bytes = fs::metadata(path).map(|of| of.len()).unwrap_or_default();
     if bytes > BYTES_MAX {
-        return Err(fault(format!("{bytes} bytes; a configuration has at most {BYTES_MAX}")));
+        return Err(fault(format!("the file has {bytes} bytes; the limit is {BYTES_MAX}")));
     }
     let text = fs::read_to_string(path).map_err(|why| {
-        fault(format!("cannot be read ({why}); name a file that exists and is yours"))
+        fault(format!("cannot be read ({why}); name a file that exists and that you may read"))
     })?;
     parse(&name.to_string(), &text)
 }
 
-/// Checks the text of a file; `name` is what errors call it.
+/// Checks the text of a file. Error messages contain `name`.
 ///
 /// # Errors
-/// The first thing that is wrong.
-pub fn parse(name: &str, text: &str) -> Result<Vec<Stage>, ConfigError> {
+/// The first error in it.
+pub fn parse(name: &str, text: &str) -> Result<Vec<StageConfig>, ConfigError> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(String::new(), |span| format!(":{}", line(span.start)));
         ConfigError(format!("{name}{at}: {}; see curtail stage --help", error.message()))
     })?;
     if file.stage.is_empty() {
-        let why = "there is no stage; begin with [[stage]], and see curtail stage --help";
+        let why = "the file has no [[stage]]; add one, and see curtail stage --help";
         return Err(ConfigError(format!("{name}: {why}")));
     }
-    let mut stages: Vec<Stage> = Vec::new();
+    let mut stages: Vec<StageConfig> = Vec::new();
     for raw in file.stage {
         let (whole, raw) = (raw.span().start, raw.into_inner());
         let (name_of, places) = (raw.name.get_ref().clone(), Places::of(&raw));
@@ -203,17 +204,17 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Stage>, ConfigError> {
     Ok(stages)
 }
 
-/// What a stage and those before it cannot both have.
-fn clash(before: &[Stage], stage: &Stage, places: &Places) -> Option<Wrong> {
+/// Returns the conflict of a stage with the stages before it, if any.
+fn clash(before: &[StageConfig], stage: &StageConfig, places: &Places) -> Option<Wrong> {
     if before.iter().any(|other| other.name == stage.name) {
-        let why = "there are two of that name; give each its own";
+        let why = "the name is used twice; give each stage its own name";
         return Some((Some(places.name), why.to_owned()));
     }
-    let mut taken: Vec<SocketAddr> = before.iter().flat_map(Stage::listens).collect();
+    let mut taken: Vec<SocketAddr> = before.iter().flat_map(StageConfig::listens).collect();
     for (address, at) in stage.listens().zip(places.listens.iter().flatten()) {
-        // The system finds a port for each of those.
+        // The system assigns a different port to each address with port 0.
         if address.port() != 0 && taken.contains(&address) {
-            let why = format!("{address} is listened to twice; give each its own port");
+            let why = format!("{address} is used twice; give each listener its own port");
             return Some((Some(*at), why));
         }
         taken.push(address);
@@ -223,7 +224,10 @@ fn clash(before: &[Stage], stage: &Stage, places: &Places) -> Option<Wrong> {
             let why = if server.port() == 0 {
                 format!("server = \"{server}\" has no port; write one from 1 to 65535")
             } else if stage.listens().any(|address| address == server) {
-                format!("server = \"{server}\" is the stage; name what is behind it")
+                format!(
+                    "server = \"{server}\" is the stage itself; write the address of the server \
+                     behind it"
+                )
             } else {
                 return None;
             };
@@ -235,7 +239,7 @@ fn clash(before: &[Stage], stage: &Stage, places: &Places) -> Option<Wrong> {
 
 impl Places {
     fn of(raw: &Raw) -> Self {
-        // A stage of one kind has at most one of them.
+        // A stage has at most one of these keys, whatever its kind.
         let second = at(&raw.admin).or(at(&raw.listen_low)).or(at(&raw.purge));
         Self {
             name: raw.name.span().start,
@@ -245,7 +249,7 @@ impl Places {
     }
 }
 
-impl Stage {
+impl StageConfig {
     fn listens(&self) -> impl Iterator<Item = SocketAddr> + use<> {
         let second = match self.behind {
             Behind::Http { admin, .. } => admin,
@@ -256,7 +260,7 @@ impl Stage {
     }
 }
 
-fn check(raw: Raw) -> Result<Stage, Wrong> {
+fn check(raw: Raw) -> Result<StageConfig, Wrong> {
     let timeout = match raw.timeout {
         None => TIMEOUT,
         Some(text) => timeout(&text)?,
@@ -264,12 +268,12 @@ fn check(raw: Raw) -> Result<Stage, Wrong> {
     let kind = raw.kind;
     let name = raw.name.get_ref();
     if name.is_empty() || name.len() > 64 || !name.chars().all(in_names) {
-        let why = "name is for metrics; use 1 to 64 letters, digits, and - _ . of ASCII";
+        let why = "name is used in metrics; use 1 to 64 ASCII letters, digits, and - _ .";
         return Err((Some(raw.name.span().start), why.to_owned()));
     }
     let fits = |key: &str, given: Option<At>, fits: &[Kind]| match given {
         Some(_) if !fits.contains(&kind) => {
-            let why = format!("{key} means nothing to a stage of kind {kind:?}; remove it");
+            let why = format!("{key} has no effect in a stage of kind {kind:?}; remove it");
             Err((given, why.to_lowercase()))
         }
         _ => Ok(()),
@@ -296,10 +300,14 @@ fn check(raw: Raw) -> Result<Stage, Wrong> {
             low_from: value(raw.low_from).unwrap_or_default(),
         },
         Kind::Get => {
-            let why = "purge is missing: where purges are received; write purge = \"ADDRESS:PORT\"";
+            let why = "purge, the address that receives purges, is missing; write \
+                       purge = \"ADDRESS:PORT\"";
             let purge = value(raw.purge).ok_or_else(|| missing(why))?;
             if let Some(root) = raw.root.as_ref().filter(|root| !root.get_ref().is_dir()) {
-                let why = format!("root = {:?} is no folder; name one that exists", root.get_ref());
+                let why = format!(
+                    "root = {:?} is not a folder; name a folder that exists",
+                    root.get_ref()
+                );
                 return Err((at(&raw.root), why));
             }
             let reads = in_range("reads", raw.reads, 4, SLOTS_MAX)?;
@@ -307,7 +315,7 @@ fn check(raw: Raw) -> Result<Stage, Wrong> {
         }
     };
     let (name, listen) = (raw.name.into_inner(), raw.listen.into_inner());
-    Ok(Stage { name, listen, slots, queue, timeout, behind })
+    Ok(StageConfig { name, listen, slots, queue, timeout, behind })
 }
 
 fn slots(given: Key<RawSlots>, kind: Kind) -> Result<Slots, Wrong> {
@@ -318,10 +326,10 @@ fn slots(given: Key<RawSlots>, kind: Kind) -> Result<Slots, Wrong> {
     match given.into_inner() {
         RawSlots::Number(slots) => between("slots", (at, slots), SLOTS_MAX).map(Slots::Fixed),
         RawSlots::Word(word) if word != "auto" => {
-            Err((at, format!("slots = {word:?} is no number; write one, or \"auto\"")))
+            Err((at, format!("slots = {word:?} is not a number; write a number, or \"auto\"")))
         }
         RawSlots::Word(_) if kind == Kind::Get => {
-            let why = "slots = \"auto\" is for servers that cannot be changed; write a number";
+            let why = "slots = \"auto\" is not allowed for stages of kind get; write a number";
             Err((at, why.to_owned()))
         }
         RawSlots::Word(_) => Ok(Slots::Auto),
@@ -338,7 +346,7 @@ fn timeout(given: &Spanned<String>) -> Result<Duration, Wrong> {
     let timeout = Duration::from_nanos(parsed);
     match (Duration::from_millis(1)..=TIMEOUT_MAX).contains(&timeout) {
         true => Ok(timeout),
-        false => Err((at, format!("timeout = {text:?} is out of range; from 1ms to 24h"))),
+        false => Err((at, format!("timeout = {text:?} is out of range; use 1ms to 24h"))),
     }
 }
 
@@ -352,7 +360,7 @@ fn in_range(key: &str, given: Key<u32>, default: u32, most: u32) -> Result<u32, 
 fn between(key: &str, (at, value): (Option<At>, u32), most: u32) -> Result<u32, Wrong> {
     match (1..=most).contains(&value) {
         true => Ok(value),
-        false => Err((at, format!("{key} = {value} is out of range; from 1 to {most}"))),
+        false => Err((at, format!("{key} = {value} is out of range; use 1 to {most}"))),
     }
 }
 
@@ -365,7 +373,7 @@ mod tests {
     const HTTP: &str = "[[stage]]\nname = \"a\"\nkind = \"http\"\nlisten = \"127.0.0.1:1\"\nserver = \"127.0.0.1:2\"\n";
 
     #[test]
-    fn a_stage_has_what_its_kind_needs_and_defaults_for_the_rest() {
+    fn a_stage_has_the_keys_of_its_kind_and_defaults_for_the_rest() {
         let all = parse("f", HTTP).unwrap();
         assert_eq!((all[0].slots, all[0].queue), (Slots::Auto, 1000));
         let get =
@@ -379,46 +387,48 @@ mod tests {
     #[test]
     fn errors_name_the_file_the_line_the_value_and_the_fix() {
         for (more, wanted) in [
-            ("slots = 0", "f:6: stage \"a\": slots = 0 is out of range; from 1 to 4096"),
-            ("\n#x\nqueue = 0", "f:8: stage \"a\": queue = 0 is out of range; from 1 to 1000000"),
+            ("slots = 0", "f:6: stage \"a\": slots = 0 is out of range; use 1 to 4096"),
+            ("\n#x\nqueue = 0", "f:8: stage \"a\": queue = 0 is out of range; use 1 to 1000000"),
             (
                 "slots = \"many\"",
-                "f:6: stage \"a\": slots = \"many\" is no number; write one, or \"auto\"",
+                "f:6: stage \"a\": slots = \"many\" is not a number; write a number, or \"auto\"",
             ),
             (
                 "root = \"/\"",
-                "f:6: stage \"a\": root means nothing to a stage of kind http; remove it",
+                "f:6: stage \"a\": root has no effect in a stage of kind http; remove it",
             ),
             ("timeout = \"5\"", "f:6: stage \"a\": timeout = \"5\" "),
-            ("timeout = \"0s\"", "is out of range; from 1ms to 24h"),
+            ("timeout = \"0s\"", "is out of range; use 1ms to 24h"),
             ("sluts = 1", "f:6: unknown field `sluts`"),
             ("queue = -1", "f:6: "),
-            ("slots = -1", "f:6: slots is a number from 1 to 4096, or \"auto\""),
+            ("slots = -1", "f:6: slots must be a number from 1 to 4096, or \"auto\""),
             (
                 "admin = \"127.0.0.1:1\"",
-                "f:6: stage \"a\": 127.0.0.1:1 is listened to twice; give each its own port",
+                "f:6: stage \"a\": 127.0.0.1:1 is used twice; give each listener its own port",
             ),
             (
                 "[[stage]]\nname=\"b\"\nkind=\"tcp\"\nlisten=\"[::1]:1\"",
                 "f:6: stage \"b\": server is missing",
             ),
-            (HTTP, "f:7: stage \"a\": there are two of that name; give each its own"),
+            (HTTP, "f:7: stage \"a\": the name is used twice; give each stage its own name"),
         ] {
             let error = parse("f", &format!("{HTTP}{more}")).unwrap_err().to_string();
             assert!(error.contains(wanted), "{more}: {error}");
         }
-        for (server, wanted) in [("127.0.0.1:1", "is the stage"), ("127.0.0.1:0", "has no port")] {
+        for (server, wanted) in
+            [("127.0.0.1:1", "is the stage itself"), ("127.0.0.1:0", "has no port")]
+        {
             let wanted = format!("f:5: stage \"a\": server = \"{server}\" {wanted}");
             let error = parse("f", &HTTP.replace("127.0.0.1:2", server)).unwrap_err().to_string();
             assert!(error.contains(&wanted), "{error}");
         }
         let both = HTTP.replace("\"a\"", "\"b\"");
         let error = parse("f", &format!("{HTTP}{both}")).unwrap_err().to_string();
-        assert!(error.contains("f:9: stage \"b\": 127.0.0.1:1 is listened to twice"), "{error}");
-        // Names end up in another file of TOML.
+        assert!(error.contains("f:9: stage \"b\": 127.0.0.1:1 is used twice"), "{error}");
+        // Names are inserted into another TOML file.
         let quoted = HTTP.replace("\"a\"", "'a\\'");
-        assert!(parse("f", &quoted).unwrap_err().to_string().contains("1 to 64 letters"));
-        assert!(parse("f", "").unwrap_err().to_string().contains("there is no stage"));
+        assert!(parse("f", &quoted).unwrap_err().to_string().contains("1 to 64 ASCII letters"));
+        assert!(parse("f", "").unwrap_err().to_string().contains("the file has no [[stage]]"));
         assert!(load(Path::new("/absent")).unwrap_err().to_string().contains("cannot be read"));
     }
 

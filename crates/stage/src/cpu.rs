@@ -1,14 +1,14 @@
-//! Processors: threads of two classes, of which the low one runs when the high one does not want to.
+//! Processors: threads of two classes. The low class runs when the high class is idle.
 //!
-//! Source: document 003 §3.3 and §3.5, request-handler and response-handler stages, by `pthread_setschedprio`. Primaries
-//! are handled on threads that the system schedules before those of duplicates, and it pre-empts for them. The strongest
-//! mechanism that this process may use is taken:
+//! Source: document 003 §3.3 and §3.5, request-handler and response-handler stages, which use
+//! `pthread_setschedprio`. Primaries are handled on threads that the system schedules before those
+//! of duplicates, with pre-emption. The strongest mechanism that this process may use is chosen:
 //!
 //! | mechanism | high | low | needs |
 //! |---|---|---|---|
-//! | [`Mechanism::Fifo`] | `SCHED_FIFO` | as others | privilege, and a control group with a real-time budget |
-//! | [`Mechanism::Idle`] | as others | `SCHED_IDLE` | nothing; acts only among threads of one session where `autogroup` is on |
-//! | [`Mechanism::None`] | as others | as others | |
+//! | [`Mechanism::Fifo`] | `SCHED_FIFO` | like other threads | privilege, and a control group with a real-time budget |
+//! | [`Mechanism::Idle`] | like other threads | `SCHED_IDLE` | nothing; works only among threads of one session if `autogroup` is on |
+//! | [`Mechanism::None`] | like other threads | like other threads | |
 
 use std::future::Future;
 use std::io;
@@ -20,19 +20,20 @@ use tokio::sync::oneshot;
 
 use crate::sys::{self, Scheduling};
 
-/// What separates threads of two classes.
+/// The mechanism that separates threads of two classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// High ones run before all others.
+    /// Threads of the high class run before all others.
     Fifo,
-    /// Low ones run when no other wants to.
+    /// Threads of the low class run when no other thread is ready.
     Idle,
-    /// They are alike.
+    /// The classes are not separated.
     None,
 }
 
 impl Mechanism {
-    /// The strongest that this process may use. It is tried, on a thread that ends.
+    /// Returns the strongest mechanism that this process may use. It tries each one on a temporary
+    /// thread.
     #[must_use]
     pub fn find() -> Self {
         let tried = thread::spawn(|| {
@@ -45,10 +46,10 @@ impl Mechanism {
         tried.join().unwrap_or(Self::None)
     }
 
-    /// Makes this thread one of a class.
+    /// Moves this thread into a class.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The system does not allow it.
     pub fn enter(self, priority: Priority) -> io::Result<()> {
         sys::schedule(match (self, priority) {
             (Self::Fifo, Priority::High) => Scheduling::Fifo,
@@ -57,7 +58,7 @@ impl Mechanism {
         })
     }
 
-    /// As people read it.
+    /// Returns a human-readable description.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,14 +69,14 @@ impl Mechanism {
     }
 }
 
-/// Two threads, one per class, each of which runs the tasks of its class. They end when this is dropped.
+/// Two threads, one per class, which run the tasks of their class. They end when this is dropped.
 #[derive(Debug)]
 pub struct Handlers {
     classes: Classes,
     _stop: [oneshot::Sender<()>; 2],
 }
 
-/// Where tasks of each class run.
+/// Spawns tasks on the thread of their class.
 #[derive(Clone, Debug)]
 pub struct Classes {
     high: Handle,
@@ -86,14 +87,15 @@ impl Handlers {
     /// Starts the threads.
     ///
     /// # Errors
-    /// There is no thread to be had. One that may not have its class runs as others do, and that is logged.
+    /// A thread cannot be started. If the system does not allow the scheduling of a class, its
+    /// thread runs like other threads, and a warning is logged.
     pub fn start(mechanism: Mechanism) -> io::Result<Self> {
         let (high, stop_high) = handler(mechanism, Priority::High)?;
         let (low, stop_low) = handler(mechanism, Priority::Low)?;
         Ok(Self { classes: Classes { high, low }, _stop: [stop_high, stop_low] })
     }
 
-    /// Where tasks run, which keeps no thread.
+    /// Returns the handle that spawns tasks. It does not keep the threads running.
     #[must_use]
     pub fn classes(&self) -> &Classes {
         &self.classes
@@ -101,7 +103,7 @@ impl Handlers {
 }
 
 impl Classes {
-    /// Runs a task at a class.
+    /// Runs a task on the thread of a class.
     pub fn spawn(&self, priority: Priority, task: impl Future<Output = ()> + Send + 'static) {
         match priority {
             Priority::High => self.high.spawn(task),
@@ -117,9 +119,9 @@ fn handler(mechanism: Mechanism, priority: Priority) -> io::Result<(Handle, ones
     let name = format!("stage-{}", if priority == Priority::High { "high" } else { "low" });
     thread::Builder::new().name(name).spawn(move || {
         if let Err(error) = mechanism.enter(priority) {
-            tracing::warn!(%error, ?priority, "no priority for a thread");
+            tracing::warn!(%error, ?priority, "cannot set the priority of a thread");
         }
-        // An error is the other end, dropped.
+        // It returns an error when the sender is dropped.
         drop(runtime.block_on(stopped));
     })?;
     Ok((handle, stop))
@@ -133,18 +135,18 @@ mod tests {
     fn a_handler_runs_its_tasks_on_its_own_thread_and_ends_with_its_owner() {
         let handlers = Handlers::start(Mechanism::find()).unwrap();
         for (priority, name) in [(Priority::High, "stage-high"), (Priority::Low, "stage-low")] {
-            let (said, heard) = std::sync::mpsc::sync_channel(1);
+            let (sender, receiver) = std::sync::mpsc::sync_channel(1);
             handlers.classes().spawn(priority, async move {
-                said.send(thread::current().name().map(str::to_owned)).unwrap();
+                sender.send(thread::current().name().map(str::to_owned)).unwrap();
             });
-            assert_eq!(heard.recv().unwrap().as_deref(), Some(name));
+            assert_eq!(receiver.recv().unwrap().as_deref(), Some(name));
         }
-        let (said, heard) = std::sync::mpsc::sync_channel::<()>(1);
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<()>(1);
         handlers.classes().spawn(Priority::High, async move {
-            let _said = said;
+            let _sender = sender;
             std::future::pending::<()>().await;
         });
         drop(handlers);
-        assert!(heard.recv().is_err(), "its tasks are dropped");
+        assert!(receiver.recv().is_err(), "its tasks are dropped");
     }
 }

@@ -1,10 +1,12 @@
-//! Disks: reads of duplicates wait for those of primaries, piece by piece.
+//! Disks: reads of duplicates wait for reads of primaries, piece by piece.
 //!
-//! Source: document 003 §3.3 and §4. A read is cut into pieces, and each is a job at the kernel's stage before a bounded
-//! number of reads, so a duplicate delays a primary by one piece at most. The threads that read also have the I/O
-//! priority of the class (`ioprio_set`), which schedulers like BFQ and mq-deadline follow. The queue is what isolates:
-//! under BFQ alone (the successor of the source's CFQ) primaries wait for the idle slices of duplicates, and a limit by
-//! control groups (`blkio.throttle`) serves both first come, first served.
+//! Source: document 003 §3.3 and §4. A read is cut into pieces. Each piece is a job at the kernel's
+//! stage, which limits the number of concurrent reads. So a duplicate delays a primary by one piece
+//! at most. The reading threads also have the I/O priority of the class (`ioprio_set`), which
+//! schedulers such as BFQ and mq-deadline respect. The isolation comes from the queue: under BFQ
+//! alone (the successor of the source's CFQ), primaries wait for the idle slices of duplicates, and
+//! under a limit set by control groups (`blkio.throttle`), both classes are served first come,
+//! first served.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,7 +20,7 @@ use curtail_runtime::stage::{Overloaded, Stage};
 
 use crate::sys;
 
-/// The longest piece of a read, in bytes: 3 ms of a disk that reads 40 MB/s.
+/// The longest piece of a read, in bytes. It takes 3 ms on a disk that reads 40 MB/s.
 pub const PIECE_BYTES: usize = 128 * 1024;
 
 /// A folder on a disk, behind a stage.
@@ -28,37 +30,38 @@ pub struct Disk {
     stage: Stage,
 }
 
-/// Why there is no data.
+/// The reason why a read failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
-    /// As many reads wait as may.
+    /// The queue is full.
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
-    /// The file cannot be read so.
+    /// The file cannot be read at this position, or the disk fails.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Disk {
-    /// The files in a folder, so many reads at once, and room for `queue` of each class that wait.
+    /// Creates a disk for the files in a folder, with `reads` concurrent reads and room for `queue`
+    /// waiting reads of each class.
     #[must_use]
     pub fn new(root: &Path, reads: u32, queue: u32) -> Self {
         Self { root: root.into(), stage: Stage::new(reads, queue) }
     }
 
-    /// Opens a regular file in the folder, or below it.
+    /// Opens a regular file in the folder or below it.
     ///
     /// # Errors
-    /// There is none of that name, or the name leads out of the folder.
+    /// There is no such file, or the name leads out of the folder.
     pub async fn open(&self, name: &str) -> io::Result<Arc<File>> {
         let path = PathBuf::from(name);
         let inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         if !inside || name.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "not a name in the folder"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "not a file name in the folder"));
         }
         let path = self.root.join(path);
         blocking(move || {
-            // A pipe would wait for who writes to it.
+            // Without this flag, opening a pipe would wait for a writer.
             let flags = libc::O_NONBLOCK;
             let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
             let regular = file.metadata()?.is_file();
@@ -67,10 +70,10 @@ impl Disk {
         .await
     }
 
-    /// Reads a piece, when it has its turn: at most [`PIECE_BYTES`].
+    /// Reads a piece of at most [`PIECE_BYTES`] when its turn comes.
     ///
     /// # Errors
-    /// The queue is full, the file ends before, or the disk fails.
+    /// The queue is full, the file ends too early, or the disk fails.
     pub async fn read(
         &self,
         file: &Arc<File>,
@@ -81,7 +84,7 @@ impl Disk {
         let permit = self.stage.enter_as(priority).await?;
         let file = Arc::clone(file);
         let read = blocking(move || {
-            // Not every system has it, and the queue does without.
+            // Not every system supports it, and the queue works without it.
             let _ = match priority {
                 Priority::High => sys::io_priority(2, 0),
                 Priority::Low => sys::io_priority(3, 0),
@@ -91,7 +94,7 @@ impl Disk {
             Ok(bytes.freeze())
         });
         let bytes = read.await?;
-        // Its report is for clients, who hear of the job and not of its pieces.
+        // The feedback is for clients, which see the job and not its pieces.
         let _ = permit.finish();
         Ok(bytes)
     }

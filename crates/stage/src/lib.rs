@@ -1,13 +1,16 @@
-//! D-Stages on real resources: duplicates are served when no primary is there, and leave when they are not needed.
+//! D-Stages on real resources: duplicates are served only while no primary waits, and are removed
+//! when they are no longer needed.
 //!
-//! Source: document 003. The stage itself is the kernel's ([`curtail_kernel::stage`]), in real time
-//! [`curtail_runtime::stage`]; here are the resources behind it, and servers that run it.
+//! Source: document 003. The stage itself is in the kernel ([`curtail_kernel::stage`]), and its
+//! real-time version is in [`curtail_runtime::stage`]. This crate has the resources behind it, and
+//! the servers that run it.
 //!
 //! - [`cpu`]: threads of two classes;
 //! - [`disk`]: reads in pieces;
 //! - [`link`]: sockets of two classes, and the bands of a link;
-//! - [`get`]: a server of data over disk and link, its protocol, and its client;
-//! - [`tcp`]: the stage before a server that cannot be changed, by connection. HTTP has [`curtail_proxy`] for that.
+//! - [`get`]: a server that sends data from a disk over a link, its protocol, and its client;
+//! - [`tcp`]: the stage in front of a server that cannot be changed, with one job per connection.
+//!   For HTTP, [`curtail_proxy`] is this stage.
 
 pub mod check;
 pub mod config;
@@ -15,7 +18,7 @@ pub mod cpu;
 pub mod disk;
 pub mod get;
 pub mod link;
-mod seldom;
+mod rate_limited;
 mod serve;
 mod sys;
 pub mod tcp;

@@ -1,9 +1,10 @@
-//! Links: what leaves at low priority waits for what leaves at high priority.
+//! Links: packets of low priority wait for packets of high priority.
 //!
-//! Source: document 003 §4 ("Linux HTB queues at end-points") and §3.2 (the type of service of a packet). Sockets are
-//! marked; a link of two bands serves the high one first, packet by packet. The queueing disciplines that this takes are
-//! `htb`, which owns the rate of the link so that packets queue where they are in bands, over `pfifo_fast`
-//! ([`commands`]). What waits in a socket can no longer be overtaken, so little may.
+//! Source: document 003 §4 ("Linux HTB queues at end-points") and §3.2 (the type of service of a
+//! packet). Sockets are marked, and a link with two bands sends the high one first, packet by
+//! packet. This takes two queueing disciplines ([`commands`]): `htb` limits the rate of the link,
+//! so that packets queue in the bands and not behind them, and `pfifo_fast` inside it provides the
+//! bands. Bytes that wait in a socket can no longer be overtaken, so sockets buffer only a few.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,27 +14,29 @@ use curtail_runtime::http::type_of_service;
 
 use crate::sys;
 
-/// Bytes that may wait in a socket: two or three segments, so that a link has no gaps.
+/// The number of bytes that may wait in a socket: two or three segments, so that the link has no
+/// gaps.
 const UNSENT_BYTES: i32 = 8 * 1024;
 
-/// Marks all that a socket sends from now on.
+/// Marks everything that a socket sends from now on.
 ///
 /// # Errors
-/// The system does not let it.
+/// The system does not allow it.
 pub fn mark(socket: &impl AsFd, priority: Priority) -> io::Result<()> {
-    // The type of service is what networks see, and over IPv4 decides the band, too.
+    // Networks see the type of service, and over IPv4 it also determines the band.
     let (tos, band) = (type_of_service(priority), if priority == Priority::High { 6 } else { 2 });
     sys::type_of_service(socket, tos.into())?;
     sys::link_priority(socket, band)?;
     sys::unsent_bytes(socket, UNSENT_BYTES)
 }
 
-/// What makes two bands of a device that sends so many bits per second: arguments of `ip` and `tc`, which need
-/// privilege. The rate has to be just below that of the link.
+/// Returns the commands that create the two bands on a device with this bit rate: the arguments of
+/// `ip` and `tc`, which need privileges. The rate has to be just below that of the link.
 #[must_use]
 pub fn commands(device: &str, bits_per_s: u64) -> [(&'static str, String); 4] {
     [
-        // Segments leave one by one: one of 64 KB would hold up a primary for as long as all of them take.
+        // Sends segments one by one. A batch of 64 KB would delay a primary until all of it is
+        // sent.
         ("ip", format!("link set dev {device} gso_max_segs 1")),
         ("tc", format!("qdisc replace dev {device} root handle 1: htb default 1")),
         (

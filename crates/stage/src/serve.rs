@@ -1,4 +1,4 @@
-//! All stages of a configuration, started and stopped.
+//! Starts and stops all stages of a configuration.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,16 +11,16 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::config::{Behind, Slots, Stage};
+use crate::config::{Behind, Slots, StageConfig};
 use crate::cpu::Mechanism;
 use crate::disk::Disk;
 use crate::get;
 use crate::tcp::TcpStage;
 
-/// The most that a throttler tries.
+/// The highest level that a throttler tries.
 const SLOTS_MAX: u32 = 256;
 const CONNECTIONS_MAX: usize = 10_000;
-/// How long jobs may take to end when a stage is stopped.
+/// The time for which jobs may continue after a stage is stopped.
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// A stage that did not start.
@@ -31,33 +31,34 @@ pub struct StageError {
     why: String,
 }
 
-/// Stages that listen.
+/// The running stages.
 #[derive(Debug)]
 pub struct Running {
-    /// The names of stages, and where each listens: for jobs first.
+    /// The name of each stage, and its addresses. The first address is for jobs.
     pub addresses: Vec<(String, Vec<SocketAddr>)>,
     jobs: JoinSet<usize>,
     stop: watch::Sender<bool>,
-    /// They end when they are dropped.
+    /// The servers, which end when they are dropped.
     servers: Vec<get::Server>,
 }
 
 /// Starts stages. `seed` decides ties.
 ///
-/// It is boxed here, so it is compiled in this crate, with all that it spawns: an async function is compiled where it is
-/// polled, and the release profile optimizes the command line less.
+/// The future is boxed here, so that it is compiled in this crate, with everything that it spawns.
+/// An async function is compiled where it is polled, and the release profile optimizes the command
+/// line less.
 ///
 /// # Errors
-/// An address is not to be had.
+/// An address cannot be bound.
 #[inline(never)]
-pub fn start(stages: Vec<Stage>, seed: u64) -> Starting {
+pub fn start(stages: Vec<StageConfig>, seed: u64) -> Starting {
     Box::pin(start_all(stages, seed))
 }
 
-/// Stages that start.
+/// The future of [`start`].
 pub type Starting = Pin<Box<dyn Future<Output = Result<Running, StageError>> + Send>>;
 
-async fn start_all(stages: Vec<Stage>, seed: u64) -> Result<Running, StageError> {
+async fn start_all(stages: Vec<StageConfig>, seed: u64) -> Result<Running, StageError> {
     let mut running = Running {
         addresses: Vec::new(),
         jobs: JoinSet::new(),
@@ -74,7 +75,7 @@ async fn start_all(stages: Vec<Stage>, seed: u64) -> Result<Running, StageError>
 }
 
 impl Running {
-    async fn add(&mut self, stage: Stage, seed: u64) -> Result<Vec<SocketAddr>, String> {
+    async fn add(&mut self, stage: StageConfig, seed: u64) -> Result<Vec<SocketAddr>, String> {
         let listen = stage.listen;
         match stage.behind.clone() {
             Behind::Http { server, admin } => self.http(&stage, server, admin, seed).await,
@@ -106,16 +107,17 @@ impl Running {
         }
     }
 
-    /// The proxy has it all but for the name. There is one server, so nothing is gained by knowing that it is down:
-    /// without probes, its clients hear at once.
+    /// Starts the proxy, which is a stage for HTTP, with a generated configuration. Probes are off,
+    /// because there is only one server: without them, clients get an error immediately when it is
+    /// down.
     async fn http(
         &mut self,
-        stage: &Stage,
+        stage: &StageConfig,
         server: SocketAddr,
         admin: Option<SocketAddr>,
         seed: u64,
     ) -> Result<Vec<SocketAddr>, String> {
-        let Stage { name, listen, queue, timeout, .. } = stage;
+        let StageConfig { name, listen, queue, timeout, .. } = stage;
         let timeout = format!("{}us", timeout.as_micros());
         let throttle = match stage.slots {
             Slots::Auto => "\"auto\"".to_owned(),
@@ -166,7 +168,8 @@ impl Running {
         async move { drop(stop.wait_for(|stop| *stop).await) }
     }
 
-    /// Serves until `shutdown`; then what is under way ends, and what does not in time is cut off: so much.
+    /// Serves until `shutdown`. Running jobs may then continue for a while, and those that take too
+    /// long are cut off. Returns the number of jobs that were cut off.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> usize {
         shutdown.await;
         self.stop.send_replace(true);

@@ -1,9 +1,12 @@
-//! The Proxy D-Stage before a server that speaks any protocol over TCP: a connection is a job.
+//! The Proxy D-Stage in front of a server that speaks any protocol over TCP: each connection is a
+//! job.
 //!
-//! Source: document 003 §3.4 and §4. Connections wait here and not in the server, which gets as many at once as it needs
-//! ([`curtail_kernel::stage::Throttler`], or a fixed number); those of duplicates wait for those of primaries. A client
-//! that closes its connection, or its sending half, has purged its job, wherever that is. TCP says nothing of
-//! priorities, so rules do (§3.3): by the address that a client connects from, or the port that it connects to.
+//! Source: document 003 §3.4 and §4. Connections wait here and not in the server, which gets only
+//! as many at a time as it needs: a number that [`curtail_kernel::stage::Throttler`] finds, or a
+//! fixed one. Connections of duplicates wait for those of primaries. A client that closes its
+//! connection, or its sending half, purges its job, wherever the job is. TCP has no priorities, so
+//! rules set them (§3.3), based on the address that a client connects from or the port that it
+//! connects to.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -22,29 +25,30 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::seldom::Seldom;
+use crate::rate_limited::RateLimited;
 
-/// Of what a client sends before its job has its turn, in bytes. Then it waits, too.
+/// The largest number of bytes that are read from a client before its job's turn comes. Further
+/// bytes wait in the socket.
 const EARLY_BYTES: usize = 64 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The stage before a server.
+/// The stage in front of a server.
 #[derive(Debug)]
 pub struct TcpStage {
-    /// The server.
+    /// The address of the server.
     pub server: SocketAddr,
-    /// Its slots and queues.
+    /// The slots and queues.
     pub stage: Stage,
-    /// Connections from there are duplicates'.
+    /// Connections from these networks are duplicates.
     pub low_from: Vec<IpNet>,
-    /// How many connections there may be; further ones are closed.
+    /// The largest number of connections. Further ones are closed.
     pub connections: usize,
-    /// A connection over which nothing goes for so long is closed: it holds a slot.
+    /// A connection without traffic for this time is closed, because it holds a slot.
     pub idle_timeout: Duration,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
     stage: TcpStage,
     warnings: Warnings,
@@ -52,9 +56,9 @@ struct Shared {
 
 #[derive(Default)]
 struct Warnings {
-    connections: Seldom,
-    queue: Seldom,
-    server: Seldom,
+    connections: RateLimited,
+    queue: RateLimited,
+    server: RateLimited,
 }
 
 impl TcpStage {
@@ -63,8 +67,9 @@ impl TcpStage {
         if low { Priority::Low } else { listener }
     }
 
-    /// Serves what connects to these listeners, whose connections are of these classes, until `drain`; then what is
-    /// here ends, within so long.
+    /// Serves the connections of these listeners, each with its class, until `drain`. After that,
+    /// the open connections may continue for `within`. Returns the number of those that had not
+    /// ended by then.
     pub async fn serve(
         self,
         listeners: Vec<(TcpListener, Priority)>,
@@ -82,13 +87,14 @@ impl TcpStage {
             };
             while jobs.try_join_next().is_some() {}
             let Ok((client, from, class)) = accepted else {
-                // Of one connection, or of all descriptors, which will be fewer.
+                // Either this connection failed, or no file descriptors are left. In that case,
+                // some will be closed soon.
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             };
             let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
                 let warning = || tracing::warn!(%from, "too many connections: some are closed");
-                shared.warnings.connections.give(warning);
+                shared.warnings.connections.warn(warning);
                 continue;
             };
             let (shared, class) = (Arc::clone(&shared), shared.stage.priority(from.ip(), class));
@@ -113,7 +119,7 @@ impl Shared {
         let permit = tokio::select! {
             permit = stage.enter_as(class) => permit.map_err(|full| {
                 let warning = || tracing::warn!("the queue is full: connections are closed");
-                self.warnings.queue.give(warning);
+                self.warnings.queue.warn(warning);
                 io::Error::other(full)
             })?,
             gone = closed(&mut client, &mut early) => return gone,
@@ -121,15 +127,16 @@ impl Shared {
         let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(server));
         let connected = connecting.await.unwrap_or_else(|late| Err(late.into()));
         let connected = connected.inspect_err(|error| {
-            self.warnings.server.give(|| {
-                tracing::warn!(%error, %server, "no connection to the server: clients' are closed");
+            self.warnings.server.warn(|| {
+                tracing::warn!(%error, %server, "cannot connect to the server: client connections \
+                                                 are closed");
             });
         })?;
         connected.set_nodelay(true)?;
         self.relay(client, connected, early, permit).await
     }
 
-    /// Until either side has said all that it will.
+    /// Relays data until either side has sent everything.
     async fn relay(
         &self,
         mut client: TcpStream,
@@ -152,7 +159,8 @@ impl Shared {
             ended = pump(from_client, to_server, early, up) => ended,
             ended = pump(from_server, &mut to_client, BytesMut::new(), down) => ended,
             () = stands_still(|| moved.load(Ordering::Relaxed), *idle_timeout) => Err(io::ErrorKind::TimedOut.into()),
-            // The server cannot interrupt a duplicate, so it is given up: its primary is elsewhere.
+            // The server cannot interrupt a duplicate, so the stage gives up on the duplicate. Its
+            // primary is at another server.
             () = permit.lost() => Ok(()),
         };
         let _ = permit.finish();
@@ -160,7 +168,7 @@ impl Shared {
     }
 }
 
-/// Passes on what comes from one side, until there is no more.
+/// Copies data from one side to the other until the end of the stream.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -178,7 +186,7 @@ async fn pump(
     }
 }
 
-/// Waits until a sum has not changed for so long, or up to twice that.
+/// Waits until a sum has not changed for `span`. May wait for up to twice that.
 async fn stands_still(sum: impl Fn() -> u64, span: Duration) {
     let mut last = sum();
     loop {
@@ -190,7 +198,7 @@ async fn stands_still(sum: impl Fn() -> u64, span: Duration) {
     }
 }
 
-/// The next connection of any.
+/// Accepts the next connection of any listener.
 async fn accept(
     listeners: &[(TcpListener, Priority)],
 ) -> io::Result<(TcpStream, SocketAddr, Priority)> {
@@ -205,7 +213,7 @@ async fn accept(
     .await
 }
 
-/// Waits until a client has left, and keeps what it says before.
+/// Waits until a client has closed its connection, and stores the data that it sent before.
 async fn closed(client: &mut TcpStream, early: &mut BytesMut) -> io::Result<()> {
     while early.len() < EARLY_BYTES {
         if client.read_buf(early).await? == 0 {

@@ -1,4 +1,5 @@
-//! The client: a transport of the runtime, so any policy of the kernel decides which servers get copies.
+//! The client: a transport for the runtime, so any policy of the kernel can decide which servers
+//! get copies.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -22,23 +23,24 @@ use super::wire::{Get, RESPONSE_BYTES, Request, Response, Status};
 use crate::cpu::{Handlers, Mechanism};
 use crate::link;
 
-/// Requests, or purges, that may wait for a connection.
+/// The number of requests, or purges, that may wait for a connection.
 const QUEUE: usize = 1024;
 const READ_BYTES: usize = 64 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How a client works.
+/// The options of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientOptions {
-    /// Connections to each server, per class.
+    /// Number of connections to each server, per class.
     pub connections: usize,
-    /// Losers are purged by message.
+    /// Whether losers are purged by a message.
     pub purges: bool,
-    /// Duplicates are of low priority, on connections of their own; else they are like primaries.
+    /// Whether duplicates have low priority, on separate connections. If not, they are treated like
+    /// primaries.
     pub priorities: bool,
-    /// Servers say when they start with a copy, for policies that follow that (`tied`).
+    /// Whether servers report the start of a copy, for policies that use it (`tied`).
     pub announce: bool,
-    /// What separates the threads of the two classes.
+    /// The mechanism that separates the threads of the two classes.
     pub mechanism: Mechanism,
 }
 
@@ -49,33 +51,33 @@ impl Default for ClientOptions {
     }
 }
 
-/// What is asked for.
+/// The data that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// A file; empty for made-up data.
+    /// The name of a file. Empty for made-up data.
     pub name: Bytes,
-    /// Where the data begins in it, in bytes.
+    /// The start of the data in the file, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// The length of the data, in bytes.
     pub length: u64,
 }
 
 impl Key {
-    /// So many bytes of made-up data.
+    /// Returns the key of `length` bytes of made-up data.
     #[must_use]
     pub fn made_up(length: u64) -> Self {
         Self { name: Bytes::new(), offset: 0, length }
     }
 }
 
-/// A request with its name, which all of its copies share.
+/// A request with its id, which all of its copies share.
 #[derive(Clone, Debug)]
 pub struct Job {
     id: u64,
     key: Key,
 }
 
-/// A client; clones share its connections.
+/// A client. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Inner>);
 
@@ -83,7 +85,7 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     remotes: Vec<Remote>,
     options: ClientOptions,
-    /// The first half of a job's name is drawn, the second counts.
+    /// The random upper half of all job ids. The lower half counts jobs.
     names: u64,
     jobs: AtomicU64,
     _handlers: Handlers,
@@ -96,7 +98,7 @@ struct Remote {
     purges: mpsc::Sender<Request>,
 }
 
-/// A connection of requests, as its users see it.
+/// A connection for requests, as its users see it.
 #[derive(Clone, Debug)]
 struct Link {
     requests: mpsc::Sender<Request>,
@@ -113,7 +115,7 @@ struct Waiting {
     copy: Option<Copy>,
 }
 
-/// Who hears that a copy has started.
+/// The handle to which the start of a copy is reported.
 struct Copy(CopyHandle);
 
 impl std::fmt::Debug for Copy {
@@ -123,10 +125,11 @@ impl std::fmt::Debug for Copy {
 }
 
 impl Client {
-    /// Of these servers, in the order of a topology. Connections are made when they are needed.
+    /// Creates a client for these servers, in the order of a topology. It connects when it needs
+    /// to.
     ///
     /// # Errors
-    /// There are no threads.
+    /// A thread cannot be started.
     pub fn new(
         servers: impl IntoIterator<Item = Addresses>,
         options: ClientOptions,
@@ -148,13 +151,13 @@ impl Client {
             Remote { links, purges }
         };
         let remotes = servers.into_iter().map(remote).collect();
-        // The one source of chance in the standard library; names need not be secret.
+        // The only source of randomness in the standard library. Ids need not be secret.
         let names = RandomState::new().hash_one(0) << 32;
         let jobs = AtomicU64::new(0);
         Ok(Self(Arc::new(Inner { remotes, options, names, jobs, _handlers: handlers })))
     }
 
-    /// Names a request.
+    /// Creates a job with a new id.
     #[must_use]
     pub fn job(&self, key: Key) -> Job {
         let count = self.0.jobs.fetch_add(1, Ordering::Relaxed);
@@ -166,7 +169,7 @@ const NO_SERVER: Failure = Failure::ConnectFailed(std::io::ErrorKind::NotConnect
 
 impl Transport for Client {
     type Request = Job;
-    /// The data, in the pieces that came.
+    /// The data, in the pieces in which it arrived.
     type Response = Vec<Bytes>;
 
     async fn send(
@@ -193,13 +196,13 @@ impl Transport for Client {
         sent.purges = options.purges.then_some(&remote.purges);
         let data = replied.await.unwrap_or(Err(Failure::GivenUp));
         sent.purges = None;
-        // A server that gives up a duplicate does what it should.
+        // A server that gives up on a duplicate is not at fault.
         let fault = |why| if priority == Priority::Low { Failure::GivenUp } else { why };
         data.map(Head::whole).map_err(fault)
     }
 }
 
-/// A request that is under way; dropped before its end, it is purged.
+/// A request in flight. Dropping it before the request has ended purges the request.
 struct Sent<'a> {
     pending: &'a Pending,
     purges: Option<&'a mpsc::Sender<Request>>,
@@ -210,7 +213,8 @@ impl Drop for Sent<'_> {
     fn drop(&mut self) {
         self.pending.lock().remove(&self.job);
         if let Some(purges) = self.purges {
-            // Where too many wait, the job is done in vain.
+            // If too many purges are waiting, this one is not sent, and the job runs although
+            // nobody needs it.
             let _ = purges.try_send(Request::Purge(self.job));
         }
     }
@@ -221,14 +225,14 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that wait have failed.
+    /// Fails all waiting requests.
     fn fail(&self, why: Failure) {
         for (_, waiting) in self.lock().drain() {
             let _ = waiting.reply.send(Err(why));
         }
     }
 
-    /// What a server says of a job. One without a client that waits was purged.
+    /// Handles a response of a server. A job for which no client waits was purged.
     fn take(&self, Response { status, more, job, .. }: Response, data: Bytes) {
         let mut pending = self.lock();
         let Some(waiting) = pending.get_mut(&job) else { return };
@@ -236,7 +240,7 @@ impl Pending {
             && let Some(Copy(copy)) = &waiting.copy
         {
             let copy = copy.clone();
-            // It may stop other copies.
+            // Release the lock first, because `began` may stop other copies.
             drop(pending);
             copy.began();
             return;
@@ -253,7 +257,7 @@ impl Pending {
     }
 }
 
-/// Keeps a connection while there is something to send.
+/// Connects when there is something to send, and connects again after the connection has ended.
 async fn run(
     address: SocketAddr,
     priority: Priority,
@@ -308,7 +312,7 @@ async fn exchange(
     }
 }
 
-/// The next piece that is whole.
+/// Returns the next complete piece.
 fn next(arrived: &mut BytesMut) -> io::Result<Option<(Response, Bytes)>> {
     let Some((head, rest)) = arrived.split_first_chunk::<RESPONSE_BYTES>() else { return Ok(None) };
     let response = Response::read(head).map_err(io::Error::other)?;

@@ -1,9 +1,10 @@
-//! Data by request, for services whose data is spread over replicas: a server that runs D-Stages on its disk and its
-//! link, and a client that any policy of the kernel drives.
+//! Data on request, for services whose data is spread over replicas: a server with D-Stages in
+//! front of its disk and its link, and a client that any policy of the kernel can drive.
 //!
-//! Source: document 003 §3.5, DP-Network: requests for flows of a size, pipelined over connections that stay open, with
-//! purge messages on a connection of their own. Primaries and duplicates have connections of their own, so that the
-//! network can tell them apart, and threads of their own at both ends ([`crate::cpu`]).
+//! Source: document 003 §3.5, DP-Network: requests for flows of a given size, pipelined over
+//! persistent connections, with purge messages on a separate connection. Primaries and duplicates
+//! have separate connections, so that the network can distinguish them, and separate threads at
+//! both ends ([`crate::cpu`]).
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -18,7 +19,7 @@
 //!     Server::bind(any, any, ServerOptions::default()).await?,
 //! ];
 //! let client = Client::new(servers.iter().map(Server::addresses), ClientOptions::default())?;
-//! // A job that is purged stops.
+//! // A purged job stops.
 //! let limits = Limits { cancel: true, ..Limits::default() };
 //! let kernel = Policy::parse("das", None)?.build(&Topology::replicated(2, 1), limits, rng(42))?;
 //! let cell = Cell::new(kernel, client.clone(), Timers::precise());

@@ -1,4 +1,5 @@
-//! The server: a D-Stage before its link, and one before its disk if it has files.
+//! The server: a D-Stage in front of its link and, if it has files, another one in front of its
+//! disk.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,31 +21,33 @@ use super::wire::{Get, RESPONSE_BYTES, Request, Response, Status};
 use crate::cpu::{Classes, Handlers, Mechanism};
 use crate::disk::{Disk, DiskError};
 use crate::link;
-use crate::seldom::Seldom;
+use crate::rate_limited::RateLimited;
 
-/// Data goes out in pieces of so many bytes: a duplicate gives way between two of them.
+/// The size of the pieces in which data is sent, in bytes. A duplicate gives way between two
+/// pieces.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Before the next connection is accepted, after one could not be.
+/// The pause after a failed accept.
 const RETRY: Duration = Duration::from_millis(10);
 /// Made-up data.
 static NOTHING: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
-/// Of requests of a connection that have not been read, in bytes.
+/// The size of a connection's request buffer, in bytes.
 const READ_BYTES: usize = 16 * 1024;
 
-/// How a server works.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// How many responses are sent at once.
+    /// Number of responses that are sent at once.
     pub slots: u32,
-    /// How many jobs of each class wait; further ones are refused.
+    /// Number of jobs of each class that may wait. Further ones are refused.
     pub queue: u32,
-    /// How many connections there may be, those for purges included; further ones are closed.
+    /// The largest number of connections, including those for purges. Further ones are closed.
     pub connections: usize,
-    /// How long a client may be silent before its first request, and take nothing of a response: it holds a slot.
+    /// The time that a client may take to send its first request, and the longest pause that it may
+    /// make while it reads a response. A response holds a slot while it is sent.
     pub idle_timeout: Duration,
-    /// Where files are; none: data is made up.
+    /// The disk with the files. `None` for made-up data.
     pub disk: Option<Disk>,
-    /// What separates the threads of the two classes.
+    /// The mechanism that separates the threads of the two classes.
     pub mechanism: Mechanism,
 }
 
@@ -56,7 +59,7 @@ impl Default for ServerOptions {
     }
 }
 
-/// Where a server listens.
+/// The addresses of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     /// For requests.
@@ -65,7 +68,7 @@ pub struct Addresses {
     pub purge: SocketAddr,
 }
 
-/// A server; it ends when this is dropped.
+/// A server. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     addresses: Addresses,
@@ -81,24 +84,25 @@ struct Shared {
     jobs: Mutex<Jobs>,
     connections: Arc<Semaphore>,
     idle_timeout: Duration,
-    crowded: Seldom,
-    full: Seldom,
+    crowded: RateLimited,
+    full: RateLimited,
 }
 
 #[derive(Debug, Default)]
 struct Jobs {
-    /// By the name that clients give them: those that are here, and whether each was purged.
+    /// The jobs that are here, by id, and whether each was purged.
     here: HashMap<u64, watch::Sender<bool>>,
-    /// Purges that found nothing, the last first: their connection may be faster than that of the job.
+    /// The ids of purges that found no job, latest first. Their connection may be faster than the
+    /// job's.
     early: VecDeque<u64>,
-    /// No further ones are taken.
+    /// Whether further jobs are refused.
     draining: bool,
 }
 
-/// Of [`Jobs::early`]. A job whose purge is forgotten is done in vain.
+/// The length of [`Jobs::early`]. If a purge is forgotten, its job runs although nobody needs it.
 const EARLY_MAX: usize = 1024;
 
-/// A job that is here, until it is dropped.
+/// A registered job, which is removed when this is dropped.
 struct Here {
     shared: Arc<Shared>,
     job: u64,
@@ -109,7 +113,7 @@ impl Server {
     /// Listens for requests and for purges.
     ///
     /// # Errors
-    /// An address is not to be had, or there are no threads.
+    /// An address cannot be bound, or a thread cannot be started.
     pub async fn bind(
         data: SocketAddr,
         purge: SocketAddr,
@@ -125,8 +129,8 @@ impl Server {
             jobs: Mutex::default(),
             connections: Arc::new(Semaphore::new(options.connections)),
             idle_timeout: options.idle_timeout,
-            crowded: Seldom::default(),
-            full: Seldom::default(),
+            crowded: RateLimited::default(),
+            full: RateLimited::default(),
         });
         for listener in [data, purge] {
             let weak = Arc::downgrade(&shared);
@@ -138,7 +142,8 @@ impl Server {
                     let Some(shared) = weak.upgrade() else { return };
                     match accepted {
                         Ok((stream, _)) => shared.take(stream),
-                        // Of one connection, or of all descriptors, which will be fewer.
+                        // Either this connection failed, or no file descriptors are left. In that
+                        // case, some will be closed soon.
                         Err(error) => {
                             tracing::debug!(%error, "a connection was not accepted");
                             tokio::time::sleep(RETRY).await;
@@ -150,13 +155,14 @@ impl Server {
         Ok(Self { addresses, shared, _handlers: handlers })
     }
 
-    /// Where it listens.
+    /// Returns the addresses on which it listens.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Refuses further jobs, and waits for those that are here; how many have not ended after so long.
+    /// Refuses further jobs, and waits until those that are here have ended, but for at most
+    /// `within`. Returns the number of jobs that have not ended.
     pub async fn drain(&self, within: Duration) -> usize {
         self.shared.lock().draining = true;
         let ended = async {
@@ -164,12 +170,12 @@ impl Server {
                 tokio::time::sleep(RETRY).await;
             }
         };
-        // Time out or not, what is left is counted.
+        // The remaining jobs are counted whether or not there was a timeout.
         let _ = timeout(within, ended).await;
         self.shared.lock().here.len()
     }
 
-    /// How many responses are being sent, and how many jobs wait.
+    /// Returns the number of responses that are being sent, and the number of waiting jobs.
     #[must_use]
     pub fn load(&self) -> (u32, u32) {
         (self.shared.stage.running(), self.shared.stage.waiting())
@@ -177,14 +183,14 @@ impl Server {
 }
 
 impl Shared {
-    /// Serves a connection, at the class of its first request.
+    /// Serves a connection on the thread for one class, which its first request determines.
     fn take(self: Arc<Self>, stream: TcpStream) {
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
-            self.crowded.give(|| tracing::warn!("too many connections: some are closed"));
+            self.crowded.warn(|| tracing::warn!("too many connections: some are closed"));
             return;
         };
         let shared = Arc::clone(&self);
-        // Not to hold up the listener.
+        // This runs in a task, so that the listener does not wait.
         self.classes.spawn(Priority::High, async move {
             let served = async {
                 let (stream, arrived, priority) =
@@ -218,7 +224,7 @@ impl Shared {
             half: Arc::new(AsyncMutex::new(responses)),
             idle_timeout: self.idle_timeout,
         };
-        // They end with the connection.
+        // The jobs end with the connection.
         let mut jobs = JoinSet::new();
         loop {
             while let Some(request) = Request::read(&mut arrived).map_err(io::Error::other)? {
@@ -226,7 +232,7 @@ impl Shared {
                     Request::Purge(job) => self.purge(job),
                     Request::Get(get) => match self.enter(get.job) {
                         Ok(here) => drop(jobs.spawn(respond(here, get, responses.clone()))),
-                        Err(status) => say(&responses, status, get.job).await?,
+                        Err(status) => send_status(&responses, status, get.job).await?,
                     },
                 }
             }
@@ -234,13 +240,14 @@ impl Shared {
                 read = read(&mut requests, &mut arrived) => if read? == 0 {
                     return Ok(());
                 },
-                // One that broke off may have left half a piece, so nothing can follow.
+                // A job that failed may have sent half a piece, so the connection cannot be used
+                // any longer.
                 Some(ended) = jobs.join_next() => ended.map_err(io::Error::other)??,
             }
         }
     }
 
-    /// A job that is new here, and was not purged before it came.
+    /// Registers a job, unless it is here already or was purged before it arrived.
     fn enter(self: &Arc<Self>, job: u64) -> Result<Here, Status> {
         let mut jobs = self.lock();
         if jobs.draining {
@@ -258,7 +265,7 @@ impl Shared {
         Ok(Here { shared: Arc::clone(self), job, purged })
     }
 
-    /// It leaves wherever it is.
+    /// Purges a job, whether it waits or runs.
     fn purge(&self, job: u64) {
         let mut jobs = self.lock();
         match jobs.here.get(&job) {
@@ -270,7 +277,7 @@ impl Shared {
         }
     }
 
-    // Nothing panics under the lock, so what it guards is whole.
+    // Code under the lock does not panic, so poisoning is ignored.
     fn lock(&self) -> MutexGuard<'_, Jobs> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,7 +289,8 @@ impl Drop for Here {
     }
 }
 
-/// A connection once its first request is there, what has arrived, and the class of that.
+/// Waits for the first request of a connection. Returns the stream, the bytes that have arrived,
+/// and the class of the request.
 async fn first(mut stream: TcpStream) -> io::Result<(TcpStream, BytesMut, Priority)> {
     let mut arrived = BytesMut::with_capacity(READ_BYTES);
     loop {
@@ -303,19 +311,19 @@ async fn read(requests: &mut OwnedReadHalf, arrived: &mut BytesMut) -> io::Resul
     requests.read_buf(arrived).await
 }
 
-/// The way back of a connection, which its jobs share.
+/// The sending half of a connection, which its jobs share.
 #[derive(Clone)]
 struct Responses {
     half: Arc<AsyncMutex<OwnedWriteHalf>>,
     idle_timeout: Duration,
 }
 
-async fn say(responses: &Responses, status: Status, job: u64) -> io::Result<()> {
+async fn send_status(responses: &Responses, status: Status, job: u64) -> io::Result<()> {
     piece(responses, Response { status, more: status == Status::Started, job, length: 0 }, &[])
         .await
 }
 
-/// A piece at once: nothing comes between its head and its data.
+/// Sends a piece under the lock, so that nothing comes between its head and its data.
 async fn piece(responses: &Responses, head: Response, data: &[u8]) -> io::Result<()> {
     let mut bytes = BytesMut::with_capacity(RESPONSE_BYTES + data.len());
     bytes.extend_from_slice(&head.to_bytes());
@@ -324,33 +332,34 @@ async fn piece(responses: &Responses, head: Response, data: &[u8]) -> io::Result
     timeout(responses.idle_timeout, half.write_all(&bytes)).await?
 }
 
-/// Waits for a job's turn, and does it.
+/// Waits for a job's turn, and sends its response.
 ///
 /// # Errors
-/// The client is gone, or takes nothing.
+/// The client is gone, or does not read.
 async fn respond(mut here: Here, get: Get, responses: Responses) -> io::Result<()> {
     let mut purged = here.purged.clone();
     let entered = tokio::select! {
         biased;
-        // Nothing is said: the client, who is gone or has what it needs, does not wait.
+        // No response is sent: the client is gone, or it has the data that it needs and is no
+        // longer waiting.
         _ = purged.wait_for(|purged| *purged) => return Ok(()),
         entered = here.shared.stage.enter_as(get.priority) => entered,
     };
     let status = match entered {
         Ok(permit) => here.send(permit, &get, &responses).await?,
         Err(_) => {
-            here.shared.full.give(|| tracing::warn!("the queue is full: requests are refused"));
+            here.shared.full.warn(|| tracing::warn!("the queue is full: requests are refused"));
             Some(Status::Refused)
         }
     };
     match status {
-        Some(status) => say(&responses, status, get.job).await,
+        Some(status) => send_status(&responses, status, get.job).await,
         None => Ok(()),
     }
 }
 
 impl Here {
-    /// Sends the data, unless that cannot be: what is to be said in its place.
+    /// Sends the data. If that is not possible, returns the status to send instead.
     async fn send(
         &mut self,
         mut permit: Permit,
@@ -358,7 +367,7 @@ impl Here {
         responses: &Responses,
     ) -> io::Result<Option<Status>> {
         if get.announce {
-            say(responses, Status::Started, get.job).await?;
+            send_status(responses, Status::Started, get.job).await?;
         }
         let name = std::str::from_utf8(&get.name).ok();
         let file = match (&self.shared.disk, name) {

@@ -1,24 +1,24 @@
-//! The protocol on the wire: heads of fixed size, numbers in network order.
+//! The protocol on the wire: fixed-size heads, and numbers in network order.
 //!
 //! ```text
 //! request   kind:1  flags:1  name:2  0:4  job:8  offset:8  length:8  then the name       kind 1: get, 2: purge
 //! response  status:1  more:1  0:6  job:8  length:8  then the data
 //! ```
 //!
-//! A response comes in pieces, between which those of other jobs may come; all but the last say that more follow.
-//! Flags: 1, low priority; 2, say when the job starts.
+//! A response comes in pieces, and pieces of other jobs may come between them. `more` is 1 in all
+//! pieces except the last. Flags: 1, low priority; 2, report the start of the job.
 //!
-//! A job is named by its client, with a number that no other client uses: half of it is drawn at random. It is the same
-//! wherever copies of the job are, so that one message purges any of them.
+//! The client chooses the id of a job. No other client uses the same id, because half of it is
+//! random. All copies of the job have the same id, so the same message can purge any of them.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use curtail_kernel::stage::Priority;
 
-/// The longest name.
+/// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 1024;
-/// The longest response.
+/// The longest response, in bytes.
 pub const DATA_BYTES_MAX: u64 = 1 << 30;
-/// The longest piece of one.
+/// The longest piece of a response, in bytes.
 pub const PIECE_BYTES_MAX: u64 = 1 << 20;
 const REQUEST_BYTES: usize = 32;
 pub(crate) const RESPONSE_BYTES: usize = 24;
@@ -28,76 +28,76 @@ const PURGE: u8 = 2;
 const LOW: u8 = 1;
 const ANNOUNCE: u8 = 2;
 
-/// What a client sends.
+/// A message from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// For data.
+    /// A request for data.
     Get(Get),
-    /// What is needed no more: the job leaves the queue, or goes on if it has left that.
+    /// A purge of a job that is no longer needed: it leaves the queue, or ends if it is running.
     Purge(u64),
 }
 
 /// A request for data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Get {
-    /// Which job this is a copy of.
+    /// The id of the job that this is a copy of.
     pub job: u64,
-    /// That of the copy.
+    /// The priority of the copy.
     pub priority: Priority,
-    /// Of a file; empty for data from memory, which is made up.
+    /// The name of a file. Empty for made-up data from memory.
     pub name: Bytes,
-    /// Where the data begins in the file, in bytes.
+    /// The start of the data in the file, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// The length of the data, in bytes.
     pub length: u64,
-    /// The server says [`Status::Started`] when the job has its turn.
+    /// Whether the server sends [`Status::Started`] when the job's turn comes.
     pub announce: bool,
 }
 
-/// What a server says before the data.
+/// The head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Of the job.
+    /// The status of the job.
     pub status: Status,
-    /// More is said of it.
+    /// Whether more pieces follow.
     pub more: bool,
-    /// Which.
+    /// The id of the job.
     pub job: u64,
-    /// Bytes of data that follow.
+    /// Number of data bytes that follow.
     pub length: u64,
 }
 
-/// How a job went.
+/// The status of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Here is data.
+    /// Data follows.
     Data,
-    /// It has its turn.
+    /// It is the job's turn.
     Started,
-    /// As many jobs wait as may.
+    /// The queue is full, or the server is draining.
     Refused,
-    /// No such file, or none that long.
+    /// There is no such file, or it is too short.
     NotFound,
-    /// A job of that name is there already.
+    /// A job with this id is already there.
     Reused,
-    /// It was purged while it ran.
+    /// It was purged before it arrived or while it ran.
     Purged,
 }
 
-/// What cannot be read: the connection is of no further use.
+/// A message that cannot be read. The connection cannot be used any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Neither get nor purge, or flags that there are not.
-    #[error("kind {0}, flags {1}: no such request")]
+    /// The kind is neither get nor purge, or the flags are unknown.
+    #[error("unknown request: kind {0}, flags {1}")]
     Kind(u8, u8),
-    /// A name that is too long.
-    #[error("a name of {0} bytes: at most {NAME_BYTES_MAX}")]
+    /// The name is too long.
+    #[error("a name of {0} bytes is too long: at most {NAME_BYTES_MAX}")]
     Name(usize),
-    /// More data than a response, or a piece of one, may have.
-    #[error("{0} bytes of data: at most {1}")]
+    /// The data is too long for a response, or for a piece of one.
+    #[error("{0} bytes of data are too many: at most {1}")]
     Length(u64, u64),
-    /// No such status.
-    #[error("status {0}: no such response")]
+    /// The status is unknown.
+    #[error("unknown response: status {0}")]
     Status(u8),
 }
 
@@ -107,10 +107,10 @@ impl Status {
 }
 
 impl Request {
-    /// Appends it.
+    /// Appends the request to a buffer.
     ///
     /// # Panics
-    /// The name is longer than [`NAME_BYTES_MAX`].
+    /// If the name is longer than [`NAME_BYTES_MAX`].
     pub fn write(&self, into: &mut BytesMut) {
         let (kind, flags, name, job, offset, length) = match self {
             Self::Get(get) => {
@@ -131,10 +131,10 @@ impl Request {
         into.put_slice(name);
     }
 
-    /// Takes the first request out of what has arrived; none while it is not whole.
+    /// Takes the first request out of a buffer. `None` if it is not complete.
     ///
     /// # Errors
-    /// It is none.
+    /// The bytes are not a request.
     pub fn read(from: &mut BytesMut) -> Result<Option<Self>, WireError> {
         let Some((mut head, rest)) = from.split_at_checked(REQUEST_BYTES) else { return Ok(None) };
         let (kind, flags, name) = (head.get_u8(), head.get_u8(), usize::from(head.get_u16()));
@@ -164,7 +164,7 @@ impl Request {
 }
 
 impl Response {
-    /// Its bytes.
+    /// Returns the bytes of the head.
     #[must_use]
     pub fn to_bytes(self) -> [u8; RESPONSE_BYTES] {
         let mut bytes = [0; RESPONSE_BYTES];
@@ -174,10 +174,10 @@ impl Response {
         bytes
     }
 
-    /// Reads it.
+    /// Reads a head.
     ///
     /// # Errors
-    /// It is none.
+    /// The bytes are not a response.
     pub fn read(from: &[u8; RESPONSE_BYTES]) -> Result<Self, WireError> {
         let mut from = &from[..];
         let (status, more) = (from.get_u8(), from.get_u8() != 0);
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_however_it_arrives(
+        fn requests_round_trip_however_they_arrive(
             requests in prop::collection::vec(any_request(), 1..4),
             piece in 1_usize..100,
         ) {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_refused_before_it_arrives() {
+    fn oversized_messages_are_refused_before_they_arrive() {
         let mut wire = BytesMut::new();
         let get = |length| {
             let (name, priority) = (Bytes::from_static(b"a"), Priority::Low);

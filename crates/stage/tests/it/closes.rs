@@ -1,5 +1,5 @@
-//! The stage before a server that stops when a connection is closed, and before one that does not. What they take is
-//! real time: it is what the stage learns from.
+//! The stage in front of a server that stops its work when a connection is closed, and in front of
+//! one that does not. Their work takes real time, because the stage learns from it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use tokio::time::{Instant, sleep};
 
 const PRIMARY: Duration = Duration::from_millis(4);
 
-/// Serves one connection at a time: reads how long it takes, in ms, and writes a byte then.
+/// Starts a server that serves one connection at a time: it reads how many ms to work, works for
+/// that time, and writes a byte.
 async fn server(stops: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -42,7 +43,8 @@ async fn server(stops: bool) -> SocketAddr {
     address
 }
 
-/// Puts the stage before it: where primaries connect. Two duplicates are always there.
+/// Puts the stage in front of a server, and keeps two duplicates there at all times. Returns the
+/// address for primaries.
 async fn before(server: SocketAddr, stage: &Stage, duplicate: Duration) -> SocketAddr {
     let idle_timeout = Duration::from_secs(60);
     let (low_from, connections) = (Vec::new(), 100);
@@ -55,15 +57,15 @@ async fn before(server: SocketAddr, stage: &Stage, duplicate: Duration) -> Socke
     for _ in 0..2 {
         tokio::spawn(async move {
             loop {
-                let _ = ask(low, duplicate).await;
+                let _ = measure(low, duplicate).await;
             }
         });
     }
     high
 }
 
-/// How long it takes.
-async fn ask(at: SocketAddr, work: Duration) -> std::io::Result<Duration> {
+/// Sends a request. Returns its response time.
+async fn measure(at: SocketAddr, work: Duration) -> std::io::Result<Duration> {
     let begun = Instant::now();
     let mut client = TcpStream::connect(at).await?;
     client.write_u8(work.as_millis() as u8).await?;
@@ -71,7 +73,7 @@ async fn ask(at: SocketAddr, work: Duration) -> std::io::Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// Asks as a primary, now and then: how often it took longer than this.
+/// Sends primaries at irregular intervals. Returns how many of them took `after` or longer.
 async fn late(high: SocketAddr, after: Duration, primaries: u32, until: impl Fn() -> bool) -> u32 {
     let mut late = 0;
     for at in 0..primaries {
@@ -79,26 +81,29 @@ async fn late(high: SocketAddr, after: Duration, primaries: u32, until: impl Fn(
             break;
         }
         sleep(Duration::from_millis(u64::from(at * 7 % 13))).await; // tidy: real time
-        late += u32::from(ask(high, PRIMARY).await.unwrap() >= after);
+        late += u32::from(measure(high, PRIMARY).await.unwrap() >= after);
     }
     late
 }
 
 #[tokio::test]
-async fn before_a_server_that_works_on_duplicates_soon_delay_no_primary() {
+async fn duplicates_soon_delay_no_primary_of_a_server_that_keeps_working() {
     let stage = Stage::before(1, 10);
     let duplicate = Duration::from_millis(48);
     let high = before(server(false).await, &stage, duplicate).await;
     let found = late(high, duplicate / 2, 1_000, || stage.works_on()).await;
-    assert!(stage.works_on() && found > 5, "{found} of 1,000 were late, and nothing was found");
-    // What it still has to do.
+    assert!(
+        stage.works_on() && found > 5,
+        "{found} of 1,000 were late, and the stage detected nothing"
+    );
+    // The server still has to finish its running duplicates.
     sleep(3 * duplicate).await; // tidy: real time
     let after = late(high, duplicate / 2, 60, || false).await;
     assert!(after <= 10, "{after} of 60 are late afterwards");
 }
 
 #[tokio::test]
-async fn before_a_server_that_stops_they_delay_no_primary_while_its_slots_are_looked_for() {
+async fn duplicates_delay_no_primary_of_a_server_that_stops_while_its_slots_are_searched() {
     let stage = Stage::throttled(64, 10);
     let duplicate = Duration::from_millis(240);
     let high = before(server(true).await, &stage, duplicate).await;

@@ -1,4 +1,4 @@
-//! Data by request: classes, purges, and what goes wrong.
+//! Data on request: classes, purges, and errors.
 
 use bytes::{Bytes, BytesMut};
 use curtail_kernel::stage::Priority;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::eventually;
 
-/// More than sockets take: a client that does not read it keeps its slot.
+/// More bytes than sockets can buffer. A client that does not read keeps its slot.
 const LONG: u64 = 1 << 29;
 
 async fn server(options: ServerOptions) -> Server {
@@ -25,7 +25,7 @@ fn one_slot() -> ServerOptions {
     ServerOptions { slots: 1, queue: 2, ..ServerOptions::default() }
 }
 
-/// A client that says anything.
+/// A client that can send any message.
 struct Raw(TcpStream);
 
 impl Raw {
@@ -33,7 +33,7 @@ impl Raw {
         Self(TcpStream::connect(server.addresses().data).await.unwrap())
     }
 
-    async fn say(&mut self, request: Request) {
+    async fn send(&mut self, request: Request) {
         let mut bytes = BytesMut::new();
         request.write(&mut bytes);
         self.0.write_all(&bytes).await.unwrap();
@@ -41,10 +41,10 @@ impl Raw {
 
     async fn get(&mut self, job: u64, priority: Priority, length: u64) {
         let (name, offset, announce) = (Bytes::new(), 0, false);
-        self.say(Request::Get(Get { job, priority, name, offset, length, announce })).await;
+        self.send(Request::Get(Get { job, priority, name, offset, length, announce })).await;
     }
 
-    async fn hears(&mut self) -> Response {
+    async fn receive(&mut self) -> Response {
         let mut head = [0; 24];
         self.0.read_exact(&mut head).await.unwrap();
         let response = Response::read(&head).unwrap();
@@ -65,12 +65,12 @@ async fn a_primary_takes_the_slot_of_a_duplicate_that_goes_on_after_it() {
     low.get(1, Priority::Low, LONG).await;
     load(&server, (1, 0)).await;
     high.get(2, Priority::High, 100).await;
-    // The duplicate gives way between two pieces, of which it sends one when its client reads.
+    // The duplicate gives way between two pieces, and sends one each time its client reads.
     let (mut read, mut first) = (0, None);
     while first.is_none() {
         tokio::select! {
-            response = low.hears() => read += response.length,
-            response = high.hears() => first = Some(response),
+            response = low.receive() => read += response.length,
+            response = high.receive() => first = Some(response),
         }
     }
     let done = Response { status: Status::Data, more: false, job: 2, length: 100 };
@@ -79,7 +79,7 @@ async fn a_primary_takes_the_slot_of_a_duplicate_that_goes_on_after_it() {
 }
 
 #[tokio::test]
-async fn what_is_purged_leaves_the_queue_without_a_word_and_ends_if_it_runs() {
+async fn a_purged_job_leaves_the_queue_without_a_response_and_ends_if_it_runs() {
     let server = server(one_slot()).await;
     let mut client = Raw::new(&server).await;
     let mut purges = TcpStream::connect(server.addresses().purge).await.unwrap();
@@ -93,26 +93,27 @@ async fn what_is_purged_leaves_the_queue_without_a_word_and_ends_if_it_runs() {
     client.get(2, Priority::High, 100).await;
     client.get(3, Priority::High, 100).await;
     load(&server, (1, 2)).await;
-    // Twice, and one before its job: it may come sooner, over a connection of its own.
+    // One is purged twice, and one before its job arrives, because purges have a separate
+    // connection.
     for job in [2, 2, 99] {
         purge(job).await;
     }
     load(&server, (1, 1)).await;
     let mut late = Raw::new(&server).await;
     late.get(99, Priority::Low, 100).await;
-    assert_eq!(late.hears().await.status, Status::Purged);
+    assert_eq!(late.receive().await.status, Status::Purged);
     purge(1).await;
-    let mut heard = client.hears().await;
-    while heard.more {
-        heard = client.hears().await;
+    let mut response = client.receive().await;
+    while response.more {
+        response = client.receive().await;
     }
-    assert_eq!((heard.job, heard.status), (1, Status::Purged));
-    assert_eq!(client.hears().await.job, 3);
+    assert_eq!((response.job, response.status), (1, Status::Purged));
+    assert_eq!(client.receive().await.job, 3);
     load(&server, (0, 0)).await;
 }
 
 #[tokio::test]
-async fn beyond_the_queue_and_by_a_name_that_is_taken_jobs_are_refused() {
+async fn jobs_are_refused_if_the_queue_is_full_or_their_id_is_taken() {
     let server = server(one_slot()).await;
     let (mut busy, mut client) = (Raw::new(&server).await, Raw::new(&server).await);
     busy.get(1, Priority::High, LONG).await;
@@ -123,10 +124,10 @@ async fn beyond_the_queue_and_by_a_name_that_is_taken_jobs_are_refused() {
     load(&server, (1, 2)).await;
     for (job, status) in [(4, Status::Refused), (1, Status::Reused), (2, Status::Reused)] {
         client.get(job, Priority::High, 1).await;
-        let heard = client.hears().await;
-        assert_eq!((heard.job, heard.status, heard.more), (job, status, false));
+        let response = client.receive().await;
+        assert_eq!((response.job, response.status, response.more), (job, status, false));
     }
-    // A client that dies takes its jobs along, running or not.
+    // The jobs of a client end with its connection, whether or not they are running.
     drop(client);
     load(&server, (1, 0)).await;
     drop(busy);
@@ -134,7 +135,7 @@ async fn beyond_the_queue_and_by_a_name_that_is_taken_jobs_are_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_or_says_nothing_loses_its_connection() {
+async fn a_client_that_reads_or_sends_nothing_loses_its_connection() {
     let idle_timeout = std::time::Duration::from_millis(50);
     let server = server(ServerOptions { idle_timeout, ..one_slot() }).await;
     let (mut silent, mut deaf) = (Raw::new(&server).await, Raw::new(&server).await);
@@ -142,17 +143,17 @@ async fn a_client_that_takes_nothing_or_says_nothing_loses_its_connection() {
     load(&server, (1, 0)).await;
     load(&server, (0, 0)).await;
     assert!(matches!(silent.0.read(&mut [0]).await, Ok(0) | Err(_)));
-    // One that has said something may be silent for as long as it likes.
+    // After its first request, a client may be silent for any length of time.
     let mut client = Raw::new(&server).await;
     for job in [3, 4] {
         client.get(job, Priority::High, 10).await;
-        assert_eq!(client.hears().await.length, 10);
+        assert_eq!(client.receive().await.length, 10);
         tokio::time::sleep(4 * idle_timeout).await; // tidy: real time
     }
 }
 
 #[tokio::test]
-async fn a_server_that_drains_ends_what_it_has_and_refuses_the_rest() {
+async fn a_draining_server_ends_its_jobs_and_refuses_others() {
     let server = server(one_slot()).await;
     let mut client = Raw::new(&server).await;
     client.get(1, Priority::High, LONG).await;
@@ -161,30 +162,30 @@ async fn a_server_that_drains_ends_what_it_has_and_refuses_the_rest() {
     let served = async {
         let mut late = Raw::new(&server).await;
         late.get(2, Priority::High, 10).await;
-        assert_eq!(late.hears().await.status, Status::Refused);
-        while client.hears().await.more {}
+        assert_eq!(late.receive().await.status, Status::Refused);
+        while client.receive().await.more {}
     };
     assert_eq!(tokio::join!(draining, served).0, 0);
     let mut deaf = Raw::new(&server).await;
     deaf.get(3, Priority::High, 10).await;
-    assert_eq!(deaf.hears().await.status, Status::Refused);
+    assert_eq!(deaf.receive().await.status, Status::Refused);
 }
 
 #[tokio::test]
-async fn a_connection_of_nonsense_is_closed_and_nothing_else() {
+async fn invalid_bytes_close_their_connection_and_no_other() {
     let server = server(one_slot()).await;
     let mut nonsense = Raw::new(&server).await;
     nonsense.0.write_all(&[7; 64]).await.unwrap();
-    let mut said = Vec::new();
-    // A reset, where not all was read.
-    let _ = nonsense.0.read_to_end(&mut said).await;
-    assert!(said.is_empty());
+    let mut received = Vec::new();
+    // The connection is reset if the server has not read everything.
+    let _ = nonsense.0.read_to_end(&mut received).await;
+    assert!(received.is_empty());
     let mut client = Raw::new(&server).await;
     client.get(1, Priority::Low, 10).await;
-    assert_eq!(client.hears().await.length, 10);
+    assert_eq!(client.receive().await.length, 10);
 }
 
-/// A client of the library, with a policy.
+/// Returns the library's client, driven by a policy.
 fn cell(servers: &[Server], policy: &str, options: ClientOptions) -> (Cell<Client>, Client) {
     let client = Client::new(servers.iter().map(Server::addresses), options).unwrap();
     let policy = Policy::parse(policy, None).unwrap();
@@ -222,7 +223,7 @@ async fn files_arrive_whole_by_either_copy_and_losers_are_purged() {
 }
 
 #[tokio::test]
-async fn a_duplicate_answers_where_the_primary_waits() {
+async fn a_duplicate_responds_while_the_primary_waits() {
     let servers = [server(one_slot()).await, server(one_slot()).await];
     let mut busy = Raw::new(&servers[0]).await;
     busy.get(1, Priority::High, LONG).await;
@@ -236,16 +237,16 @@ async fn a_duplicate_answers_where_the_primary_waits() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_fails_what_it_had_and_the_next_request_connects_again() {
+async fn a_lost_server_fails_its_jobs_and_the_next_request_reconnects() {
     let first = server(ServerOptions::default()).await;
     let addresses = first.addresses();
     let only = [first];
     let (cell, client) = cell(&only, "least-outstanding", ClientOptions::default());
-    let ask = async || cell.query(Query::new(client.job(Key::made_up(10)))).await;
-    assert!(ask().await.is_ok());
+    let query = async || cell.query(Query::new(client.job(Key::made_up(10)))).await;
+    assert!(query().await.is_ok());
     drop(only);
-    assert!(ask().await.is_err());
+    assert!(query().await.is_err());
     let again = Server::bind(addresses.data, addresses.purge, ServerOptions::default()).await;
     let _again = again.unwrap();
-    eventually("it answers", async || ask().await.is_ok()).await;
+    eventually("it answers", async || query().await.is_ok()).await;
 }

@@ -1,4 +1,4 @@
-//! A configuration, started: the kind `http` is the proxy's, so what is tested is that it is one.
+//! Starts a configuration. For the kind `http`, the tests only check that it is the proxy.
 
 use curtail_stage::config;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -40,7 +40,7 @@ async fn stages_of_all_kinds_start_serve_and_drain() {
 }
 
 #[tokio::test]
-async fn where_the_server_is_down_clients_hear_at_once() {
+async fn clients_get_an_error_at_once_if_the_server_is_down() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let text = format!(
         "[[stage]]\nname = \"a\"\nkind = \"http\"\nlisten = \"127.0.0.1:0\"\nserver = \"{gone}\"\ntimeout = \"20s\"\n"
@@ -59,7 +59,7 @@ async fn where_the_server_is_down_clients_hear_at_once() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_named() {
+async fn the_error_names_an_address_that_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     for kind in ["http", "tcp"] {

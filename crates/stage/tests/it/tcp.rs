@@ -1,4 +1,4 @@
-//! The stage before a server of any protocol.
+//! The stage in front of a server that speaks any protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::eventually;
 
-/// A server that says what it heard, a byte, when it may; in the order in which it heard.
+/// A server that reads a byte, records it, and sends it back when it gets a permit.
 #[derive(Clone)]
 struct Echo {
     address: SocketAddr,
-    heard: Arc<Mutex<Vec<u8>>>,
+    received: Arc<Mutex<Vec<u8>>>,
     may: Arc<Semaphore>,
 }
 
 impl Echo {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, heard, may) =
+        let (address, received, may) =
             (listener.local_addr().unwrap(), Arc::default(), Arc::new(Semaphore::new(0)));
-        let echo = Self { address, heard, may };
+        let echo = Self { address, received, may };
         let server = echo.clone();
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
-                let Self { heard, may, .. } = server.clone();
+                let Self { received, may, .. } = server.clone();
                 tokio::spawn(async move {
                     let Ok(byte) = client.read_u8().await else { return };
-                    heard.lock().await.push(byte);
+                    received.lock().await.push(byte);
                     let mut end = [0];
                     tokio::select! {
                         permit = may.acquire() => permit.unwrap().forget(),
@@ -46,8 +46,8 @@ impl Echo {
         echo
     }
 
-    async fn heard(&self, wanted: &[u8]) {
-        eventually(&format!("{wanted:?}"), async || *self.heard.lock().await == wanted).await;
+    async fn received(&self, wanted: &[u8]) {
+        eventually(&format!("{wanted:?}"), async || *self.received.lock().await == wanted).await;
     }
 }
 
@@ -76,27 +76,27 @@ async fn front(server: SocketAddr, slots: u32, low_from: &[&str]) -> Front {
     Front { high, low, stage, stop: Some(stop), ended }
 }
 
-async fn say(address: SocketAddr, byte: u8) -> TcpStream {
+async fn send(address: SocketAddr, byte: u8) -> TcpStream {
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_u8(byte).await.unwrap();
     client
 }
 
 async fn waiting(front: &Front, count: u32) {
-    eventually("so many wait", async || front.stage.waiting() == count).await;
+    eventually("the expected number of jobs waits", async || front.stage.waiting() == count).await;
 }
 
 #[tokio::test]
 async fn connections_wait_by_class_and_leave_when_their_client_does() {
     let echo = Echo::new().await;
     let mut front = front(echo.address, 1, &[]).await;
-    let mut first = say(front.high, 1).await;
-    echo.heard(&[1]).await;
-    let mut low = say(front.low, 2).await;
+    let mut first = send(front.high, 1).await;
+    echo.received(&[1]).await;
+    let mut low = send(front.low, 2).await;
     waiting(&front, 1).await;
-    let gone = say(front.high, 3).await;
+    let gone = send(front.high, 3).await;
     waiting(&front, 2).await;
-    let mut high = say(front.high, 4).await;
+    let mut high = send(front.high, 4).await;
     waiting(&front, 3).await;
     drop(gone);
     waiting(&front, 2).await;
@@ -104,7 +104,7 @@ async fn connections_wait_by_class_and_leave_when_their_client_does() {
     for (client, byte) in [(&mut first, 1), (&mut high, 4), (&mut low, 2)] {
         assert_eq!(client.read_u8().await.unwrap(), byte);
     }
-    echo.heard(&[1, 4, 2]).await;
+    echo.received(&[1, 4, 2]).await;
     drop(front.stop.take());
     assert_eq!(front.ended.await.unwrap(), 0);
 }
@@ -113,42 +113,42 @@ async fn connections_wait_by_class_and_leave_when_their_client_does() {
 async fn a_client_that_leaves_frees_the_slot_and_the_server_sees_it() {
     let echo = Echo::new().await;
     let front = front(echo.address, 1, &[]).await;
-    let first = say(front.high, 1).await;
-    echo.heard(&[1]).await;
-    let mut second = say(front.high, 2).await;
+    let first = send(front.high, 1).await;
+    echo.received(&[1]).await;
+    let mut second = send(front.high, 2).await;
     waiting(&front, 1).await;
     drop(first);
-    echo.heard(&[1, 2]).await;
+    echo.received(&[1, 2]).await;
     echo.may.add_permits(1);
     assert_eq!(second.read_u8().await.unwrap(), 2);
 }
 
 #[tokio::test]
-async fn where_a_connection_comes_from_may_make_it_a_duplicate() {
+async fn the_source_address_of_a_connection_can_make_it_a_duplicate() {
     let echo = Echo::new().await;
     let front = front(echo.address, 1, &["127.0.0.7/32"]).await;
-    let mut first = say(front.high, 1).await;
-    echo.heard(&[1]).await;
+    let mut first = send(front.high, 1).await;
+    echo.received(&[1]).await;
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.7:0".parse().unwrap()).unwrap();
     let mut low = socket.connect(front.high).await.unwrap();
     low.write_u8(2).await.unwrap();
     waiting(&front, 1).await;
-    let mut high = say(front.high, 3).await;
+    let mut high = send(front.high, 3).await;
     waiting(&front, 2).await;
     echo.may.add_permits(3);
     for (client, byte) in [(&mut first, 1), (&mut high, 3), (&mut low, 2)] {
         assert_eq!(client.read_u8().await.unwrap(), byte);
     }
-    echo.heard(&[1, 3, 2]).await;
+    echo.received(&[1, 3, 2]).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_costs_its_client_the_connection_and_no_slot() {
+async fn an_absent_server_costs_its_client_the_connection_and_no_slot() {
     let absent = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let front = front(absent, 1, &[]).await;
     for _ in 0..3 {
-        let mut client = say(front.high, 1).await;
+        let mut client = send(front.high, 1).await;
         assert!(client.read_u8().await.is_err());
     }
     eventually("all slots are free", async || front.stage.running() == 0).await;

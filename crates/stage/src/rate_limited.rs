@@ -1,4 +1,4 @@
-//! Warnings that come at most once a second, so that a log survives what it reports.
+//! Warnings, limited to one per second, so that frequent events do not flood the log.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A warning, and when it was last given.
+/// A warning, and the time when it was last logged.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom(Mutex<Option<Instant>>);
+pub(crate) struct RateLimited(Mutex<Option<Instant>>);
 
-impl Seldom {
-    /// Gives it, unless it was given a moment ago.
-    pub(crate) fn give(&self, warn: impl FnOnce()) {
+impl RateLimited {
+    /// Calls `warn`, unless it was called less than a second ago.
+    pub(crate) fn warn(&self, warn: impl FnOnce()) {
         let now = Instant::now();
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_none_or(|last| now.duration_since(last) >= PAUSE) {
@@ -29,9 +29,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_warning_is_given_once_a_second() {
-        let (warning, mut given) = (Seldom::default(), 0);
+        let (warning, mut given) = (RateLimited::default(), 0);
         for _ in 0..25 {
-            warning.give(|| given += 1);
+            warning.warn(|| given += 1);
             tokio::time::advance(PAUSE / 10).await;
         }
         assert_eq!(given, 3);
