@@ -1,16 +1,16 @@
-//! Finds the best documents of one segment for a query, document at a time.
+//! Finds the best documents of one segment for a query, one document at a time.
 //!
-//! Why not tantivy's `BooleanQuery` with `TopDocs`:
+//! tantivy's `BooleanQuery` with `TopDocs` is not used, for two reasons:
 //!
 //! - It adds up the scores of clauses in an order that depends on the sizes of the posting lists,
 //!   and `f32` addition is not associative. Two shards would round differently from one index.
-//! - It skips blocks of documents by bounds that were computed at indexing time with the average
-//!   length in *that segment*. With the averages of the whole corpus those bounds need not hold, and
-//!   a document of the answer may be skipped.
+//! - It skips blocks of documents based on bounds that were computed at indexing time with the
+//!   average length in *that segment*. With the averages of the whole corpus, those bounds can be
+//!   wrong. It could then skip a document that belongs in the result.
 //!
-//! Words and phrases are still matched and scored by tantivy; only their sum is ours. Cost: every
-//! posting of a query without a required clause is looked at; with required clauses the rarest
-//! leads and the others skip.
+//! tantivy still matches and scores words and phrases. Only the addition of the scores is done
+//! here. Cost: without a required clause, every posting of the query is read. With required
+//! clauses, the rarest one leads, and the others skip to its matches.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +20,7 @@ use tantivy::{DocId, TERMINATED};
 
 use crate::query::Demand;
 
-/// A clause: the cursors over its matches in title and body.
+/// A clause: the cursors of its matches in title and body.
 pub(crate) struct Part {
     demand: Demand,
     scorers: Vec<Box<dyn Scorer>>,
@@ -31,13 +31,14 @@ impl Part {
         Self { demand, scorers }
     }
 
-    /// Moves to the first match at or after `target` and returns it.
+    /// Advances to the first match at or after `target` and returns it.
     fn seek(&mut self, target: DocId) -> DocId {
         let mut first = TERMINATED;
         for scorer in &mut self.scorers {
             let mut doc = scorer.doc();
             if doc < target {
-                // The next document is nearly always the one asked for; skipping costs more.
+                // The next document is nearly always the target, and seeking costs more than
+                // advancing.
                 doc = scorer.advance();
                 if doc < target {
                     doc = scorer.seek(target);
@@ -58,7 +59,7 @@ impl Part {
     }
 }
 
-/// Calls `found` with every matching document, in order, and its score.
+/// Calls `found` with every matching document and its score, in order.
 pub(crate) fn for_each_match(parts: &mut [Part], mut found: impl FnMut(DocId, f32)) {
     let mut required: Vec<usize> =
         (0..parts.len()).filter(|&i| parts[i].demand == Demand::Required).collect();
@@ -100,8 +101,8 @@ fn first_in_all(parts: &mut [Part], required: &[usize], from: DocId) -> DocId {
     TERMINATED
 }
 
-/// The score of a candidate, or `None` if an excluded clause matches it. The sum goes in the order
-/// of the clauses in the query, so it is rounded the same way in every shard.
+/// Returns the score of a candidate, or `None` if an excluded clause matches it. Scores are summed
+/// in the order of the query's clauses, so that they are rounded in the same way in every shard.
 fn score(parts: &mut [Part], doc: DocId) -> Option<f32> {
     let mut sum = 0.0;
     for part in parts {
@@ -116,8 +117,9 @@ fn score(parts: &mut [Part], doc: DocId) -> Option<f32> {
     Some(sum)
 }
 
-/// A document that may be in the answer. Greater is better: the same order as [`crate::Hit::order`],
-/// because scores are not negative, and the bits of such numbers are ordered as they are.
+/// A document that may be in the result. Greater is better. The order is the same as in
+/// [`crate::Hit::order`]: scores are not negative, and the bits of such numbers sort in the same
+/// order as the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Candidate {
     pub(crate) score_bits: u32,
@@ -137,7 +139,8 @@ impl Best {
         Self { k, heap: BinaryHeap::new() }
     }
 
-    /// Whether a document with this score could still get in. Equal scores can: the id decides.
+    /// Returns whether a document with this score may still be added. A score equal to the worst
+    /// one is enough, because the id then decides.
     pub(crate) fn admits(&self, score: f32) -> bool {
         let worst = self.heap.peek().map(|Reverse(worst)| worst.score_bits);
         self.heap.len() < self.k || worst.is_some_and(|worst| score.to_bits() >= worst)
@@ -150,7 +153,7 @@ impl Best {
         }
     }
 
-    /// Best first.
+    /// Returns the candidates, best first.
     pub(crate) fn into_sorted(self) -> Vec<Candidate> {
         self.heap.into_sorted_vec().into_iter().map(|Reverse(candidate)| candidate).collect()
     }

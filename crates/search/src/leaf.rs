@@ -1,4 +1,4 @@
-//! A leaf: the engine that answers queries from one shard.
+//! A leaf: the engine that searches one shard.
 
 use std::cmp::{Ordering, Reverse};
 use std::path::Path;
@@ -14,22 +14,22 @@ use crate::index::{GlobalStatistics, IndexError, Manifest, ShardedIndex};
 use crate::query::{Clause, Query};
 use crate::schema::{self, Fields};
 
-/// The most hits that a leaf returns at once.
+/// Maximum number of hits that a leaf returns at once.
 pub const MAX_HITS: usize = 1000;
 
-/// Why a query has no answer.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Why a query has no result.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    #[error("{k} hits are too many; ask for at most {MAX_HITS}")]
+    #[error("{k} hits are too many; request at most {MAX_HITS}")]
     TooManyHits { k: usize },
     #[error("shard {shard}: {reason}; restart the leaf, which checks the index")]
     Engine { shard: u32, reason: String },
 }
 
-/// The engine of one shard. Searching takes `&self` and blocks on nothing but page faults, so
-/// threads share a leaf freely.
+/// The engine of one shard. A search takes `&self` and blocks only on page faults, so threads can
+/// share a leaf.
 pub struct Leaf {
     shard: u32,
     documents: u64,
@@ -47,10 +47,10 @@ impl std::fmt::Debug for Leaf {
 }
 
 impl Leaf {
-    /// Opens one shard of an index, after checking its files. The other shards need not be there.
+    /// Opens one shard of an index, after checking its files. The other shards need not exist.
     ///
-    /// Memory: the shard is mapped, not read; the statistics of the corpus are read, about 10
-    /// bytes per different word.
+    /// Memory: the shard is mapped, not read. The statistics of the corpus are read; they take
+    /// about 10 bytes per distinct word.
     pub fn open(directory: &Path, shard: u32) -> Result<Self, IndexError> {
         let manifest = Manifest::read(directory)?;
         let folder = manifest.verify_shard(directory, shard)?;
@@ -66,17 +66,17 @@ impl Leaf {
         Ok(Self { shard, documents, fields, searcher, ids, statistics })
     }
 
-    /// Which shard this is.
+    /// Returns the number of the shard.
     pub fn shard(&self) -> u32 {
         self.shard
     }
 
-    /// How many documents it has.
+    /// Returns the number of documents in the shard.
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// The `k` best documents of the shard and how many match.
+    /// Returns the `k` best documents of the shard and the number of matches.
     pub fn answer(&self, query: &Query, k: usize) -> Result<SearchAnswer, SearchError> {
         if k > MAX_HITS {
             return Err(SearchError::TooManyHits { k });
@@ -99,7 +99,7 @@ impl Leaf {
             let ids = &self.ids[segment as usize];
             for_each_match(&mut parts, |doc, score| {
                 matched += 1;
-                // The id is looked up only for documents that may get in.
+                // The id is looked up only for documents that may be added.
                 if best.admits(score)
                     && let Some(id) = ids.first(doc)
                 {
@@ -117,7 +117,8 @@ impl Leaf {
         Ok(SearchAnswer { shard: self.shard, matched, hits })
     }
 
-    /// How a clause is matched and scored in each field, with the statistics of the whole corpus.
+    /// Returns how a clause is matched and scored in each field, with the statistics of the whole
+    /// corpus.
     fn weights(&self, clause: &Clause) -> tantivy::Result<Vec<Box<dyn Weight>>> {
         let scoring =
             EnableScoring::enabled_from_statistics_provider(&self.statistics, &self.searcher);
@@ -150,7 +151,7 @@ impl ShardedIndex {
 fn open_shard(folder: &Path) -> tantivy::Result<(Searcher, Vec<Column<u64>>)> {
     let mut index = Index::open_in_dir(folder)?;
     index.set_tokenizers(schema::tokenizers());
-    // A shard never changes while it is open: no thread that watches for changes.
+    // A shard never changes while it is open, so no thread watches for changes.
     let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
     let searcher = reader.searcher();
     let ids =
@@ -163,41 +164,42 @@ fn terms(field: Field, words: &[(usize, String)]) -> Vec<(usize, Term)> {
     words.iter().map(|(offset, word)| (*offset, Term::from_field_text(field, word))).collect()
 }
 
-/// One found document.
+/// A document that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
-    /// The document's id in the corpus.
+    /// The id of the document in the corpus.
     pub id: u64,
-    /// Its BM25 score with the statistics of the whole corpus. It survives JSON bit by bit.
+    /// The BM25 score with the statistics of the whole corpus. JSON preserves it exactly.
     pub score: f32,
-    /// Its title.
+    /// The title of the document.
     pub title: String,
 }
 
 impl Hit {
-    /// The order of an answer: the better score first, then the lower id. It is total, so the
-    /// order of the inputs never shows in the result.
+    /// Compares two hits of a result: the better score first, then the lower id. The order is
+    /// total, so the result does not depend on the order of the inputs.
     pub fn order(&self, other: &Self) -> Ordering {
         other.score.total_cmp(&self.score).then(self.id.cmp(&other.id))
     }
 }
 
-/// What a leaf answers.
+/// The search result of a leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchAnswer {
-    /// The shard that answered.
+    /// The number of the shard.
     pub shard: u32,
-    /// How many documents of the shard match. Exact: sum over the shards for the service's total.
+    /// The exact number of matching documents in the shard. The sum over all shards is the total of
+    /// the service.
     pub matched: u64,
-    /// The best of them, in [`Hit::order`].
+    /// The best matches, in [`Hit::order`].
     pub hits: Vec<Hit>,
 }
 
-/// The root's merge: the `k` best hits of all shards, in [`Hit::order`].
+/// Merges the leaves' hits in the root. Returns the `k` best hits of all shards, in [`Hit::order`].
 ///
-/// Answers come over a network from other processes, so they are not trusted to be sorted.
-/// O(n log n) for n hits in all. Documents are not deduplicated: a document is in one shard, and
-/// a root takes one answer per shard.
+/// Results come over a network from other processes, so they are not assumed to be sorted. O(n log
+/// n) for a total of n hits. Documents are not deduplicated, because a document is in one shard and
+/// a root uses one result per shard.
 pub fn merge_top_k(answers: Vec<Vec<Hit>>, k: usize) -> Vec<Hit> {
     let mut hits: Vec<Hit> = answers.into_iter().flatten().collect();
     hits.sort_by(Hit::order);

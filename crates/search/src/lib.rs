@@ -1,23 +1,24 @@
-//! A real sharded search service over a real corpus: its engine, its leaves and its root. It is what the
-//! demo drives and the tests run against: a root sends a [`Query`] to one [`Leaf`] of every shard and
-//! merges their answers, so the slowest leaf decides how long the user waits.
+//! A real sharded search service over a real corpus: its engine, its leaves and its root. The demo
+//! and the tests use it. A root sends a [`Query`] to one [`Leaf`] of every shard and merges their
+//! results, so the slowest leaf determines how long the user waits.
 //!
 //! # The one invariant
 //!
-//! **The merged answer of N shards equals the answer of one index over the same corpus: the same
-//! documents, in the same order, with bit-equal scores.** Three things make it hold:
+//! **The merged result of N shards equals the result of one index over the same corpus: the same
+//! documents, in the same order, with bit-equal scores.** It holds for three reasons:
 //!
-//! 1. every leaf scores with the statistics of the whole corpus, which the index stores beside
-//!    the shards ([`ShardedIndex`]);
-//! 2. scores are summed in the order of the query's clauses, never in an order that depends on
-//!    how many documents a shard happens to have ([`Leaf`]);
+//! 1. every leaf scores with the statistics of the whole corpus, which the index stores beside the
+//!    shards ([`ShardedIndex`]);
+//! 2. scores are summed in the order of the query's clauses, never in an order that depends on how
+//!    many documents a shard has ([`Leaf`]);
 //! 3. equal scores are ordered by document id, in the leaf and in the merge ([`merge_top_k`]).
 //!
 //! # Map
 //!
-//! - the engine: [`Corpus`], [`ShardedIndex`], [`Query`], [`Leaf`], and [`sample_queries`] for a load;
-//! - the service: [`leaf_server`] puts one shard behind HTTP and may stretch its service times,
-//!   [`root_server`] asks all shards through the kernel and merges.
+//! - the engine: [`Corpus`], [`ShardedIndex`], [`Query`], [`Leaf`], and [`sample_queries`], which
+//!   generates a query load;
+//! - the service: [`leaf_server`] serves one shard over HTTP and may stretch its service times;
+//!   [`root_server`] sends queries to all shards through the kernel and merges the results.
 
 mod corpus;
 mod evaluate;
@@ -37,7 +38,8 @@ pub use leaf_server::{LeafConfig, LeafServer};
 pub use query::{Query, QueryError};
 pub use root_server::{RootConfig, RootServer};
 
-/// What serves until it is done. An async function is compiled where it is polled; boxed, a server is compiled in this
-/// crate, and not in the command line, which the release profile optimizes less.
+/// A server as a boxed future, which completes after the shutdown. An async function is compiled in
+/// the crate that polls it. Without the box, a server would be compiled in the command-line crate.
+/// The release profile optimizes that crate less than this one.
 pub type Serving = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 pub use sample::sample_queries;

@@ -1,55 +1,56 @@
 //! The query language: words, `+required`, `-excluded`, `"a phrase"`.
 //!
-//! Why not tantivy's own parser: it also takes ranges, wildcards, nested groups and boosts, whose
-//! cost has no bound that a small limit on the text would give, and its errors do not say where.
+//! tantivy's own parser is not used. It also accepts ranges, wildcards, nested groups and boosts,
+//! which can be expensive even in a short query. Its errors have no positions.
 //!
-//! Documents that match at least one plain word or phrase match; with a `+` clause, they must
-//! match all of those and the plain ones only add to the score. A clause looks into title and
-//! body. Punctuation inside a word makes it a phrase, so `real-time` means `"real time"`.
+//! A document matches if at least one plain word or phrase matches. If the query has `+` clauses,
+//! the document must match all of them, and the plain ones only add to the score. A clause searches
+//! the title and the body. Punctuation inside a word makes it a phrase, so `real-time` means `"real
+//! time"`.
 
 use std::fmt;
 
 use crate::schema;
 
-/// The longest query, in bytes.
+/// Maximum length of a query, in bytes.
 pub(crate) const MAX_QUERY_BYTES: usize = 1024;
 
-/// The most clauses in a query.
+/// Maximum number of clauses in a query.
 pub(crate) const MAX_CLAUSES: usize = 32;
 
-/// Why a query was refused.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Why a query was rejected.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
     #[error("the query has {bytes} bytes, more than {MAX_QUERY_BYTES}; shorten it")]
     TooLong { bytes: usize },
     #[error(
-        "column {column}: the query has more than {MAX_CLAUSES} clauses; leave out the words that \
-         matter least"
+        "column {column}: the query has more than {MAX_CLAUSES} clauses; remove the least \
+         important words"
     )]
     TooManyClauses { column: usize },
     #[error("column {column}: this quotation mark is never closed; add a second one")]
     UnclosedQuote { column: usize },
     #[error(
         "column {column}: {clause:?} is required but has no word that is indexed (letters and \
-         digits, fewer than 40 bytes); leave it out"
+         digits, fewer than 40 bytes); remove it"
     )]
     NothingRequired { column: usize, clause: String },
     #[error(
-        "the query {text:?} has nothing to look for; give at least one word that is not excluded"
+        "the query {text:?} has nothing to search for; add at least one word that is not excluded"
     )]
     Empty { text: String },
 }
 
-/// What a clause demands of a document.
+/// What a clause requires of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// Adds to the score.
+    /// A match adds to the score.
     Optional,
-    /// Must match.
+    /// The clause must match.
     Required,
-    /// Must not match.
+    /// The clause must not match.
     Excluded,
 }
 
@@ -57,7 +58,7 @@ pub(crate) enum Demand {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Clause {
     pub(crate) demand: Demand,
-    /// Never empty. Offsets start at 0 and have gaps where a word was too long to be indexed.
+    /// Never empty. Offsets start at 0, and have a gap where a word was too long to be indexed.
     pub(crate) words: Vec<(usize, String)>,
 }
 
@@ -85,7 +86,7 @@ impl Query {
                     let clause = text[raw.start..parser.at].to_owned();
                     return Err(QueryError::NothingRequired { column, clause });
                 }
-                continue; // a dash, a smiley: there is nothing to look for
+                continue; // a dash or a smiley, with nothing to search for
             };
             if clauses.len() == MAX_CLAUSES {
                 return Err(QueryError::TooManyClauses { column });
@@ -99,7 +100,7 @@ impl Query {
         Ok(Self { text: text.to_owned(), clauses })
     }
 
-    /// The query as written.
+    /// Returns the query as written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -115,7 +116,7 @@ impl fmt::Display for Query {
     }
 }
 
-/// A clause before it is split into words.
+/// A clause that has not been split into words yet.
 struct RawClause<'a> {
     start: usize,
     demand: Demand,
@@ -141,7 +142,7 @@ impl<'a> Parser<'a> {
         if demand != Demand::Optional {
             rest = &rest[1..];
             if rest.chars().next().is_none_or(char::is_whitespace) {
-                // A sign that stands alone is punctuation: `curtail - the proxy`.
+                // A sign that stands alone is punctuation, as in `curtail - the proxy`.
                 self.at = start + 1;
                 return Ok(Some(RawClause { start, demand: Demand::Optional, words: "" }));
             }

@@ -1,10 +1,10 @@
-//! The query language.
+//! Tests of the query language.
 
 use proptest::prelude::*;
 
 use super::{Demand, MAX_CLAUSES, MAX_QUERY_BYTES, Query, QueryError};
 
-/// The clauses as `sign words`, with gaps in a phrase as dots.
+/// Formats the clauses as `sign words`, with dots for the gaps in a phrase.
 fn parsed(text: &str) -> Vec<String> {
     let query = Query::parse(text).expect("a good query");
     let show = |clause: &super::Clause| {
@@ -47,7 +47,7 @@ fn a_word_too_long_for_the_index_leaves_a_gap() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_have_a_column() {
     assert_eq!(Query::parse("é \"open"), Err(QueryError::UnclosedQuote { column: 3 }));
     let clause = "+!!!".to_owned();
     assert_eq!(
@@ -59,7 +59,7 @@ fn errors_say_where() {
 }
 
 #[test]
-fn a_query_must_look_for_something() {
+fn a_query_needs_a_clause_that_is_not_excluded() {
     for text in ["", "   ", "-", "-spam", "!!! \"\"", "-a -\"b c\""] {
         assert_eq!(Query::parse(text), Err(QueryError::Empty { text: text.to_owned() }), "{text}");
     }

@@ -1,4 +1,4 @@
-//! Realistic queries drawn from the corpus itself: the query load of the demo and of the tests.
+//! Draws realistic queries from the corpus itself: the query load of the demo and of the tests.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -7,10 +7,11 @@ use tantivy::tokenizer::TextAnalyzer;
 use crate::corpus::Document;
 use crate::schema;
 
-/// How many documents are tried for one query before a simpler kind is taken.
+/// Number of documents to try for a query before a single word is used instead.
 const ATTEMPTS: usize = 32;
 
-/// Only this much of a body is looked at: enough to find words in, and a bound on the cost.
+/// Number of bytes at the start of a body from which words are taken. These bytes contain enough
+/// words, and the limit keeps the cost low.
 const LOOK_BYTES: usize = 4096;
 
 /// Words that people leave out of queries.
@@ -20,7 +21,7 @@ const STOP_WORDS: [&str; 36] = [
     "then", "there", "these", "they", "this", "use", "used", "was", "which", "with", "you",
 ];
 
-/// What people type.
+/// The kind of a query.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Term,
@@ -29,13 +30,14 @@ enum Kind {
     Boolean,
 }
 
-/// Draws `n` queries from documents: words of one random document each, so popular words are
-/// popular in queries too, and a query nearly always finds something.
+/// Draws `n` queries. Each uses words from one random document, so popular words are popular in
+/// queries, too, and a query nearly always finds something.
 ///
-/// Of 20 queries, 8 are one word, 6 two to four words, 3 a phrase, and 3 have `+required` and
-/// perhaps `-excluded` words.
-/// The same documents, `n` and `seed` give the same queries. Empty if no document has a word worth
-/// asking for.
+/// Of 20 queries, 8 consist of one word, 6 of two to four words, and 3 of a phrase. The other 3
+/// have `+required` and perhaps `-excluded` words.
+///
+/// The queries depend only on the documents, `n` and `seed`. The result is empty if no document has
+/// a suitable word.
 pub fn sample_queries(documents: &[Document], n: usize, seed: u64) -> Vec<String> {
     if documents.is_empty() {
         return Vec::new();
@@ -65,7 +67,8 @@ impl Sampler<'_> {
                 return Some(query);
             }
         }
-        // The corpus is poor: any word of any document, from a random one on.
+        // The corpus has few suitable words, so take any such word from any document, beginning
+        // with a random document.
         let from = self.below(self.documents.len());
         for i in 0..self.documents.len() {
             let words = self.words_of((from + i) % self.documents.len());
@@ -99,14 +102,16 @@ impl Sampler<'_> {
         }
     }
 
-    /// A word of another document that this one lacks, so excluding it does not exclude this one.
+    /// Returns a word that occurs in another document but not in this one. Excluding it does not
+    /// exclude this document.
     fn stranger(&mut self, words: &[(usize, String)]) -> Option<String> {
         let others = self.words_of_a_document();
         let lacking = |word: &String| worth_asking(word) && words.iter().all(|(_, w)| w != word);
         others.into_iter().map(|(_, word)| word).find(lacking)
     }
 
-    /// Two or three words that follow each other and neither start nor end with a stop word.
+    /// Returns a phrase of two or three consecutive words that neither starts nor ends with a stop
+    /// word.
     fn phrase(&mut self, words: &[(usize, String)]) -> Option<String> {
         let length = 2 + self.below(2);
         let windows: Vec<&[(usize, String)]> = words
@@ -121,7 +126,7 @@ impl Sampler<'_> {
         Some(format!("\"{}\"", text.join(" ")))
     }
 
-    /// `count` different words, or `None` if a few draws do not find them.
+    /// Returns `count` distinct words, or `None` if a few draws do not find them.
     fn distinct<'w>(&mut self, words: &[&'w str], count: usize) -> Option<Vec<&'w str>> {
         let mut picked: Vec<&str> = Vec::with_capacity(count);
         for _ in 0..4 * count {
@@ -146,7 +151,8 @@ impl Sampler<'_> {
         schema::words(&mut self.analyzer, crate::corpus::head(body, LOOK_BYTES))
     }
 
-    /// A uniform number below `n` (a bias of n / 2^32 does not matter here); 0 if `n` is 0.
+    /// Returns a uniform number below `n`, or 0 if `n` is 0. A bias of n / 2^32 does not matter
+    /// here.
     fn below(&mut self, n: usize) -> usize {
         ((u64::from(self.rng.next_u32()) * n as u64) >> 32) as usize
     }

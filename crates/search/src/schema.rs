@@ -1,4 +1,4 @@
-//! The fields of a shard and how text becomes words.
+//! The fields of a shard, and the tokenization of text.
 
 use tantivy::schema::{
     FAST, Field, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions,
@@ -7,13 +7,14 @@ use tantivy::tokenizer::{
     LowerCaser, RemoveLongFilter, SimpleTokenizer, TextAnalyzer, TokenizerManager,
 };
 
-/// Words of so many bytes or more (base64, hashes) are not indexed, as by tantivy's own default.
+/// Words of at least this many bytes (base64, hashes) are not indexed, which is also tantivy's
+/// default.
 const WORD_BYTES_LIMIT: usize = 40;
 
-/// The name under which a shard's `meta.json` knows [`analyzer`].
+/// The name of [`analyzer`] in a shard's `meta.json`.
 const ANALYZER: &str = "curtail";
 
-/// Name of the field that holds the document's id.
+/// Name of the field with the document's id.
 pub(crate) const ID: &str = "id";
 
 /// The fields of a shard.
@@ -25,7 +26,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// The schema of every shard. It is the same in all of them, so field numbers agree.
+    /// Returns the schema, which is the same in every shard, so that field numbers agree.
     pub(crate) fn schema() -> (Schema, Self) {
         let text = || {
             TextOptions::default().set_indexing_options(
@@ -36,20 +37,21 @@ impl Fields {
         };
         let mut builder = Schema::builder();
         let id = builder.add_u64_field(ID, FAST);
-        // Only the title is stored: an answer shows it. The body is searched, not shown.
+        // Only the title is stored, because results show it. The body is searched but not shown.
         let title = builder.add_text_field("title", text() | STORED);
         let body = builder.add_text_field("body", text());
         (builder.build(), Self { id, title, body })
     }
 
-    /// The fields that a query looks into, in the order in which their scores are summed.
+    /// Returns the fields that a query searches, in the order in which their scores are summed.
     pub(crate) fn searched(self) -> [Field; 2] {
         [self.title, self.body]
     }
 }
 
-/// Splits at everything that is not alphanumeric, drops monsters, lowercases. Queries and
-/// documents go through the same one. No stemming: it would make the corpus's language matter.
+/// Returns the analyzer for queries and documents. It splits text at all characters that are not
+/// alphanumeric, drops words that are too long, and converts to lower case. There is no stemming,
+/// which would depend on the language of the corpus.
 pub(crate) fn analyzer() -> TextAnalyzer {
     TextAnalyzer::builder(SimpleTokenizer::default())
         .filter(RemoveLongFilter::limit(WORD_BYTES_LIMIT))
@@ -57,14 +59,14 @@ pub(crate) fn analyzer() -> TextAnalyzer {
         .build()
 }
 
-/// The tokenizers that a shard needs: ours, and tantivy's for the fields that are not text.
+/// Returns the tokenizers that a shard needs: ours, and tantivy's for fields that are not text.
 pub(crate) fn tokenizers() -> TokenizerManager {
     let manager = TokenizerManager::default();
     manager.register(ANALYZER, analyzer());
     manager
 }
 
-/// The words of a text with their positions.
+/// Returns the words of a text with their positions.
 pub(crate) fn words(analyzer: &mut TextAnalyzer, text: &str) -> Vec<(usize, String)> {
     let mut words = Vec::new();
     let mut stream = analyzer.token_stream(text);
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_word_is_as_long_as_errors_say() {
+    fn the_longest_word_has_39_bytes() {
         let (longest, monster) = ("a".repeat(WORD_BYTES_LIMIT - 1), "b".repeat(WORD_BYTES_LIMIT));
         let found = words(&mut analyzer(), &format!("{longest} {monster} c"));
         assert_eq!(found, [(0, longest), (2, "c".to_owned())]);

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use super::{Corpus, Gather, Limits, thousands};
 
-/// With fewer packages the lists are stale or were never fetched.
+/// Minimum number of packages. If there are fewer, the lists are stale or were never fetched.
 const MIN_PACKAGES: u64 = 1000;
 
-/// Runs `apt-cache dumpavail` and reads it up to the limits.
+/// Runs `apt-cache dumpavail` and reads its output up to the limits.
 pub(super) fn load(limits: Limits) -> Result<Corpus, String> {
     let mut child = Command::new("apt-cache")
         .arg("dumpavail")
@@ -18,28 +18,30 @@ pub(super) fn load(limits: Limits) -> Result<Corpus, String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| format!("apt-cache does not start: {error}"))?;
+        .map_err(|error| format!("cannot start apt-cache: {error}"))?;
     let mut gather = Gather::new(limits);
     let read = match child.stdout.take() {
         Some(stdout) => read(BufReader::new(stdout), &mut gather),
         None => Ok(()),
     };
-    // It may still be writing if a limit stopped us. That it is gone already is no error.
+    // If reading stopped at a limit, the process may still be writing. It is not an error if it has
+    // already exited.
     let _ = child.kill();
     let _ = child.wait();
     read.map_err(|error| format!("apt-cache dumpavail: {error}"))?;
     let fewest = MIN_PACKAGES.min(limits.max_documents);
     if gather.len() < fewest {
         let got = thousands(gather.len());
-        return Err(format!("apt-cache dumpavail has only {got} packages, fewer than {fewest}"));
+        return Err(format!("apt-cache dumpavail lists only {got} packages, fewer than {fewest}"));
     }
     gather
         .finish(|n| format!("{n} Debian package descriptions from apt-cache dumpavail"))
         .map_err(|error| error.to_string())
 }
 
-/// Reads stanzas: fields `Name: value`, continued by lines that start with a space, ended by an
-/// empty line. A line that is not UTF-8 loses only the characters that are wrong.
+/// Reads stanzas. A stanza consists of `Name: value` fields and ends with an empty line. A line
+/// that starts with a space continues the field before it. In a line that is not UTF-8, only the
+/// invalid characters are replaced.
 pub(super) fn read(mut input: impl BufRead, gather: &mut Gather) -> std::io::Result<()> {
     let (mut title, mut body) = (String::new(), String::new());
     let mut in_description = false;
@@ -50,7 +52,7 @@ pub(super) fn read(mut input: impl BufRead, gather: &mut Gather) -> std::io::Res
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
         if text.is_empty() {
-            // Packages without a description have nothing to search.
+            // Packages without a description are skipped, because they contain nothing to search.
             if !title.is_empty()
                 && !body.is_empty()
                 && gather.push(&title, &body) == ControlFlow::Break(())

@@ -1,4 +1,4 @@
-//! Text files under a folder, in sections.
+//! Text files under a folder, split into sections.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,20 +8,21 @@ use std::path::Path;
 use super::gather::sections;
 use super::{CorpusError, Gather};
 
-/// Larger files are skipped: they are data more often than text.
+/// Larger files are skipped, because they are data more often than text.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// Deeper folders are skipped.
 const MAX_DEPTH: usize = 64;
 
-/// Reads the text files under `root`, recursively and sorted by path, so that ids are stable.
-/// Hidden entries and symbolic links are left out. With `extensions`, only files with one of them.
+/// Reads the text files under `root` recursively. They are sorted by path, so that ids are stable.
+/// Skips hidden entries and symbolic links. If `extensions` is given, reads only files that have
+/// one of these extensions.
 pub(super) fn read(
     root: &Path,
     extensions: Option<&[&str]>,
     gather: &mut Gather,
 ) -> Result<(), CorpusError> {
-    // Only the root itself must be readable; what lies below is counted if it is not.
+    // Only the root itself must be readable. Unreadable entries below it are counted.
     fs::read_dir(root)
         .map_err(|source| CorpusError::Read { path: root.to_owned(), source })
         .map(drop)?;
@@ -81,7 +82,8 @@ impl Walk<'_> {
     }
 }
 
-/// None of what is no text, too large or not readable. A zero byte is valid UTF-8, but no text has it.
+/// Returns `None` if the file is not text, is too large, or cannot be read. A zero byte is valid
+/// UTF-8, but does not occur in text.
 fn read_text(path: &Path) -> Option<String> {
     let (mut text, mut file) = (String::new(), File::open(path).ok()?.take(MAX_FILE_BYTES + 1));
     let bytes = file.read_to_string(&mut text).ok()? as u64;

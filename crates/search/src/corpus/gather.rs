@@ -1,16 +1,16 @@
-//! Collects documents up to the limits and remembers what was left out.
+//! Collects documents up to the limits, and counts what was left out.
 
 use std::ops::ControlFlow;
 
 use super::{Corpus, CorpusError, Document, Limits};
 
-/// The longest body; the rest of a longer one is left out.
+/// Maximum length of a body. Longer ones are shortened.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// The longest title.
+/// Maximum length of a title.
 const MAX_TITLE_BYTES: usize = 512;
 
-/// A corpus in the making.
+/// A corpus that is being collected.
 #[derive(Debug)]
 pub(super) struct Gather {
     limits: Limits,
@@ -18,7 +18,7 @@ pub(super) struct Gather {
     bytes: u64,
     cut: Option<&'static str>,
     shortened: u64,
-    /// Files and folders that are no text, too large, or not ours to read.
+    /// Number of files and folders that are not text, are too large, or cannot be read.
     pub(super) skipped: u64,
 }
 
@@ -27,7 +27,7 @@ impl Gather {
         Self { limits, documents: Vec::new(), bytes: 0, cut: None, shortened: 0, skipped: 0 }
     }
 
-    /// Adds a document. `Break` means that a limit is reached and the document was not taken.
+    /// Adds a document. `Break` means that a limit has been reached and the document was not added.
     pub(super) fn push(&mut self, title: &str, body: &str) -> ControlFlow<()> {
         let (title, whole) = (head(title, MAX_TITLE_BYTES), body.len());
         let body = head(body, MAX_BODY_BYTES);
@@ -51,7 +51,7 @@ impl Gather {
         self.documents.len() as u64
     }
 
-    /// The corpus; `describe` gets the number of documents as people write it.
+    /// Returns the corpus. `describe` gets the formatted number of documents.
     pub(super) fn finish(self, describe: impl Fn(&str) -> String) -> Result<Corpus, CorpusError> {
         let mut description = describe(&thousands(self.len()));
         if self.documents.is_empty() {
@@ -64,7 +64,7 @@ impl Gather {
                 if bound == "bytes" { self.limits.max_bytes } else { self.limits.max_documents };
             remarks.push(format!(
                 "the corpus stops after {} documents because of the limit of {} {bound}; raise \
-                 the limit to take more",
+                 the limit to include more",
                 thousands(self.len()),
                 thousands(limit),
             ));
@@ -83,7 +83,7 @@ impl Gather {
     }
 }
 
-/// The longest beginning of at most `max` bytes that does not cut a character.
+/// Returns the longest prefix that has at most `max` bytes and does not split a character.
 pub(crate) fn head(text: &str, max: usize) -> &str {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {
@@ -92,7 +92,7 @@ pub(crate) fn head(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// 63666 as 63,666.
+/// Formats 63666 as 63,666.
 pub(super) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -105,13 +105,13 @@ pub(super) fn thousands(n: u64) -> String {
     out
 }
 
-/// A section ends at the first end of a paragraph after so many bytes.
+/// A section ends with the first paragraph that ends after this many bytes.
 const TARGET_BYTES: usize = 2 << 10;
 
-/// A section ends after so many bytes at the latest.
+/// Maximum length of a section, in bytes.
 const MAX_BYTES: usize = 2 * TARGET_BYTES;
 
-/// The sections of a text, none of them blank.
+/// Splits a text into sections that are not blank.
 pub(super) fn sections(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -127,7 +127,7 @@ pub(super) fn sections(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first section ends. Never 0 for a text that is not empty.
+/// Returns the end of the first section. It is 0 only if the text is empty.
 fn section_end(text: &str) -> usize {
     if text.len() <= TARGET_BYTES {
         return text.len();
@@ -142,6 +142,7 @@ fn section_end(text: &str) -> usize {
             return end;
         }
     }
-    // No paragraph ends in time: cut after a line, or inside one that is too long by itself.
+    // No paragraph ends within the maximum length, so the section ends after a line. It ends inside
+    // a line if that line alone is too long.
     if end == 0 { head(text, MAX_BYTES).len() } else { end }
 }

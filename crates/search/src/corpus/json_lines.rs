@@ -16,8 +16,8 @@ struct Line {
     text: Option<String>,
 }
 
-/// Reads a file of JSON objects. Unknown members are ignored; a document without a title is called
-/// after its place.
+/// Reads a file of JSON objects. Ignores unknown members. A document without a title is named after
+/// its position.
 pub(super) fn read(path: &Path, gather: &mut Gather) -> Result<(), CorpusError> {
     let unreadable = |source| CorpusError::Read { path: path.to_owned(), source };
     let wrong = |reason: String| CorpusError::Json { path: path.to_owned(), reason };

@@ -1,10 +1,10 @@
-//! Where documents come from.
+//! Sources of documents.
 //!
-//! By default the corpus is real text that the machine has anyway, so a demo downloads nothing:
-//! the descriptions of Debian packages, else the sources and documents of the crates that cargo
-//! has downloaded. With a path it is a folder of text files or a file of JSON lines.
+//! By default, the corpus is real text that the machine already has, so that a demo downloads
+//! nothing: the descriptions of Debian packages, or else the sources and documents of the crates
+//! that cargo has downloaded. With a path, it is a folder of text files or a file of JSON lines.
 //!
-//! Every source is bounded by [`Limits`], and [`Corpus::remarks`] says what a bound cut.
+//! [`Limits`] apply to every source, and [`Corpus::remarks`] reports what a limit cut off.
 
 use std::path::PathBuf;
 use std::{env, io};
@@ -19,21 +19,21 @@ mod json_lines;
 
 pub(crate) use gather::head;
 
-/// A text to be found.
+/// A document that can be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Its place in the corpus, from 0. The same source gives the same ids.
+    /// The position in the corpus, starting at 0. The same source gives the same ids.
     pub id: u64,
-    /// What an answer shows.
+    /// The title, which is searched and shown in results.
     pub title: String,
-    /// What is searched besides the title.
+    /// The body, which is searched.
     pub body: String,
 }
 
-/// Where to take documents from.
+/// A source of documents.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Source {
-    /// Whatever real text the machine has: [`Source::Debian`], else [`Source::Cargo`].
+    /// Real text that the machine already has: [`Source::Debian`], or else [`Source::Cargo`].
     #[default]
     Default,
     /// The package descriptions of `apt-cache dumpavail`.
@@ -44,12 +44,12 @@ pub enum Source {
     Path(PathBuf),
 }
 
-/// How much is taken at most.
+/// The maximum size of a corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Documents.
+    /// Number of documents.
     pub max_documents: u64,
-    /// Bytes of titles and bodies together: the memory that the corpus takes.
+    /// Total number of bytes in titles and bodies. The corpus takes this much memory.
     pub max_bytes: u64,
 }
 
@@ -60,7 +60,7 @@ impl Default for Limits {
     }
 }
 
-/// Documents with stable ids, and where they came from.
+/// Documents with stable ids, and their source.
 #[derive(Debug, Clone)]
 pub struct Corpus {
     documents: Vec<Document>,
@@ -89,7 +89,7 @@ impl Corpus {
         }
     }
 
-    /// A corpus made of titles and bodies, for tests and for callers with a source of their own.
+    /// Creates a corpus from titles and bodies, for tests and for callers with their own source.
     pub fn from_texts<I, T, B>(texts: I, description: &str) -> Self
     where
         I: IntoIterator<Item = (T, B)>,
@@ -103,23 +103,23 @@ impl Corpus {
         Self::new(documents, description.to_owned(), Vec::new())
     }
 
-    /// The documents; the one with id `i` is at place `i`.
+    /// Returns the documents. The document with id `i` is at index `i`.
     pub fn documents(&self) -> &[Document] {
         &self.documents
     }
 
-    /// What the corpus is, for people: `63,666 Debian package descriptions from apt-cache
+    /// Returns a description for people: `63,666 Debian package descriptions from apt-cache
     /// dumpavail`.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// What was left out and why, one sentence each: print them.
+    /// Returns sentences to print. Each one names what was left out, and why.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// A hash over all documents in order. Indexes remember it.
+    /// Returns a hash of all documents in order. Indexes store it.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -128,7 +128,7 @@ impl Corpus {
         let mut hash = Xxh64::new(0);
         for document in &documents {
             for text in [&document.title, &document.body] {
-                // With their lengths, so that ("ab", "c") and ("a", "bc") differ.
+                // The lengths are hashed as well, so that ("ab", "c") and ("a", "bc") differ.
                 hash.update(&(text.len() as u64).to_le_bytes());
                 hash.update(text.as_bytes());
             }
@@ -161,7 +161,7 @@ impl Corpus {
 mod tests;
 
 /// Why a corpus cannot be read.
-#[allow(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CorpusError {

@@ -1,4 +1,4 @@
-//! Sources of documents.
+//! Tests of the sources of documents.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn json_lines_take_body_or_text() {
 }
 
 #[test]
-fn a_wrong_json_line_is_named() {
+fn the_error_names_a_wrong_json_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("corpus.jsonl");
     let good = "{\"title\":\"one\",\"body\":\"first\"}\n";
@@ -63,7 +63,7 @@ fn a_wrong_json_line_is_named() {
 }
 
 #[test]
-fn a_folder_is_read_in_order_and_what_is_not_text_is_counted() {
+fn a_folder_is_read_in_order_and_other_files_are_counted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = folder.path();
     fs::create_dir_all(root.join("b/deep")).expect("made");
@@ -89,7 +89,7 @@ fn a_folder_is_read_in_order_and_what_is_not_text_is_counted() {
 }
 
 #[test]
-fn limits_cut_and_say_so() {
+fn limits_cut_the_corpus_and_add_a_remark() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for i in 0..10 {
         fs::write(folder.path().join(format!("{i}")), "0123456789").expect("written");

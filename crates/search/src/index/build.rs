@@ -1,4 +1,4 @@
-//! Builds the shards, a thread for each core.
+//! Builds the shards, with one thread per core.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -15,14 +15,14 @@ use super::{IndexError, Progress, statistics};
 use crate::corpus::{Corpus, Document};
 use crate::schema::{Fields, tokenizers};
 
-/// Sizes a writer's hash table of words. What it holds grows as it must: a shard is written as one
-/// segment, so that its documents stay in the order of their ids.
+/// Size of a writer's hash table of words. The writer's other memory grows as needed: a shard is
+/// written as one segment, so that its documents stay in the order of their ids.
 const WRITER_BYTES: usize = 64 << 20;
 
-/// Progress is reported once per so many documents.
+/// Number of documents between two progress reports.
 const REPORT_DOCUMENTS: usize = 512;
 
-/// Builds a whole index in an empty folder. The manifest is written last.
+/// Builds a complete index in an empty folder. The manifest is written last.
 pub(super) fn build(
     directory: &Path,
     corpus: &Corpus,
@@ -48,7 +48,7 @@ pub(super) fn build(
     Ok(manifest)
 }
 
-/// What a worker tells the thread that started it, and hears from it.
+/// The channels between a worker and the thread that started it.
 struct Watch<'a> {
     report: mpsc::SyncSender<u64>,
     stop: &'a AtomicBool,
@@ -70,8 +70,8 @@ fn build_shards(
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let next = AtomicU32::new(0);
     let stop = AtomicBool::new(false);
-    // A message per 512 documents. Workers wait where it is full: for this thread, which does
-    // nothing but read them.
+    // One message per 512 documents. If the channel is full, workers wait for this thread, which
+    // only reads messages.
     let (report, reports) = mpsc::sync_channel(cores);
     if progress(0, total).is_break() {
         return Err(IndexError::Interrupted);
@@ -100,14 +100,14 @@ fn build_shards(
         for documents in reports {
             done += documents;
             if progress(done, total).is_break() {
-                // The workers see it after their batch.
+                // The workers check this after each batch.
                 stop.store(true, Ordering::Relaxed);
                 break;
             }
         }
         let mut built = Vec::new();
         for worker in workers {
-            // A panic of a worker is our bug: it goes on in this thread.
+            // A panic in a worker is a bug, so the panic continues in this thread.
             built.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
         if stop.load(Ordering::Relaxed) {
@@ -134,7 +134,7 @@ fn build_shard(
     Ok(Built { number, record, reader })
 }
 
-/// None: it was interrupted.
+/// Writes a segment. Returns `None` if it was interrupted.
 fn write_segment(
     folder: &Path,
     documents: &[&Document],
@@ -153,7 +153,8 @@ fn write_segment(
             fresh.add_text(fields.body, &document.body);
             writer.add_document(fresh)?;
         }
-        // The receiver is gone if the caller's thread panics; then there is nothing to report.
+        // The receiver is gone only if the caller's thread panics. Nothing needs to be reported
+        // then.
         let _ = watch.report.send(batch.len() as u64);
         if watch.stop.load(Ordering::Relaxed) {
             return Ok(None);
@@ -167,7 +168,8 @@ fn open_segment(index: &Index) -> tantivy::Result<SegmentReader> {
     Ok(reader.searcher().segment_reader(0).clone())
 }
 
-/// The shard's files. Lock files are left out: they are made anew when a process opens the shard.
+/// Returns the shard's files. Lock files are left out, because they are created when a process
+/// opens the shard.
 fn files(folder: &Path) -> Result<Vec<FileRecord>, IndexError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(IndexError::io(folder))? {

@@ -1,4 +1,4 @@
-//! The manifest: what an index is and what its files must look like.
+//! The manifest, which describes an index and its files.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -10,50 +10,50 @@ use xxhash_rust::xxh64::Xxh64;
 
 use super::IndexError;
 
-/// The version of the layout, of the schema and of how text becomes words. Raise it when one of
-/// them changes: an old index is then rebuilt.
+/// The version of the layout, of the schema and of the tokenization. Increase it when one of them
+/// changes, so that old indexes are rebuilt.
 pub(super) const FORMAT: u32 = 2;
 
-/// The manifest's name.
+/// Name of the manifest.
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// Name of the file of document frequencies.
+/// Name of the file that contains the document frequencies.
 pub(super) const TERMS: &str = "terms.fst";
 
-/// A larger manifest is not ours: one of [`super::MAX_SHARDS`] shards has about 2 MiB.
+/// Maximum size of a manifest. With [`super::MAX_SHARDS`] shards, a manifest takes about 2 MiB.
 const MAX_MANIFEST_BYTES: u64 = 16 << 20;
 
 /// A file of the index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
-    /// In its folder.
+    /// Name within its folder.
     pub(super) name: String,
     pub(super) bytes: u64,
-    /// Its xxHash in hexadecimal.
+    /// xxHash in hexadecimal.
     hash: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ShardRecord {
-    /// How many it has.
+    /// Number of documents.
     pub(crate) documents: u64,
     /// Sorted by name.
     pub(super) files: Vec<FileRecord>,
 }
 
-/// What an index is.
+/// The description of an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     /// The version of the layout.
     pub(super) format: u32,
-    /// Of the corpus.
+    /// Fingerprint of the corpus.
     pub(super) fingerprint: String,
     pub(super) source: String,
-    /// In all shards.
+    /// Number of documents in all shards.
     pub(super) documents: u64,
     pub(super) title_tokens: u64,
     pub(super) body_tokens: u64,
-    /// Different words, counted per field.
+    /// Number of distinct words, counted per field.
     pub(super) terms: u64,
     /// The document frequencies of all words.
     pub(super) terms_file: FileRecord,
@@ -65,7 +65,7 @@ impl Manifest {
         self.shards.len() as u32 // `check` bounds it
     }
 
-    /// Reads the manifest of an index and checks that it makes sense.
+    /// Reads the manifest of an index and checks that it is consistent.
     pub(crate) fn read(directory: &Path) -> Result<Self, IndexError> {
         let path = directory.join(MANIFEST);
         let read = File::open(&path).and_then(|file| {
@@ -80,7 +80,7 @@ impl Manifest {
         };
         let manifest = serde_json::from_slice(&bytes).map_err(|error| error.to_string());
         let checked = manifest.and_then(|manifest: Value| {
-            // The version first: another version may have other members.
+            // The version is checked first, because another version may have other members.
             if manifest["format"] != FORMAT {
                 let found = &manifest["format"];
                 return Err(format!("format {found}, but this version reads format {FORMAT}"));
@@ -92,7 +92,7 @@ impl Manifest {
         checked.map_err(|why| IndexError::damaged(&path)(format!("damaged manifest: {why}")))
     }
 
-    /// Writes the manifest and waits until the disk has it.
+    /// Writes the manifest and waits until it is on disk.
     pub(super) fn write(&self, directory: &Path) -> Result<(), IndexError> {
         let path = directory.join(MANIFEST);
         let mut json = serde_json::to_vec_pretty(self).map_err(IndexError::damaged(&path))?;
@@ -102,12 +102,12 @@ impl Manifest {
             .map_err(IndexError::io(&path))
     }
 
-    /// Checks the file of document frequencies.
+    /// Checks the file that contains the document frequencies.
     pub(crate) fn verify_terms(&self, directory: &Path) -> Result<PathBuf, IndexError> {
         self.terms_file.verify(directory)
     }
 
-    /// Checks that a shard exists and that its files are the ones that were written.
+    /// Checks that a shard exists and that its files are unchanged.
     pub(crate) fn verify_shard(&self, directory: &Path, shard: u32) -> Result<PathBuf, IndexError> {
         let record = self.shards.get(shard as usize);
         let record = record.ok_or(IndexError::NoSuchShard { shard, shards: self.shard_count() })?;
@@ -132,7 +132,7 @@ impl Manifest {
         }
         let files = self.shards.iter().flat_map(|shard| &shard.files);
         for file in files.chain([&self.terms_file]) {
-            // A name with a folder in it would let a forged manifest point anywhere.
+            // If a name could contain a path, a forged manifest could refer to any file.
             let name = Path::new(&file.name);
             if name.file_name() != Some(name.as_os_str()) {
                 return Err(format!("the file name {:?}", file.name));
@@ -166,7 +166,7 @@ impl FileRecord {
     }
 }
 
-/// Length and hash of a file: against accidents, not attacks.
+/// Returns the length and the hash of a file. They protect against accidents, not against attacks.
 fn hash_file(path: &Path) -> io::Result<(u64, String)> {
     let mut file = File::open(path)?;
     let (mut hash, mut buffer, mut length) = (Xxh64::new(0), vec![0; 64 << 10], 0);
@@ -180,7 +180,7 @@ fn hash_file(path: &Path) -> io::Result<(u64, String)> {
     }
 }
 
-/// The folder of a shard.
+/// Returns the folder of a shard.
 pub(super) fn shard_folder(directory: &Path, shard: u32) -> PathBuf {
     directory.join(format!("shard-{shard}"))
 }

@@ -6,13 +6,13 @@
 //! DIR/shard-0/ …      one tantivy index each, of one segment
 //! ```
 //!
-//! Document `i` lives in shard `i % N`. Why statistics of the whole corpus: BM25 weighs a word by
-//! how rare it is and a document by how long it is against the average. A shard that used its own
-//! counts would give scores that cannot be compared with another shard's.
+//! Document `i` is in shard `i % N`. The statistics cover the whole corpus, because BM25 weights a
+//! word by its rarity and a document by its length relative to the average. If a shard used only
+//! its own counts, its scores could not be compared with those of another shard.
 //!
-//! An index is built in a folder next to `DIR` and renamed when it is complete, and every file is
-//! checked against the manifest before it is used. So a half-built, torn or mixed-up index is
-//! never taken for a good one.
+//! An index is built in a folder next to `DIR` and renamed when it is complete. Every file is
+//! checked against the manifest before it is used. An index that is incomplete, is damaged, or
+//! contains files from another index is therefore never used.
 
 mod build;
 mod error;
@@ -29,7 +29,7 @@ pub(crate) use statistics::GlobalStatistics;
 
 use crate::corpus::Corpus;
 
-/// The most shards in one index.
+/// Maximum number of shards in an index.
 pub(crate) const MAX_SHARDS: u32 = 1024;
 
 /// A complete index.
@@ -39,26 +39,26 @@ pub struct ShardedIndex {
     manifest: Manifest,
 }
 
-/// Hears how many documents are done, and how many there are; called on the thread that builds.
-/// `Break` ends the build with [`IndexError::Interrupted`].
+/// Called with the number of documents done so far and the total number, on the thread that builds
+/// the index. `Break` ends the build with [`IndexError::Interrupted`].
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// What [`ShardedIndex::open_or_build`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The index was there and matches.
+    /// The index existed and matches.
     Reused,
-    /// There was none.
+    /// There was no index.
     Built,
-    /// There was one that could not be used.
+    /// There was an index that could not be used.
     Rebuilt {
-        /// Why not, for people.
+        /// The reason, for people.
         why: String,
     },
 }
 
 impl ShardedIndex {
-    /// Opens an index and checks every file of it: milliseconds for 20 MB.
+    /// Opens an index and checks all of its files, which takes milliseconds for 20 MB.
     pub fn open(directory: &Path) -> Result<Self, IndexError> {
         let manifest = Manifest::read(directory)?;
         manifest.verify_terms(directory)?;
@@ -68,11 +68,11 @@ impl ShardedIndex {
         Ok(Self { directory: directory.to_owned(), manifest })
     }
 
-    /// Opens the index of this corpus with this many shards, and builds it first if it is not
-    /// there or cannot be used.
+    /// Opens the index of this corpus with this number of shards. Builds it first if it does not
+    /// exist or cannot be used.
     ///
-    /// An index of another corpus is replaced. A folder that holds anything but an index is not
-    /// touched.
+    /// Replaces an index of another corpus. Does not change a folder that contains anything but an
+    /// index.
     pub fn open_or_build(
         directory: &Path,
         corpus: &Corpus,
@@ -94,9 +94,9 @@ impl ShardedIndex {
             .map(|index| (index, Outcome::Rebuilt { why }))
     }
 
-    /// Builds an index, replacing the one that may be there.
+    /// Builds an index, and replaces an existing one.
     ///
-    /// Memory: about as much as the shards take on disk, besides the corpus.
+    /// Memory: about the size of the shards on disk, in addition to the corpus.
     pub fn build(
         directory: &Path,
         corpus: &Corpus,
@@ -117,12 +117,12 @@ impl ShardedIndex {
         Ok(Self { directory: directory.to_owned(), manifest })
     }
 
-    /// Where it is.
+    /// Returns the folder of the index.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// How many shards it has.
+    /// Returns the number of shards.
     pub fn shards(&self) -> u32 {
         self.manifest.shard_count()
     }
@@ -131,7 +131,7 @@ impl ShardedIndex {
         let have = &self.manifest;
         if have.fingerprint != corpus.fingerprint() {
             return Some(format!(
-                "it is of another corpus ({}, not {})",
+                "it was built from another corpus ({}, not {})",
                 have.source,
                 corpus.description()
             ));

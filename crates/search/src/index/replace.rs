@@ -1,4 +1,4 @@
-//! How a new index takes the place of an old one: built next to it, renamed when complete.
+//! Replaces an old index with a new one, which is built next to it and renamed when complete.
 
 use std::fs;
 use std::io;
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use super::IndexError;
 use super::manifest::{MANIFEST, TERMS};
 
-/// Whether there is something at this place. An error if it is what an index does not have: people
-/// mistype paths, and their files are not ours to delete.
+/// Returns whether the directory has entries. Fails if it has an entry that is not part of an
+/// index: people mistype paths, and their files must not be deleted.
 pub(super) fn has_entries(directory: &Path) -> Result<bool, IndexError> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -29,26 +29,27 @@ pub(super) fn has_entries(directory: &Path) -> Result<bool, IndexError> {
     Ok(any)
 }
 
-/// A new folder next to `directory`, on the same file system, so that a rename is enough. It removes
-/// itself.
+/// Creates a folder next to `directory`, on the same file system so that it can be renamed.
+/// Dropping the value removes the folder.
 pub(super) fn workshop(directory: &Path) -> Result<TempDir, IndexError> {
     let (parent, name) = place(directory)?;
     fs::create_dir_all(&parent).map_err(IndexError::io(&parent))?;
     empty(&parent, &format!(".{name}.building"))
 }
 
-/// A folder of this name. A build that was killed could not remove its own, so this does.
+/// Creates an empty folder with this name. A build that was killed could not remove its own folder,
+/// so this function removes it.
 fn empty(parent: &Path, name: &str) -> Result<TempDir, IndexError> {
     let _ = fs::remove_dir_all(parent.join(name));
     let folder = tempfile::Builder::new().prefix(name).rand_bytes(0).tempdir_in(parent);
     folder.map_err(IndexError::io(parent))
 }
 
-/// Puts a finished index in its place.
+/// Moves a complete index into place.
 pub(super) fn install(workshop: TempDir, directory: &Path) -> Result<(), IndexError> {
     let (parent, name) = place(directory)?;
     let old = empty(&parent, &format!(".{name}.old"))?;
-    // Two renames are not one step. A crash between them leaves no index, never a wrong one.
+    // The two renames are not atomic. A crash between them leaves no index, but never a wrong one.
     match fs::rename(directory, old.path().join("index")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(IndexError::io(directory)(error));
@@ -60,7 +61,7 @@ pub(super) fn install(workshop: TempDir, directory: &Path) -> Result<(), IndexEr
     Ok(())
 }
 
-/// The parent and the name of the directory, also of `index`, `.` and `a/..`.
+/// Returns the parent and the name of the directory. Also works for `index`, `.` and `a/..`.
 fn place(directory: &Path) -> Result<(PathBuf, String), IndexError> {
     let whole = std::path::absolute(directory).map_err(IndexError::io(directory))?;
     let whole = if directory.exists() { whole.canonicalize().unwrap_or(whole) } else { whole };

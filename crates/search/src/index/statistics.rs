@@ -1,4 +1,4 @@
-//! The statistics of the whole corpus that BM25 needs, known to every leaf.
+//! The statistics of the whole corpus that BM25 needs, available to every leaf.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -15,10 +15,11 @@ use super::IndexError;
 use super::manifest::{Manifest, TERMS};
 use crate::schema::Fields;
 
-/// How many documents of the corpus have a word, how many there are, and how long they are.
+/// The number of documents that contain each word, the number of all documents, and the total
+/// lengths of their titles and bodies.
 ///
-/// Memory: the file of document frequencies, a finite state transducer of about 10 bytes per
-/// different word. Every leaf holds all of it; it does not need the other shards.
+/// Memory: the document frequencies are in a finite-state transducer, which takes about 10 bytes
+/// per distinct word. Every leaf holds all of them, so it does not need the other shards.
 pub(crate) struct GlobalStatistics {
     frequencies: Map<Vec<u8>>,
     documents: u64,
@@ -65,7 +66,7 @@ pub(super) struct Totals {
     pub(super) terms: u64,
 }
 
-/// Adds up the shards' statistics and writes the file of document frequencies.
+/// Adds up the statistics of the shards, and writes the document frequencies to their file.
 pub(super) fn write(directory: &Path, shards: &[SegmentReader]) -> Result<Totals, IndexError> {
     let path = directory.join(TERMS);
     let fields = Fields::schema().1;
@@ -73,7 +74,8 @@ pub(super) fn write(directory: &Path, shards: &[SegmentReader]) -> Result<Totals
     let mut map = MapBuilder::new(BufWriter::new(file)).map_err(IndexError::damaged(&path))?;
     let mut terms = 0;
     let mut tokens = [0, 0];
-    // Keys must be inserted in order: the field's number leads, and fields come by number.
+    // Keys must be inserted in order. They begin with the field's number, and fields are sorted by
+    // number.
     for (field, tokens) in fields.searched().into_iter().zip(&mut tokens) {
         let readers = shards.iter().map(|shard| shard.inverted_index(field));
         let readers = readers.collect::<Result<Vec<_>, _>>().map_err(IndexError::damaged(&path))?;

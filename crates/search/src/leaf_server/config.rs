@@ -1,4 +1,4 @@
-//! How a leaf is set up.
+//! The configuration of a leaf.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -12,60 +12,63 @@ use curtail_kernel::duration;
 use super::slow::Slowdown;
 use crate::index::IndexError;
 
-/// The most slots of a leaf: what a kernel lets a server have.
+/// Maximum number of slots: the kernel permits no more per server.
 const SLOTS_MAX: u32 = curtail_kernel::Topology::MAX_GATE;
 
-/// How a leaf is set up.
+/// The configuration of a leaf.
 #[derive(Debug, Clone)]
 pub struct LeafConfig {
-    /// Where it listens. Port 0 takes a free one; [`address`](super::LeafServer::address) tells.
+    /// The address to listen on. Port 0 selects a free port, which
+    /// [`address`](super::LeafServer::address) returns.
     pub listen: SocketAddr,
     /// The folder of the index.
     pub index: PathBuf,
-    /// Which shard of it.
+    /// The number of the shard in the index.
     pub shard: u32,
-    /// Which replica of the shard this is. Replicas differ in their hiccups.
+    /// The number of this replica of the shard. Replicas differ in their hiccups.
     pub replica: u32,
-    /// How many queries it serves at once, 1 to 65,535.
+    /// The number of queries that it serves at once, 1 to 65,535.
     pub slots: u32,
-    /// What a query's own service time is drawn from. None: it takes as long as it takes.
+    /// The distribution of a query's own service time. `None` means the real time.
     pub service_time: Option<Distribution>,
-    /// What it is hit by now and then, on top.
+    /// Hiccups, which are added to the service time.
     pub hiccup: Option<Hiccup>,
-    /// Draws hiccups in strata: of every 1/p queries whose keys end in consecutive numbers, one has a
-    /// hiccup. So runs of few queries have their share; each query has one as often as before.
+    /// Whether hiccups are drawn in strata. If so, queries whose keys end in consecutive numbers
+    /// form runs of 1/p queries, and one query in each run has a hiccup. Short measurements thus
+    /// get their share of hiccups. For each query, the probability of a hiccup is the same as
+    /// without strata.
     pub stratified: bool,
-    /// When it is slower than that, in all but its hiccups.
+    /// Periods in which the leaf is slower. They do not change its hiccups.
     pub slow: Option<Slowdown>,
-    /// What it does with a query whose client goes away.
+    /// How it handles a query whose client disconnects.
     pub cancel: Cancel,
-    /// How many queries may wait for a slot; further ones get 503.
+    /// Maximum number of queries that wait for a slot. Further ones get 503.
     pub queue: u32,
-    /// Decides all draws. Give all leaves of a service the same.
+    /// The seed of all draws. Give all leaves of a service the same seed.
     pub seed: u64,
 }
 
-/// What a leaf does with a query whose client closes the connection.
+/// How a leaf handles a query whose client closes the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancel {
-    /// The query leaves the queue, or its slot is free at once. Only the real search cannot be
-    /// stopped; where it is under way, the slot is free when it ends.
+    /// The query leaves the queue, or its slot is freed immediately. The real search cannot be
+    /// stopped, however, and keeps its slot while it runs.
     Honor,
-    /// The query runs to its end and holds its slot.
+    /// The query runs to completion and keeps its slot.
     Ignore,
 }
 
-/// A delay that hits a replica now and then: `0.003:75ms`.
+/// An occasional delay of a replica: `0.003:75ms`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hiccup {
-    /// Per query, 0 to 1.
+    /// Probability per query, 0 to 1.
     pub probability: f64,
-    /// How long it lasts, in nanoseconds.
+    /// Duration, in nanoseconds.
     pub duration_ns: u64,
 }
 
-/// Why a text is not a hiccup.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Why a text is not a valid hiccup.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HiccupError {
     #[error("hiccup {0:?}: write PROBABILITY:DURATION, for instance 0.003:75ms")]
@@ -89,11 +92,11 @@ impl FromStr for Hiccup {
 }
 
 /// Why a leaf does not start.
-#[allow(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeafServerError {
-    #[error("{slots} slots: give a leaf 1 to {SLOTS_MAX}")]
+    #[error("{slots} slots: must be 1 to {SLOTS_MAX}")]
     Slots { slots: u32 },
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -117,17 +120,17 @@ impl LeafConfig {
         Ok(())
     }
 
-    /// One line that says what is real and what is not.
+    /// Returns one line about what is real and what is not.
     pub(super) fn announce(&self, address: SocketAddr, documents: u64) -> String {
         let Self { shard, replica, index, .. } = self;
         let mut line = format!(
-            "leaf {shard}.{replica} on http://{address}: real are the index ({}, {documents} \
-             documents), the scoring (BM25) and the sockets; ",
+            "leaf {shard}.{replica} on http://{address}: the index ({}, {documents} documents), \
+             the scoring (BM25) and the sockets are real; ",
             index.display()
         );
         let mut stretched = Vec::new();
         if let Some(time) = &self.service_time {
-            stretched.push(format!("service times ({} in the mean)", Mean(time.mean())));
+            stretched.push(format!("service times (mean {})", Mean(time.mean())));
         }
         if let Some(Hiccup { probability, duration_ns }) = self.hiccup {
             let length = duration::format(duration_ns);
@@ -141,13 +144,13 @@ impl LeafConfig {
         // Writing to a string cannot fail.
         let _ = match stretched.is_empty() {
             true => write!(line, "nothing is stretched"),
-            false => write!(line, "stretched by waiting are {}", stretched.join(" and ")),
+            false => write!(line, "waiting simulates {}", stretched.join(" and ")),
         };
         line
     }
 }
 
-/// A mean in nanoseconds, which some distributions do not have.
+/// Displays a mean, which is in nanoseconds. Some distributions have an infinite mean.
 struct Mean(f64);
 
 impl fmt::Display for Mean {
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_announcement_says_what_is_stretched() {
+    fn the_announcement_lists_what_is_stretched() {
         let spec = "exp:5ms".parse::<curtail_dist::Spec>().expect("a distribution");
         let mut config = LeafConfig {
             listen: ([127, 0, 0, 1], 0).into(),
@@ -192,13 +195,13 @@ mod tests {
             seed: 0,
         };
         let line = config.announce(config.listen, 9);
-        assert!(line.starts_with("leaf 2.1 on http://127.0.0.1:0: real are the index"), "{line}");
-        let end = "service times (5ms in the mean) and hiccups (75ms with probability 0.003)";
+        assert!(line.starts_with("leaf 2.1 on http://127.0.0.1:0: the index"), "{line}");
+        let end = "service times (mean 5ms) and hiccups (75ms with probability 0.003)";
         assert!(line.ends_with(end), "{line}");
         (config.service_time, config.hiccup) = (None, None);
         config.slow = Some(Slowdown { factor: 3.0, period_ns: 10_000_000_000 });
         let line = config.announce(config.listen, 9);
-        assert!(line.ends_with("are speed (3 times slower for every other 10s)"), "{line}");
+        assert!(line.ends_with("simulates speed (3 times slower for every other 10s)"), "{line}");
         config.slow = None;
         assert!(config.announce(config.listen, 9).ends_with("nothing is stretched"));
     }

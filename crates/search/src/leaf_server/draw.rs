@@ -1,9 +1,9 @@
-//! What is drawn for a query: its own service time and its hiccup.
+//! Draws a query's own service time and its hiccup.
 //!
-//! Both come from streams named by what they may depend on ([`curtail_dist::seed`]), not from one
-//! generator: the order of arrivals and the policy then have no say in them. A hiccup is no property of
-//! a query, so the stream of `J` is of the execution, too: the first of a query on this replica, the
-//! second, and so on.
+//! Both come from random streams ([`curtail_dist::seed`]). A stream is identified by everything
+//! that its draw may depend on. With a single generator, the draws would depend on the order of
+//! arrivals and on the policy. A hiccup is not a property of a query, so the stream of `J` also
+//! depends on the execution: the first execution of a query on this replica, the second, and so on.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,13 +14,14 @@ use rand_core::Rng as _;
 
 use super::config::{Hiccup, LeafConfig};
 
-/// Most queries whose executions are counted. All executions of further ones draw as the first.
+/// Maximum number of queries whose executions are counted. For further queries, every execution
+/// draws the same values as the first one.
 const COUNTED_MAX: usize = 1 << 20;
 
-/// Where the draws come from.
+/// The source of all draws.
 #[derive(Debug)]
 pub(super) struct Draws {
-    /// How often each query was executed so far, by a hash of its key.
+    /// The number of executions of each query so far, by a hash of its key.
     executions: Mutex<HashMap<u64, u32>>,
     service_time: Option<Distribution>,
     hiccup: Option<Hiccup>,
@@ -30,12 +31,12 @@ pub(super) struct Draws {
     replica: u32,
 }
 
-/// What was drawn for a query.
+/// The draws for a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Drawn {
-    /// `P`; none where the real time is it.
+    /// `P`, or `None` if it is the real time.
     pub(super) own: Option<Duration>,
-    /// `J`; zero for no hiccup.
+    /// `J`, or zero if there is no hiccup.
     pub(super) hiccup: Duration,
 }
 
@@ -46,7 +47,7 @@ impl Draws {
         Self { executions, service_time, hiccup, stratified, seed, shard, replica }
     }
 
-    /// The draws for an execution of the query with this key.
+    /// Returns the draws for an execution of the query with this key.
     pub(super) fn draw(&self, key: &[u8]) -> Drawn {
         let shard = self.shard.to_le_bytes();
         let own = self.service_time.as_ref().map(|time| {
@@ -71,10 +72,10 @@ impl Draws {
         Drawn { own, hiccup: hiccup.unwrap_or_default() }
     }
 
-    /// How often this query was executed before.
+    /// Returns the number of earlier executions of this query, and counts this one.
     fn execution(&self, key: &[u8]) -> u32 {
         let hash = seed::stream(0, &[key]);
-        // Nothing panics under the lock, so what it guards is whole.
+        // No code panics while it holds the lock, so the map is consistent.
         let mut executions = self.executions.lock().unwrap_or_else(PoisonError::into_inner);
         if executions.len() >= COUNTED_MAX && !executions.contains_key(&hash) {
             return 0;
@@ -86,9 +87,10 @@ impl Draws {
     }
 }
 
-/// Consecutive queries of which one has a hiccup, and where in them a query is.
+/// A run of consecutive queries, and the position of a query in the run. Exactly one query in the
+/// run has a hiccup.
 struct Stratum<'a> {
-    /// What the keys of a run have in common: the last parameter, without its number.
+    /// The common part of the keys of a run: the last parameter, without its number.
     prefix: &'a [u8],
     number: u64,
     position: u64,
@@ -96,7 +98,7 @@ struct Stratum<'a> {
 }
 
 impl<'a> Stratum<'a> {
-    /// None where a key does not end in a number, or hiccups are not rare.
+    /// Returns `None` if the key does not end in a number, or if hiccups are not rare.
     fn of(key: &'a [u8], probability: f64) -> Option<Self> {
         let size = (1.0 / probability).round();
         let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -109,7 +111,7 @@ impl<'a> Stratum<'a> {
     }
 }
 
-/// A number in [0, 1) from 64 random bits: as many of them as it can hold.
+/// Returns a number in [0, 1) from 64 random bits. It uses all the bits that a double can hold.
 fn unit(bits: u64) -> f64 {
     const STEPS: f64 = (1_u64 << 53) as f64;
     (bits >> 11) as f64 / STEPS
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_part_is_of_the_query_and_the_shard_alone() {
+    fn the_own_part_depends_on_the_query_and_the_shard_alone() {
         let (one, twin, other) = (draws(0, 0, 0.0), draws(0, 1, 0.0), draws(1, 0, 0.0));
         let own = |draws: &Draws, key: u32| draws.draw(&key.to_le_bytes()).own;
         assert!((0..100).all(|key| own(&one, key) == own(&twin, key)));
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn hiccups_hit_as_often_as_they_should_and_replicas_apart() {
+    fn hiccups_have_their_probability_and_replicas_are_independent() {
         let (one, twin) = (draws(0, 0, 0.1), draws(0, 1, 0.1));
         let hit = |draws: &Draws, key: u32| !draws.draw(&key.to_le_bytes()).hiccup.is_zero();
         let pairs: Vec<_> = (0..20_000_u32).map(|key| (hit(&one, key), hit(&twin, key))).collect();
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn executions_of_one_query_are_hit_apart_and_the_same_in_every_run() {
+    fn executions_of_one_query_are_independent_and_reproducible() {
         let run = || {
             let leaf = draws(0, 0, 0.1);
             (0..20_000).map(|_| leaf.draw(b"x")).collect::<Vec<_>>()

@@ -1,40 +1,43 @@
-//! A leaf as a server: one shard's engine behind HTTP.
+//! A leaf as a server: the engine of one shard over HTTP.
 //!
-//! - `GET /search?q=QUERY&k=N` answers the shard's [`SearchAnswer`](crate::SearchAnswer) in JSON.
-//!   `k` is 1 to 1000, 10 if absent.
-//! - `GET /health` answers 200 at once, however long the queue is.
-//! - `GET /load` answers a probe: `endpoint-load-metrics` says how many queries are there, and what they took of
-//!   late when about as many were.
-//! - `GET /stats` answers [`LeafStats`] in JSON.
+//! - `GET /search?q=QUERY&k=N` returns the shard's [`SearchAnswer`](crate::SearchAnswer) as JSON.
+//!   `k` is from 1 to 1000, and defaults to 10.
+//! - `GET /health` returns 200 immediately, however long the queue is.
+//! - `GET /load` responds to a load probe: `endpoint-load-metrics` has the number of queries at the
+//!   leaf, and the latency of recent queries that found about the same number on arrival.
+//! - `GET /stats` returns [`LeafStats`] as JSON.
 //!
 //! # Service
 //!
-//! Queries are served first come, first served, in [`LeafConfig::slots`] slots; at most
-//! [`LeafConfig::queue`] wait, and beyond it a query gets 503. A query holds its slot from the start
-//! of its service to the end, but that a query with `priority: u=7` (RFC 9218), a duplicate, is served when no other
-//! is there, and gives its slot to one that comes while it is stretched.
+//! Queries are served first come, first served, in [`LeafConfig::slots`] slots. At most
+//! [`LeafConfig::queue`] queries wait, and further ones get 503. A query holds its slot from the
+//! start of its service to the end. A query with `priority: u=7` (RFC 9218) is a duplicate. It is
+//! served only if no other query waits, and gives its slot to a new query while its time is
+//! stretched.
 //!
 //! # Stretched time
 //!
-//! A leaf always runs the real query. It may then *wait*, never spin, until `P + J` has passed since
-//! the start of service:
+//! A leaf always runs the real query. It may then *wait*, without spinning, until `P + J` has
+//! passed since the start of service:
 //!
-//! - `P`, the query's own part, is drawn from [`LeafConfig::service_time`] by seed, shard and query
-//!   key alone, so it is the same on every replica, for every repetition, under every policy.
-//!   Without a distribution, `P` is the real time.
-//! - `J`, the hiccup, is drawn from [`LeafConfig::hiccup`] by the replica as well, and anew for every
-//!   execution of a query there.
+//! - `P`, the query's own part, is drawn from [`LeafConfig::service_time`]. The draw depends only
+//!   on the seed, the shard and the query key. It is the same on every replica, for every
+//!   repetition, and under every policy. Without a distribution, `P` is the real time.
+//! - `J`, the hiccup, is drawn from [`LeafConfig::hiccup`]. It also depends on the replica, and is
+//!   drawn again for every execution of a query on that replica.
 //!
-//! With [`LeafConfig::slow`], a query whose service begins in a slow period waits until `factor × P + J` has passed.
+//! With [`LeafConfig::slow`], a query waits until `factor × P + J` has passed if its service begins
+//! in a slow period.
 //!
-//! The query key is the header `x-curtail-query`, else path and query of the request target. (Not a
-//! host in it: that would tell replicas apart.)
+//! The query key is the header `x-curtail-query`, or else the path and query of the request target.
+//! A host in the target is ignored, because it would differ between replicas.
 //!
-//! # Answers say what was done
+//! # Responses report what was done
 //!
-//! `server-timing: queue;dur=…, real;dur=…, stretch;dur=…` (ms: waiting for a slot, the real query,
-//! the wait that stretched it), followed by `own;dur=…` and `hiccup;dur=…` where `P` and `J` were
-//! drawn; `endpoint-load-metrics` (ORCA: the queue, and the time in service); `x-curtail-leaf: SHARD.REPLICA`; and `x-curtail-stretched: 1` if the time was stretched.
+//! `server-timing: queue;dur=…, real;dur=…, stretch;dur=…` (in ms: the wait for a slot, the real
+//! query, the wait that stretched it), followed by `own;dur=…` and `hiccup;dur=…` if `P` and `J`
+//! were drawn; `endpoint-load-metrics` (ORCA: the queue, and the time in service); `x-curtail-leaf:
+//! SHARD.REPLICA`; and `x-curtail-stretched: 1` if the time was stretched.
 
 mod config;
 mod draw;
@@ -56,8 +59,8 @@ use crate::leaf::Leaf;
 use crate::serve;
 use service::LeafService;
 
-/// A leaf that has its index open and its address bound, and serves once [`LeafServer::serve`] is
-/// called. Clients may connect already.
+/// A leaf whose index is open and whose address is bound. Clients can connect, and are served once
+/// [`LeafServer::serve`] is called.
 #[derive(Debug)]
 pub struct LeafServer {
     listener: TcpListener,
@@ -71,7 +74,8 @@ impl LeafServer {
     pub async fn bind(config: LeafConfig) -> Result<Self, LeafServerError> {
         config.check()?;
         let (index, shard) = (config.index.clone(), config.shard);
-        // Every file of the shard is read to be checked: not on a thread that serves others.
+        // Opening reads and checks every file of the shard, so it must not block a thread of the
+        // runtime.
         let leaf = tokio::task::spawn_blocking(move || Leaf::open(&index, shard));
         let leaf = leaf.await.map_err(|_| LeafServerError::Stopped)??;
         let bound = serve::bind(config.listen).await;
@@ -82,17 +86,17 @@ impl LeafServer {
         Ok(Self { listener, address, announcement, service })
     }
 
-    /// The bound address.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// One line that says what about this leaf is real and what is stretched.
+    /// Returns one line about what is real and what is stretched in this leaf.
     pub fn announcement(&self) -> &str {
         &self.announcement
     }
 
-    /// Serves until `shutdown` resolves; running queries may then finish, within 10 s.
+    /// Serves until `shutdown` resolves. Running queries then have 10 s to finish.
     pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Serving {
         self.boxed(Box::pin(shutdown))
     }

@@ -1,4 +1,4 @@
-//! One query through a leaf: queue, real search, stretch.
+//! Serves one query in a leaf: queue, real search, stretch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::stats::{Counters, Took};
 use crate::leaf::{Leaf, SearchError};
 use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 
-/// A leaf's answers.
+/// The request handler of a leaf.
 #[derive(Debug)]
 pub(super) struct LeafService {
     shared: Arc<Shared>,
@@ -36,13 +36,13 @@ struct Shared {
     timers: Timers,
 }
 
-/// Why there is no answer.
+/// Why a query has no result.
 enum Failed {
     Search(SearchError),
     Broken,
 }
 
-/// Where the time went.
+/// The parts of a query's time.
 struct Times {
     queue: Duration,
     real: Duration,
@@ -58,7 +58,8 @@ impl LeafService {
             speed: Speed::new(config.slow),
             stage: Stage::preemptive(config.slots, config.queue),
             counters: Counters::new(config),
-            // Tokio's own turn in milliseconds, and a service time may be a fraction of one.
+            // Tokio's timers are accurate to the millisecond, and a service time may be a fraction
+            // of one.
             timers: Timers::precise(),
         };
         Self { shared: Arc::new(shared), cancel: config.cancel }
@@ -73,14 +74,14 @@ impl LeafService {
         let key = key.unwrap_or(request.head.path_and_query().as_bytes());
         let drawn = self.shared.draws.draw(key);
         let priority = priority(request.head.values(PRIORITY));
-        // No two requests are at one place at the same time.
+        // The address is unique among the requests that exist at the same time.
         let id = std::ptr::from_ref(request).addr() as u64;
         marks::parsed(id);
         let work = Arc::clone(&self.shared).serve(id, ask, drawn, priority);
         match self.cancel {
             Cancel::Honor => work.await,
-            // In a task of its own, it goes on when it is not awaited. The slots and the queue bound
-            // how many such tasks there are.
+            // A task continues even if it is not awaited. The slots and the queue limit the number
+            // of these tasks.
             Cancel::Ignore => {
                 let broken = |_| Reply::error(500, "the query was cut off; send it again");
                 tokio::spawn(work).await.unwrap_or_else(broken)
@@ -100,8 +101,9 @@ impl Service for LeafService {
             ("/load", _) => Reply::healthy().with(ORCA, self.shared.stage.probe().to_orca()),
             ("/stats", _) => Reply::json(200, &self.shared.counters.read(&self.shared.stage)),
             (path, _) => {
-                let text =
-                    format!("no such path: {path}; there are /search, /health, /load and /stats");
+                let text = format!(
+                    "no such path: {path}; valid paths are /search, /health, /load and /stats"
+                );
                 Reply::error(404, &text)
             }
         }
@@ -109,7 +111,7 @@ impl Service for LeafService {
 }
 
 impl Shared {
-    /// Serves a query. Dropping the future gives it up.
+    /// Serves a query. Dropping the future abandons the query.
     async fn serve(self: Arc<Self>, id: u64, ask: Ask, drawn: Drawn, priority: Priority) -> Reply {
         let pending = self.counters.arrived();
         let arrived = Instant::now();
@@ -144,7 +146,7 @@ impl Shared {
             slot.spend(service, |end| self.timers.sleep_until(end)).await;
         }
         let report = slot.finish();
-        // Without the time in which the slot was another query's.
+        // The time during which another query had the slot does not count.
         let held = report.service.unwrap_or_default();
         let stretch = if stretched { held.saturating_sub(real) } else { Duration::ZERO };
         let beyond = (real + stretch).saturating_sub(own);
@@ -159,16 +161,16 @@ impl Shared {
     }
 
     fn refusal(&self) -> Reply {
-        let text = format!("leaf {}: too many queries wait; try again later", self.name);
+        let text = format!("leaf {}: too many queries are waiting; try again later", self.name);
         Reply::error(503, &text).with("retry-after", "1").with("x-curtail-leaf", self.name.as_str())
     }
 
-    /// The real search, on a thread that may block: most queries take some 100 µs, but one over a
-    /// common phrase or from a cold disk takes much longer, and would hold up every connection and
-    /// timer of its thread.
+    /// Runs the real search on a thread that may block. Most queries take about 100 µs. A query
+    /// takes much longer if it contains a common phrase or reads from a cold disk, and would then
+    /// delay all connections and timers of its thread.
     ///
-    /// The slot goes along. A search cannot be stopped, so where the client leaves meanwhile, the
-    /// slot is free when the search ends and no earlier: searches never outnumber the slots.
+    /// The slot is moved into the search, which cannot be stopped. If the client leaves meanwhile,
+    /// the slot is freed only when the search ends, so there are never more searches than slots.
     async fn execute(&self, slot: Permit, ask: Ask) -> Result<(Permit, Vec<u8>), Failed> {
         let leaf = Arc::clone(&self.leaf);
         let search = move || {

@@ -1,4 +1,4 @@
-//! A leaf that is slow at times: its own speed and a fraction of it, by turns.
+//! A leaf that alternates between its own speed and a fraction of it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,21 @@ use std::time::Duration;
 use curtail_kernel::duration;
 use tokio::time::Instant;
 
-/// How many times slower a leaf may get.
+/// Maximum factor by which a leaf can be slowed down.
 const FACTOR_MAX: f64 = 1000.0;
 
-/// `3:10s`: 10 s at its own speed, 10 s three times slower, and so on, from the first query on.
+/// Alternating speeds. `3:10s` means 10 s at the leaf's own speed, then 10 s at a third of it, and
+/// so on. The first period begins with the first query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slowdown {
-    /// By how much it is slower, 1 to 1000.
+    /// The factor by which the leaf is slowed down, 1 to 1000.
     pub factor: f64,
-    /// How long it keeps a speed, in nanoseconds, at least 1.
+    /// The duration of each period, in nanoseconds, at least 1.
     pub period_ns: u64,
 }
 
-/// Why a text is not a slowdown.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Why a text is not a valid slowdown.
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SlowdownError {
     #[error("slowdown {0:?}: write FACTOR:PERIOD, for instance 3:10s")]
@@ -59,7 +60,8 @@ impl fmt::Display for Slowdown {
 #[derive(Debug, Default)]
 pub(super) struct Speed {
     slowdown: Option<Slowdown>,
-    /// When the first query began: what is measured then does not depend on how long the leaf had been up.
+    /// The start of the first query. Periods are counted from it, so that measurements do not
+    /// depend on how long the leaf has been up.
     first: OnceLock<Instant>,
 }
 
@@ -68,7 +70,8 @@ impl Speed {
         Self { slowdown, first: OnceLock::new() }
     }
 
-    /// What a query takes that begins now, and would take `time` at the leaf's own speed.
+    /// Returns how long a query takes if it begins now. At the leaf's own speed, it would take
+    /// `time`.
     pub(super) fn stretch(&self, time: Duration, now: Instant) -> Duration {
         let Some(Slowdown { factor, period_ns }) = self.slowdown else { return time };
         let first = *self.first.get_or_init(|| now);

@@ -1,4 +1,4 @@
-//! What a leaf counts.
+//! The counters of a leaf.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,52 +8,53 @@ use serde::{Deserialize, Serialize};
 
 use super::config::LeafConfig;
 
-/// What `GET /stats` answers. Counts are since the start; every query that was not refused ends in
-/// exactly one of `served`, `cancelled` and `failed`.
+/// The response to `GET /stats`. Counts begin when the leaf starts. Every query that was not
+/// refused is eventually counted in exactly one of `served`, `cancelled` and `failed`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeafStats {
-    /// Which shard.
+    /// The number of the shard.
     pub shard: u32,
-    /// Which replica of it.
+    /// The number of the replica.
     pub replica: u32,
-    /// Queries served to their end, whether or not the client was still there to hear.
+    /// Queries served to completion, whether or not the client was still connected.
     pub served: u64,
-    /// Queries given up because their client went away.
+    /// Queries given up because their client disconnected.
     pub cancelled: u64,
-    /// Queries sent away because the queue was full.
+    /// Queries refused because the queue was full.
     pub refused: u64,
-    /// Queries that the engine failed on.
+    /// Queries on which the engine failed.
     pub failed: u64,
     /// Slots that are taken.
     pub busy: u32,
     /// Queries that wait for a slot.
     pub waiting: u32,
-    /// Slots in all.
+    /// Number of slots.
     pub slots: u32,
     /// Whether this leaf stretches service times.
     pub stretched: bool,
-    /// Time that served queries really took, in nanoseconds.
+    /// Real time of served queries, in nanoseconds.
     pub real_time_ns: u64,
-    /// Time that waiting added to it, in nanoseconds.
+    /// Time that stretching added to the real time of served queries, in nanoseconds.
     pub stretched_time_ns: u64,
     /// Hiccups that hit queries in service.
     pub hiccups: u64,
-    /// Time that served queries with a hiccup took beyond `P`, in nanoseconds.
+    /// Time that served queries with a hiccup took in addition to `P`, in nanoseconds.
     pub hiccup_time_ns: u64,
-    /// Time that served queries without one took beyond `P`, in nanoseconds: the lateness of waking
-    /// up. It is in the time of hiccups, too, and greater after a longer wait.
+    /// Time that served queries without a hiccup took in addition to `P`, in nanoseconds. It is
+    /// caused by timers that expire late. `hiccup_time_ns` includes such delays, too. They grow
+    /// with the length of the wait.
     pub late_time_ns: u64,
 }
 
-/// The counts so far. Nothing panics under the lock, so what it guards is whole.
+/// The counts so far. No code panics while it holds the lock, so they are consistent.
 #[derive(Debug)]
 pub(super) struct Counters(Mutex<LeafStats>);
 
-/// What a served query took.
+/// The times of a served query.
 pub(super) struct Took {
     pub(super) real: Duration,
     pub(super) stretch: Duration,
-    /// Beyond `P`.
+    /// Time beyond `P`.
     pub(super) beyond: Duration,
     /// Whether it had a hiccup.
     pub(super) hiccup: bool,

@@ -1,4 +1,4 @@
-//! One query to every shard, and their answers into one.
+//! Sends a query to every shard, and merges the results.
 
 use curtail_kernel::ServerId;
 use curtail_runtime::http::{Http, Request, Response};
@@ -10,41 +10,41 @@ use super::timing::ShardTiming;
 use crate::leaf::{Hit, SearchAnswer, merge_top_k};
 use crate::serve::timing;
 
-/// Longest answer of a leaf, in bytes: 1000 hits with titles of 8 kB.
+/// Maximum length of a leaf's response, in bytes: 1000 hits with titles of 8 kB.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
-/// What the root answers.
+/// The search result of the root.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RootAnswer {
     /// The best documents of all shards, in [`Hit::order`].
     pub hits: Vec<Hit>,
-    /// How many documents match in all shards. Exact.
+    /// The exact number of matching documents in all shards.
     pub matched: u64,
-    /// How many shards were asked. All of them answered.
+    /// The number of shards. All of them responded.
     pub shards: usize,
 }
 
-/// What the root answers, with status 503, where a shard has no answer.
+/// The body of the root's response with status 503, if a shard has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardError {
-    /// That and why there is no answer, for people.
+    /// The whole error message, for people.
     pub error: String,
-    /// Which shard.
+    /// The number of the shard.
     pub shard: usize,
-    /// Why it has none.
+    /// The reason alone.
     pub why: String,
 }
 
-/// The answers of all shards, and what they took.
+/// The merged results of all shards, with their times.
 pub(super) struct Merged {
     pub(super) answer: RootAnswer,
     pub(super) copies: u64,
     pub(super) queued_ns: u64,
-    /// Where the time of each shard went, in the order of their answers.
+    /// The times of each shard, in the order in which the shards responded.
     pub(super) timings: Vec<(usize, ShardTiming)>,
 }
 
-/// One shard's answer, and what it took.
+/// The result of one shard, with its times.
 struct Part {
     answer: SearchAnswer,
     copies: u32,
@@ -53,15 +53,15 @@ struct Part {
     timing: ShardTiming,
 }
 
-/// Asks all shards and merges their answers. The first failure ends it, and dropping the future
-/// abandons the queries that still run.
+/// Sends the query to all shards and merges the results. Returns at the first failure. Dropping the
+/// future abandons the queries that still run.
 pub(super) async fn ask(
     cells: &[Cell<Http>],
     request: &Request,
     k: usize,
 ) -> Result<Merged, ShardError> {
     let ask = |(shard, cell): (usize, &Cell<Http>)| {
-        // All queries arrive in their cells here, before the first answer is awaited.
+        // All queries arrive in their cells here, before the first result is awaited.
         part(shard, cell.clone(), cell.query(Query::new(request.clone())))
     };
     let mut parts: FuturesUnordered<_> = cells.iter().enumerate().map(ask).collect();
@@ -81,16 +81,16 @@ pub(super) async fn ask(
 
 async fn part(shard: usize, cell: Cell<Http>, reply: Reply<Http>) -> Result<Part, ShardError> {
     let failed = |why: String| ShardError {
-        error: format!("no answer from shard {shard}: {why}; try again later"),
+        error: format!("no response from shard {shard}: {why}; try again later"),
         shard,
         why,
     };
     let answered = reply.await.map_err(|error| failed(explain(&error)))?;
     let (copies, queued_ns, server) = (answered.copies, answered.queued_ns, answered.server);
-    let said = answered.response.head.header(timing::HEADER);
-    let timing = ShardTiming::new(answered.took_ns, answered.ran_ns, said);
+    let leaf_timing = answered.response.head.header(timing::HEADER);
+    let timing = ShardTiming::new(answered.took_ns, answered.ran_ns, leaf_timing);
     let answer = read(shard, answered.response).await;
-    let answer = answer.map_err(|what| failed(format!("{} {what}", leaf(&cell, server))))?;
+    let answer = answer.map_err(|why| failed(format!("{} {why}", leaf(&cell, server))))?;
     Ok(Part { answer, copies, queued_ns, shard, timing })
 }
 
@@ -101,23 +101,24 @@ fn leaf(cell: &Cell<Http>, server: ServerId) -> String {
 fn explain(error: &QueryError<Response>) -> String {
     match error {
         QueryError::Failed { response: Some(response), .. } => {
-            format!("{error} (the last one answered with status {})", response.head.status())
+            format!("{error} (the last response had status {})", response.head.status())
         }
         error => error.to_string(),
     }
 }
 
-/// Reads a leaf's answer. An error says what the leaf did.
+/// Reads a leaf's result. The error describes what the leaf did.
 async fn read(shard: usize, response: Response) -> Result<SearchAnswer, String> {
     let status = response.head.status();
     if status != 200 {
-        return Err(format!("answered with status {status}: is it a leaf?"));
+        return Err(format!("responded with status {status}: is it a leaf?"));
     }
     let body = response.whole(ANSWER_BYTES_MAX).await;
-    let body = body.map_err(|_| "broke off inside of its answer".to_owned())?;
+    let body = body.map_err(|_| "broke off its response".to_owned())?;
     let answer: SearchAnswer = serde_json::from_slice(&body)
-        .map_err(|error| format!("sent what is no search answer ({error})"))?;
-    // A leaf in the wrong place would show its documents twice and hide those of another.
+        .map_err(|error| format!("sent an invalid search response ({error})"))?;
+    // If an address led to a leaf of another shard, that leaf's documents would appear twice, and
+    // those of the right shard would be missing.
     if answer.shard as usize != shard {
         return Err(format!("serves shard {}: correct the root's addresses", answer.shard));
     }

@@ -1,23 +1,26 @@
-//! The root as a server: it asks one replica of every shard, or two, and merges their answers.
+//! The root as a server: it sends a query to one replica of every shard, or to two, and merges the
+//! results.
 //!
-//! - `GET /search?q=QUERY&k=N` answers [`RootAnswer`] in JSON. `k` is 1 to 1000, 10 if absent.
-//!   Either all shards answered or the client gets 503 with [`ShardError`]: nothing is served in
-//!   part.
-//! - `GET /health` answers 200 at once.
-//! - `GET /status` answers the shards with their servers, and what the policy has learned, in the words
-//!   of the proxy's `/status`.
+//! - `GET /search?q=QUERY&k=N` returns a [`RootAnswer`] as JSON. `k` is from 1 to 1000, and
+//!   defaults to 10. If not all shards respond, the client gets 503 with a [`ShardError`]. There
+//!   are no partial results.
+//! - `GET /health` returns 200 immediately.
+//! - `GET /status` returns the shards with their servers and what the policy has learned, with the
+//!   same fields as the proxy's `/status`.
 //!
-//! The root holds one [`Cell`] per shard, so the kernel decides which replica gets a query, when a
-//! second one does, and what waits: there is no proxy between root and leaves. Path, query string
-//! and the header `x-curtail-query` of a request go to the leaves as they came.
+//! The root has one [`Cell`] per shard. The kernel thus decides which replica gets a query, when a
+//! second one gets it, and which queries wait. There is no proxy between the root and the leaves.
+//! The leaves get the path, the query string and the header `x-curtail-query` of a request
+//! unchanged.
 //!
-//! Answers carry `x-curtail-copies`, the copies started for all shards together, and
-//! `x-curtail-queued-us`, how long the shard that waited longest waited for its first copy, in µs.
-//! Where the time of each shard went is in `server-timing`: see [`ShardTiming`].
+//! Responses have two more headers. `x-curtail-copies` is the number of copies started for all
+//! shards together. `x-curtail-queued-us` is the longest time that a query waited for its first
+//! copy in any shard, in µs. The header `server-timing` has the times of each shard: see
+//! [`ShardTiming`].
 //!
-//! A client that goes away abandons its queries. Every leaf is probed on `/health`: every 250 ms,
-//! with 500 ms to answer; one refused connection or two failures in a row take it down, and one
-//! success brings it back.
+//! A client that disconnects abandons its queries. Every leaf is probed on `/health` every 250 ms,
+//! with a timeout of 500 ms. One refused connection or two consecutive failures take a leaf down,
+//! and one success restores it.
 
 use std::future::Future;
 use std::io;
@@ -44,25 +47,26 @@ mod timing;
 pub use fan_out::{RootAnswer, ShardError};
 pub use timing::ShardTiming;
 
-/// Answers up to so many bytes are read whole before they count, so that a leaf that stalls inside
-/// of one has not answered. Few are a tenth as long.
+/// Results of up to this many bytes are read completely before they count. A leaf that stalls in
+/// the middle of such a result thus does not count as having responded. Few results reach even a
+/// tenth of this size.
 const WHOLE_BYTES: u64 = 1 << 20;
 
-/// A root that has its address bound, and serves once [`RootServer::serve`] is called. Clients may
-/// connect already.
+/// A root whose address is bound. Clients can connect, and are served once [`RootServer::serve`] is
+/// called.
 #[derive(Debug)]
 pub struct RootServer {
     listener: TcpListener,
     address: SocketAddr,
     announcement: String,
     cells: Vec<Cell<Http>>,
-    /// With a policy that learns.
+    /// Present if the policy learns.
     learning: Option<Arc<Learning>>,
     service: RootService,
 }
 
 impl RootServer {
-    /// Makes the cells and binds the address. The leaves need not be there yet.
+    /// Creates the cells and binds the address. The leaves need not be running yet.
     pub async fn bind(config: RootConfig) -> Result<Self, RootServerError> {
         if config.shards.is_empty() {
             return Err(RootServerError::NoShards);
@@ -80,17 +84,17 @@ impl RootServer {
         Ok(Self { listener, address, announcement, cells, learning, service })
     }
 
-    /// The bound address.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// One line that says what this root does.
+    /// Returns one line about what this root does.
     pub fn announcement(&self) -> &str {
         &self.announcement
     }
 
-    /// Serves until `shutdown` resolves; running requests may then finish, within 10 s.
+    /// Serves until `shutdown` resolves. Running requests then have 10 s to finish.
     pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Serving {
         self.boxed(Box::pin(shutdown))
     }
@@ -107,7 +111,7 @@ impl RootServer {
             background.spawn(async move { learning.run(&self.cells).await });
         }
         serve::serve(self.listener, self.service, shutdown).await;
-        // Dropping the set ends these tasks, which must live as long as queries run.
+        // Dropping the set ends these tasks, which are needed while queries run.
         drop(background);
     }
 }
@@ -120,7 +124,7 @@ fn cell(
 ) -> Result<Cell<Http>, RootServerError> {
     let count = u32::try_from(replicas.len()).unwrap_or(u32::MAX);
     let topology = Topology::replicated(count, config.slots);
-    // Shards decide their ties independently of each other.
+    // Each shard has its own seed, so that ties are broken independently.
     let seed = curtail_dist::seed::stream(config.seed, &[b"root", &shard.to_le_bytes()]);
     let kernel = config
         .policy
@@ -131,7 +135,7 @@ fn cell(
     Ok(Cell::new(kernel, Http::new(replicas.iter().copied(), settings), timers.clone()))
 }
 
-/// Starts a prober per leaf.
+/// Starts a prober for each leaf.
 fn probe(cells: &[Cell<Http>]) -> JoinSet<()> {
     let health = Health { path: Some("/health".to_owned()), ..Health::default() };
     let servers = cells.iter().flat_map(|cell| {
@@ -145,7 +149,8 @@ fn probe(cells: &[Cell<Http>]) -> JoinSet<()> {
     for (at, (cell, server)) in (0..).zip(servers) {
         let (health, offset): (_, Duration) = (health.clone(), step * at);
         probers.spawn(async move {
-            // One after the other: all at once, they would be a hiccup of our own making.
+            // Probes are spread over the interval. If all were sent at once, they would cause a
+            // hiccup.
             sleep(offset).await;
             watch(cell, server, health).await;
         });
@@ -153,29 +158,30 @@ fn probe(cells: &[Cell<Http>]) -> JoinSet<()> {
     probers
 }
 
-/// How a root is set up.
+/// The configuration of a root.
 #[derive(Debug, Clone)]
 pub struct RootConfig {
-    /// Where it listens. Port 0 takes a free one; [`address`](RootServer::address) tells.
+    /// The address to listen on. Port 0 selects a free port, which [`address`](RootServer::address)
+    /// returns.
     pub listen: SocketAddr,
-    /// By shard: its replicas.
+    /// The replicas of each shard.
     pub shards: Vec<Vec<SocketAddr>>,
-    /// Decides over copies, for every shard apart.
+    /// The policy of every shard.
     pub policy: Policy,
-    /// Bounds on every shard's queue, times and retries.
+    /// Limits on the queue, the times and the retries of every shard.
     pub limits: Limits,
-    /// How many queries a leaf serves at once: the leaves' own `slots`.
+    /// The number of queries that a leaf serves at once: the `slots` of the leaves.
     pub slots: u32,
-    /// Decides every tie.
+    /// The seed of the random choices that break ties.
     pub seed: u64,
 }
 
 /// Why a root does not start.
-#[allow(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootServerError {
-    #[error("there are no shards; give at least one, with at least one replica")]
+    #[error("there are no shards; add at least one, with at least one replica")]
     NoShards,
     #[error("shard {shard}: {source}")]
     Shard { shard: u32, source: ConfigError },
@@ -184,7 +190,7 @@ pub enum RootServerError {
 }
 
 impl RootConfig {
-    /// One line that says what the root does.
+    /// Returns one line about what the root does.
     fn announce(&self, address: SocketAddr) -> String {
         let Self { policy, slots, shards, .. } = self;
         let (leaves, shards) = (shards.iter().map(Vec::len).sum::<usize>(), shards.len());

@@ -1,4 +1,4 @@
-//! Requests to the root.
+//! Handles requests to the root.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::fan_out;
 use super::timing::ShardTiming;
 use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 
-/// A root's answers.
+/// The request handler of a root.
 #[derive(Debug)]
 pub(super) struct RootService {
     policy: String,
@@ -31,7 +31,7 @@ impl RootService {
     }
 
     async fn search(&self, request: &Request, parameters: &str) -> Reply {
-        // Refused here, a bad query costs no leaf anything.
+        // A bad query is rejected here, so it costs the leaves nothing.
         let k = match Ask::parse(parameters) {
             Ok(ask) => ask.k,
             Err(error) => return Reply::error(400, &error.to_string()),
@@ -39,7 +39,7 @@ impl RootService {
         let forward = match forward(request) {
             Ok(forward) => forward,
             Err(error) => {
-                return Reply::error(400, &format!("the request cannot be passed on: {error}"));
+                return Reply::error(400, &format!("the request cannot be forwarded: {error}"));
             }
         };
         match fan_out::ask(&self.cells, &forward, k).await {
@@ -53,7 +53,8 @@ impl RootService {
 }
 
 impl RootService {
-    /// Services → shards → servers, as in the proxy's. What a policy has learned is there if it learns.
+    /// Returns the services with their shards and servers, in the same format as the proxy's
+    /// status. Includes what the policy has learned, if it learns.
     fn status(&self) -> Value {
         let shards = self.cells.iter().enumerate().map(|(shard, cell)| {
             cell.look(|core| {
@@ -88,15 +89,16 @@ impl Service for RootService {
             ("/health", _) => Reply::healthy(),
             ("/status", _) => Reply::json(200, &self.status()),
             (path, _) => {
-                let text = format!("no such path: {path}; there are /search, /health and /status");
+                let text =
+                    format!("no such path: {path}; valid paths are /search, /health and /status");
                 Reply::error(404, &text)
             }
         }
     }
 }
 
-/// The request to the leaves, rendered once for all of them. The target stays as it is, because the
-/// leaves draw service times from it where the request has no key.
+/// Returns the request to the leaves, rendered once for all of them. The target is unchanged,
+/// because the leaves draw service times from it if the request has no key.
 fn forward(request: &Request) -> Result<http::Request, curtail_http1::WriteError> {
     let key = request.head.header(QUERY_KEY).map(|key| (QUERY_KEY, key));
     let host: (&str, &[u8]) = ("host", b"leaf");

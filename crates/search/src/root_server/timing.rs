@@ -1,31 +1,32 @@
-//! Where the time of a query went, shard by shard.
+//! The times of a query, shard by shard.
 
 use std::time::Duration;
 
 use crate::serve::timing;
 
-/// Shards whose times an answer tells: more would not fit into a head.
+/// Maximum number of shards whose times a response contains. More would not fit into a head.
 const SHARDS_MAX: usize = 64;
 
-/// Where the time of a query on one shard went. Each time is a part of the one before it, so what
-/// queues, network, wake-ups and timers add follows by subtraction.
+/// The times of a query on one shard. Each time is part of the one before it, so the differences
+/// are the costs of queues, network, wake-ups and timers.
 ///
-/// In the root's answers, in the header `server-timing`, shard 2 has `took-2;dur=…, ran-2;dur=…,
-/// served-2;dur=…, drawn-2;dur=…`, in milliseconds.
+/// The header `server-timing` of the root's responses has `took-2;dur=…, ran-2;dur=…,
+/// served-2;dur=…, drawn-2;dur=…` for shard 2, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardTiming {
-    /// From the query's arrival in the shard's cell to its answer.
+    /// Time from the query's arrival in the shard's cell to its response.
     pub took: Duration,
-    /// From the start of the copy that won, without its wait for a slot of the leaf.
+    /// Time from the start of the winning copy to its response, not counting its wait for a slot on
+    /// the leaf.
     pub ran: Duration,
-    /// For how long that copy held its slot in the leaf, by what the leaf says.
+    /// How long that copy held its slot, as reported by the leaf.
     pub served: Option<Duration>,
-    /// How long it should have: P + J, where the leaf draws them.
+    /// How long it should have held the slot: P + J, if the leaf draws them.
     pub drawn: Option<Duration>,
 }
 
 impl ShardTiming {
-    /// `leaf`: the `server-timing` of the leaf's answer.
+    /// Computes the times of a shard. `leaf` is the `server-timing` of the leaf's response.
     pub(super) fn new(took_ns: u64, ran_ns: u64, leaf: Option<&[u8]>) -> Self {
         let (mut real, mut own) = (None, None);
         let (mut queue, mut stretch, mut hiccup) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
@@ -47,10 +48,10 @@ impl ShardTiming {
         }
     }
 
-    /// The header's value for shards by number.
+    /// Formats the header from the numbers and times of the shards.
     pub(super) fn write_all(all: Vec<(usize, Self)>) -> String {
-        let known = all.into_iter().filter(|(shard, _)| *shard < SHARDS_MAX);
-        timing::write(known.flat_map(|(shard, timing)| {
+        let shown = all.into_iter().filter(|(shard, _)| *shard < SHARDS_MAX);
+        timing::write(shown.flat_map(|(shard, timing)| {
             let Self { took, ran, served, drawn } = timing;
             let times =
                 [("took", Some(took)), ("ran", Some(ran)), ("served", served), ("drawn", drawn)];
@@ -60,7 +61,8 @@ impl ShardTiming {
         }))
     }
 
-    /// Reads what a root wrote: by shard. Shards that it did not tell have zeros.
+    /// Parses the header of a root's response. Returns the times of each shard. They are zero for
+    /// shards that the header does not contain.
     pub fn read_all(header: &[u8]) -> Vec<Self> {
         let mut all = Vec::new();
         for (name, time) in timing::read(header) {
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_leaf_says_is_summed_up() {
+    fn times_of_a_leaf_are_summed_up() {
         let leaf = b"queue;dur=1, real;dur=1, stretch;dur=4.5, own;dur=2, hiccup;dur=3".as_slice();
         let ms = Duration::from_millis;
         let timing = ShardTiming::new(8_000_000, 7_000_000, Some(leaf));

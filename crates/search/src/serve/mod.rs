@@ -1,7 +1,9 @@
-//! What leaf and root share as servers: accepting, conversing, and ending in an orderly way.
+//! The common part of leaf and root servers: accepting connections, serving them, and draining
+//! them.
 //!
-//! Bounds: [`CONNECTIONS_MAX`] connections, of one request each at a time. Further clients wait in
-//! the listener's backlog. Bounds on the bytes of a connection are those of `curtail-http1`.
+//! A server has at most [`CONNECTIONS_MAX`] connections, and each serves one request at a time.
+//! Further clients wait in the listener's backlog. `curtail-http1` limits how many bytes a
+//! connection holds.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,38 +23,39 @@ pub(crate) mod timing;
 
 pub(crate) use target::{Ask, check_method, split};
 
-/// The header that names a query. Copies and repetitions of a query that carry the same value draw
+/// The header with the key of a query. All copies and repetitions of a query with the same key draw
 /// the same service time, whatever their targets.
 pub(crate) const QUERY_KEY: &str = "x-curtail-query";
 
-/// The most connections that a server holds. With it, a server stays below the 1,024 files that
-/// many systems let a process open.
+/// Maximum number of connections. It keeps a server below 1,024 open files, which is the limit per
+/// process on many systems.
 const CONNECTIONS_MAX: usize = 960;
 
-/// Longest request body: nothing here reads one.
+/// Maximum length of a request body. No handler reads one.
 const BODY_BYTES_MAX: usize = 4096;
 
-/// How long running requests may go on after the shutdown.
+/// Time limit for running requests once the shutdown has begun.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// After an accept that failed, for lack of file descriptors say: time for some to be freed.
+/// Pause after a failed accept, for example when file descriptors have run out and some must be
+/// freed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a server does with requests.
+/// A request handler.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// Answers a request. The future is dropped when the client goes away.
+    /// Returns the response to a request. The future is dropped when the client disconnects.
     fn answer(&self, request: &Request) -> impl Future<Output = Reply> + Send;
 }
 
-/// Binds a listener, and says which address it got.
+/// Binds a listener, and returns it with its address.
 pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
 }
 
-/// Serves until `shutdown` resolves, then lets the running requests finish, for [`DRAIN`] at most.
-/// Returns how many connections were cut off.
+/// Serves until `shutdown` resolves. Running requests then have [`DRAIN`] to finish. Returns the
+/// number of connections that were cut off.
 pub(crate) async fn serve<S: Service>(
     listener: TcpListener,
     service: S,
@@ -88,13 +91,13 @@ pub(crate) async fn serve<S: Service>(
     conversations.len()
 }
 
-/// One client's requests, one after the other.
+/// Serves the requests of one client, one after the other.
 async fn converse<S: Service>(
     stream: TcpStream,
     service: Arc<S>,
     mut draining: watch::Receiver<bool>,
 ) {
-    // Without it small answers wait for acknowledgments.
+    // Otherwise, small responses wait for acknowledgments.
     let _ = stream.set_nodelay(true);
     let limits = Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() };
     let mut client = Connection::new(stream, limits, Timeouts::default());
@@ -123,14 +126,14 @@ async fn converse<S: Service>(
         }
         let headers = reply.headers.iter().map(|(name, value)| (*name, value.as_str()));
         if let Err(error) = client.respond(reply.status, headers, &reply.body).await {
-            tracing::debug!(%error, "answer cut off");
+            tracing::debug!(%error, "response cut off");
             return;
         }
     }
     client.close().await;
 }
 
-/// An answer, before it is written.
+/// A response, before it is written.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -138,39 +141,39 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
 }
 
-/// The body of an answer that says what went wrong.
+/// The body of an error response.
 #[derive(Serialize)]
 struct ErrorBody<'a> {
     error: &'a str,
 }
 
 impl Reply {
-    /// An answer whose body is JSON already.
+    /// Returns a response whose body is already JSON.
     pub(crate) fn json_bytes(status: u16, body: Vec<u8>) -> Self {
         Self { status, headers: vec![("content-type", "application/json".to_owned())], body }
     }
 
-    /// An answer in JSON.
+    /// Returns a response in JSON.
     pub(crate) fn json(status: u16, value: &impl Serialize) -> Self {
         match serde_json::to_vec(value) {
             Ok(body) => Self::json_bytes(status, body),
-            // Our types have string keys and no failing parts.
+            // Our types have string keys and always serialize.
             Err(error) => Self { status: 500, headers: Vec::new(), body: error.to_string().into() },
         }
     }
 
-    /// An error in JSON: `{"error": …}`.
+    /// Returns an error in JSON: `{"error": …}`.
     pub(crate) fn error(status: u16, error: &str) -> Self {
         Self::json(status, &ErrorBody { error })
     }
 
-    /// The answer to a health check.
+    /// Returns the response to a health check.
     pub(crate) fn healthy() -> Self {
         let headers = vec![("content-type", "text/plain; charset=utf-8".to_owned())];
         Self { status: 200, headers, body: b"ok\n".to_vec() }
     }
 
-    /// The same answer with one more field.
+    /// Adds a header field.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self

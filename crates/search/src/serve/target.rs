@@ -9,10 +9,10 @@ use super::Reply;
 use crate::leaf::MAX_HITS;
 use crate::query::{Query, QueryError};
 
-/// How many hits an answer has where the request does not say.
+/// Number of hits in a response, if the request has no `k`.
 const DEFAULT_HITS: usize = 10;
 
-/// What a search asks for.
+/// The parameters of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
     pub(crate) query: Query,
@@ -20,28 +20,28 @@ pub(crate) struct Ask {
     pub(crate) k: usize,
 }
 
-/// Why a request is not a search.
+/// Why a request is not a valid search.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAsk {
     #[error("the parameter q is missing; write /search?q=QUERY")]
     Missing,
-    #[error("the parameter {name} is given twice; give it once")]
+    #[error("the parameter {name} occurs twice; write it once")]
     Twice { name: &'static str },
     #[error("the parameter {name} is not UTF-8; percent-encode its bytes as UTF-8")]
     NotUtf8 { name: &'static str },
-    #[error("k is {text:?}; give a number from 1 to {MAX_HITS}")]
+    #[error("k is {text:?}; use a number from 1 to {MAX_HITS}")]
     Hits { text: String },
     #[error(transparent)]
     Query(#[from] QueryError),
 }
 
-/// The path of a request, and its query string.
+/// Returns the path of a request and its query string.
 pub(crate) fn split(request: &Request) -> (&str, &str) {
     let target = request.head.path_and_query();
     target.split_once('?').unwrap_or((target, ""))
 }
 
-/// Refuses methods other than GET and HEAD.
+/// Rejects methods other than GET and HEAD.
 pub(crate) fn check_method(request: &Request) -> Result<(), Reply> {
     match request.head.method() {
         "GET" | "HEAD" => Ok(()),
@@ -53,8 +53,8 @@ pub(crate) fn check_method(request: &Request) -> Result<(), Reply> {
 }
 
 impl Ask {
-    /// Reads the query string of a search. `+` is a space, as forms write it, so the sign of a
-    /// required word is written `%2B`. Parameters other than `q` and `k` are not for us.
+    /// Parses the query string of a search. `+` is a space, as in forms, so the sign of a required
+    /// word is written `%2B`. Parameters other than `q` and `k` are ignored.
     pub(crate) fn parse(parameters: &str) -> Result<Self, BadAsk> {
         let (mut query, mut k) = (None, None);
         for pair in parameters.split('&') {
@@ -110,7 +110,7 @@ mod tests {
             ("q=a&k=1001", "\"1001\""),
             ("q=a&k=-1", "\"-1\""),
             ("q=a&k=", "\"\""),
-            ("q=", "nothing to look for"),
+            ("q=", "nothing to search for"),
             ("q=%22open", "column 1"),
         ] {
             let error = Ask::parse(parameters).expect_err(parameters).to_string();

@@ -1,12 +1,13 @@
-//! The header `server-timing`: named times in milliseconds, as the W3C's Server Timing writes them.
+//! The header `server-timing`: named times in milliseconds, in the format of the W3C's Server
+//! Timing specification.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The header.
+/// The name of the header.
 pub(crate) const HEADER: &str = "server-timing";
 
-/// Writes times, to the nanosecond.
+/// Formats times, to the nanosecond.
 pub(crate) fn write<N: std::fmt::Display>(
     times: impl IntoIterator<Item = (N, Duration)>,
 ) -> String {
@@ -19,15 +20,16 @@ pub(crate) fn write<N: std::fmt::Display>(
     text
 }
 
-/// Reads times. What is not a name with a `dur` in range is passed over: the header may come from
-/// anybody.
+/// Parses times. Ignores everything that is not a name with a `dur` in range, because the header
+/// may come from anyone.
 pub(crate) fn read(header: &[u8]) -> impl Iterator<Item = (&str, Duration)> {
     let text = std::str::from_utf8(header).unwrap_or_default();
     text.split(',').filter_map(|metric| {
         let mut parts = metric.split(';').map(str::trim);
         let name = parts.next()?;
         let ms: f64 = parts.find_map(|part| part.strip_prefix("dur="))?.parse().ok()?;
-        // A number with a fraction may be a tiny bit off a whole number of nanoseconds.
+        // Because of floating-point error, the value may not be exactly a whole number of
+        // nanoseconds.
         let time = Duration::try_from_secs_f64(ms / 1e3).ok()?;
         Some((name, time))
     })
@@ -46,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_time_is_passed_over() {
+    fn invalid_times_are_ignored() {
         let header =
             b"miss, cache;desc=\"dur\", db;desc=x;dur=2, a;dur=-1, b;dur=x, c;dur=1e300, ,";
         assert_eq!(read(header).collect::<Vec<_>>(), [("db", Duration::from_millis(2))]);

@@ -1,12 +1,12 @@
-//! What several tests need.
+//! Helpers for several tests.
 
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use curtail_search::{Corpus, Hit, Leaf, Limits, Query, ShardedIndex, Source, merge_top_k};
 
-/// Real text that every machine with this repository has: its own sources, and some of the crates
-/// that cargo has downloaded.
+/// Returns real text that every machine with this repository has: the repository's own sources, and
+/// some of the crates that cargo has downloaded.
 pub(crate) fn real_corpus() -> Corpus {
     let limits = Limits { max_documents: 3_000, ..Limits::default() };
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -26,7 +26,7 @@ pub(crate) fn leaves(index: &ShardedIndex) -> Vec<Leaf> {
     (0..index.shards()).map(|shard| index.leaf(shard).expect("the shard opens")).collect()
 }
 
-/// What a root would answer, and how many documents match.
+/// Returns the hits of a root over these leaves, and the number of matching documents.
 pub(crate) fn ask(leaves: &[Leaf], query: &str, k: usize) -> (Vec<Hit>, u64) {
     let query = Query::parse(query).expect("a good query");
     let answers = leaves.iter().map(|leaf| leaf.answer(&query, k).expect("an answer"));

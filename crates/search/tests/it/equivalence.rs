@@ -1,4 +1,4 @@
-//! The invariant: the merged answer of N shards is the answer of one index.
+//! The invariant: the merged result of N shards equals the result of one index.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use tantivy::query::{EnableScoring, QueryParser};
 use tantivy::schema::{FAST, Schema, TEXT};
 use tantivy::{Index, Searcher, TantivyDocument};
 
-/// More clauses than the sampler makes, so that sums of many terms are compared too.
+/// Some queries have more clauses than those of the sampler, so that sums of many terms are
+/// compared, too.
 fn queries(corpus: &Corpus) -> Vec<String> {
     let mut queries = sample_queries(corpus.documents(), 300, 7);
     assert_eq!(queries.len(), 300);
@@ -26,7 +27,7 @@ fn bits(leaves: &[Leaf], query: &str, k: usize) -> (Vec<(u64, u32, String)>, u64
 }
 
 #[test]
-fn shards_answer_like_one_index_bit_by_bit() {
+fn shards_equal_one_index_bit_by_bit() {
     let corpus = real_corpus();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [one, three, five] = [1, 3, 5]
@@ -43,7 +44,7 @@ fn shards_answer_like_one_index_bit_by_bit() {
     assert!(answered >= 3 * 300, "only {answered} queries found something");
 }
 
-/// One index made and searched with nothing but tantivy: its parser, its statistics, its boolean
+/// An index that is built and searched with tantivy alone: its parser, its statistics, its boolean
 /// query.
 struct Reference {
     searcher: Searcher,
@@ -70,7 +71,8 @@ impl Reference {
         Ok(Self { searcher, parser: QueryParser::for_index(&index, vec![title, body]) })
     }
 
-    /// All matching documents with their scores: no pruning that could leave one out.
+    /// Returns all matching documents with their scores. Nothing is pruned, so no document is left
+    /// out.
     fn scores(&self, text: &str) -> tantivy::Result<BTreeMap<u64, f32>> {
         let query = self.parser.parse_query(text)?;
         let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
@@ -87,12 +89,13 @@ impl Reference {
 }
 
 #[test]
-fn shards_answer_like_tantivy_does_alone() {
+fn shards_equal_tantivy_alone() {
     let corpus = real_corpus();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let leaves = leaves(&build(&folder.path().join("index"), &corpus, 3));
     let reference = Reference::new(&corpus).expect("tantivy indexes the corpus");
-    // tantivy adds up in another order: a few units in the last place are its own noise.
+    // tantivy adds up scores in a different order, so they may differ by a few units in the last
+    // place.
     let close = |a: f32, b: f32| (a - b).abs() <= 4e-6 * a.abs().max(b.abs());
     for query in queries(&corpus) {
         let expected = reference.scores(&query).expect("tantivy understands the query");
@@ -111,7 +114,7 @@ fn shards_answer_like_tantivy_does_alone() {
 
 #[test]
 fn ties_go_to_the_lower_id_across_shards() {
-    // Every fourth document is better; all others are the same.
+    // Every fourth document matches better than the others. The others are equal.
     let texts =
         (0..61).map(|i| ("twin", if i % 4 == 3 { "needle needle hay" } else { "needle hay hay" }));
     let corpus = Corpus::from_texts(texts, "twins");

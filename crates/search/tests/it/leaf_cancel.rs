@@ -1,11 +1,11 @@
-//! What a leaf does with a query whose client goes away.
+//! What a leaf does with a query after its client disconnects.
 
 use crate::net::{LONG, MS, Running, distribution, index, leaf_config, search, stats_until};
 use curtail_search::leaf_server::Cancel;
 use tokio::time::{Instant, timeout};
 
 #[tokio::test]
-async fn an_honored_departure_frees_the_slot_and_the_place() {
+async fn with_honor_a_disconnect_frees_the_slot_or_the_place_in_the_queue() {
     let (_folder, index) = index(1);
     let mut config = leaf_config(index.directory(), 0, 0);
     config.service_time = Some(distribution("det:1min"));
@@ -31,7 +31,7 @@ async fn an_honored_departure_frees_the_slot_and_the_place() {
 }
 
 #[tokio::test]
-async fn an_ignored_departure_holds_the_slot_to_the_end() {
+async fn with_ignore_a_disconnect_keeps_the_slot_to_the_end() {
     let (_folder, index) = index(1);
     let mut config = leaf_config(index.directory(), 0, 0);
     (config.service_time, config.cancel) = (Some(distribution("det:200ms")), Cancel::Ignore);

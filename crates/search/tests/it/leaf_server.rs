@@ -1,4 +1,4 @@
-//! A leaf over sockets: what it answers, and what it refuses.
+//! A leaf over sockets: its responses, and the requests that it refuses.
 
 use crate::net::{Client, Running, distribution, get, index, leaf_config, search, stats_until};
 use curtail_search::leaf_server::{LeafServer, LeafServerError, LeafStats};
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn a_leaf_answers_like_its_engine() {
+async fn a_leaf_returns_the_result_of_its_engine() {
     let (_folder, index) = index(2);
     let leaf = Running::leaf(leaf_config(index.directory(), 1, 3)).await;
     let mut client = Client::connect(leaf.address).await;
@@ -28,7 +28,7 @@ async fn a_leaf_answers_like_its_engine() {
 }
 
 #[tokio::test]
-async fn what_is_not_stretched_does_not_say_so() {
+async fn a_leaf_that_stretches_nothing_reports_none() {
     let (_folder, index) = index(1);
     let server = LeafServer::bind(leaf_config(index.directory(), 0, 0)).await.expect("it binds");
     assert!(server.announcement().ends_with("nothing is stretched"), "{}", server.announcement());
@@ -43,7 +43,7 @@ async fn what_is_not_stretched_does_not_say_so() {
 }
 
 #[tokio::test]
-async fn bad_requests_are_told_why_and_the_connection_lives_on() {
+async fn bad_requests_get_a_reason_and_keep_the_connection() {
     let (_folder, index) = index(1);
     let leaf = Running::leaf(leaf_config(index.directory(), 0, 0)).await;
     let mut client = Client::connect(leaf.address).await;
@@ -77,7 +77,7 @@ async fn garbage_is_refused() {
         stream.read_exact(&mut start).await.expect("an answer");
         assert_eq!(start, format!("HTTP/1.1 {status}").as_bytes());
     }
-    assert_eq!(get(leaf.address, "/search?q=word").await.status, 200, "it is none the worse");
+    assert_eq!(get(leaf.address, "/search?q=word").await.status, 200, "it still works");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_full_queue_refuses_and_health_does_not_queue() {
 }
 
 #[tokio::test]
-async fn what_runs_is_finished_before_a_leaf_stops() {
+async fn running_queries_finish_before_a_leaf_stops() {
     let (_folder, index) = index(1);
     let mut config = leaf_config(index.directory(), 0, 0);
     config.service_time = Some(distribution("det:100ms"));
@@ -114,7 +114,10 @@ async fn what_runs_is_finished_before_a_leaf_stops() {
     assert!(idle.try_get("/health", &[]).await.is_none(), "idle connections are closed");
     let address = leaf.address;
     leaf.stopped().await;
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(
+        TcpStream::connect(address).await.is_err(),
+        "the address no longer accepts connections"
+    );
 }
 
 #[tokio::test]
@@ -125,7 +128,7 @@ async fn impossible_leaves_are_not_started() {
     assert!(matches!(&error, LeafServerError::Index(_)), "{error}");
     (config.shard, config.slots) = (0, 0);
     let error = LeafServer::bind(config.clone()).await.expect_err("no slots");
-    assert_eq!(error.to_string(), "0 slots: give a leaf 1 to 65535");
+    assert_eq!(error.to_string(), "0 slots: must be 1 to 65535");
     config.slots = 1;
     let leaf = Running::leaf(config.clone()).await;
     config.listen = leaf.address;

@@ -9,14 +9,14 @@ use crate::net::{
 use curtail_search::leaf_server::{Hiccup, LeafStats};
 use tokio::time::Instant;
 
-/// Starts one search after the other, each when the one before it has its place.
+/// Starts one search after another. Each starts once the previous one is waiting or running.
 async fn line_up(address: SocketAddr, slots: u32, count: u32) -> Vec<(Got, Duration)> {
     let start = Instant::now();
     let mut waits = Vec::new();
     for sent in 1..=count {
         let got = search(address, "/search?q=word");
         waits.push(tokio::spawn(async move { (got.await.expect("no panic"), start.elapsed()) }));
-        // Some may be done already, if this machine is slow.
+        // Some searches may have ended already, if this machine is slow.
         let placed = |stats: &LeafStats| stats.busy + stats.waiting + stats.served as u32 >= sent;
         let stats = stats_until(address, placed).await;
         assert!(stats.busy <= slots, "never more than the slots: {stats:?}");
@@ -44,7 +44,7 @@ async fn first_come_first_served() {
 }
 
 #[tokio::test]
-async fn as_many_at_once_as_there_are_slots() {
+async fn each_slot_serves_one_query_at_a_time() {
     let (_folder, index) = index(1);
     let mut config = leaf_config(index.directory(), 0, 0);
     (config.service_time, config.slots) = (Some(distribution("det:50ms")), 2);
@@ -62,7 +62,7 @@ async fn as_many_at_once_as_there_are_slots() {
 }
 
 #[tokio::test]
-async fn the_key_goes_before_the_target() {
+async fn the_key_takes_precedence_over_the_target() {
     let (_folder, index) = index(1);
     let mut config = leaf_config(index.directory(), 0, 0);
     config.service_time = Some(distribution("uniform:1ms:20ms"));
@@ -73,7 +73,7 @@ async fn the_key_goes_before_the_target() {
         let got = client.get(target, &[("x-curtail-query", "7")]).await;
         own.push(got.timing("own").expect("it was drawn"));
     }
-    // A target with a host in it, as proxies get, is the same target.
+    // A target may include a host, as in requests to proxies. The draws do not depend on the host.
     let host = format!("http://{}/search?q=word", leaf.address);
     for target in ["/search?q=word", &host] {
         own.push(client.get(target, &[]).await.timing("own").expect("it was drawn"));
@@ -102,7 +102,7 @@ async fn hiccups_take_their_time_and_are_counted() {
     let stats: LeafStats = client.get("/stats", &[]).await.json();
     assert!(stats.hiccups == hits && (1..32).contains(&hits), "{stats:?}");
     assert!(stats.hiccup_time_ns >= stats.hiccups * 3_000_000, "{stats:?}");
-    assert_eq!(stats.late_time_ns, 0, "what is not stretched is never late");
+    assert_eq!(stats.late_time_ns, 0, "a query that is not stretched is never late");
 }
 
 #[tokio::test]
@@ -113,7 +113,8 @@ async fn a_slow_period_follows_a_fast_one() {
     config.slow = Some("4:100ms".parse().expect("a slowdown"));
     let leaf = Running::leaf(config).await;
     let mut client = Client::connect(leaf.address).await;
-    // Periods begin with the service of the first query, which lies between these two.
+    // The first period begins when the service of the first query begins, which is between these
+    // two times.
     let before = Instant::now();
     let mut after = None;
     let (mut slow, mut next) = (0, 0);
@@ -126,7 +127,8 @@ async fn a_slow_period_follows_a_fast_one() {
         let after = *after.get_or_insert(end);
         let took = end - start;
         assert!(took >= 5 * MS && got.timing("own") == Some(5.0), "{took:?}");
-        // All of it in one period, wherever that began.
+        // Checks only queries that begin and end in the same period, for both the earliest and the
+        // latest possible start of the first period.
         let first = period(start.max(after), after);
         if first == period(end, before) && first % 2 == 1 {
             assert!(took >= 20 * MS, "{took:?}");
@@ -134,7 +136,7 @@ async fn a_slow_period_follows_a_fast_one() {
         }
     }
     let stats: LeafStats = client.get("/stats", &[]).await.json();
-    // The first query, at least, was not slow.
+    // At least the first query was not slow.
     let own_ns = stats.real_time_ns + stats.stretched_time_ns - stats.late_time_ns;
     assert!(own_ns < next * 20_000_000, "{stats:?}");
 }

@@ -1,4 +1,4 @@
-//! Building, reusing and distrusting an index.
+//! Building, reusing and rejecting an index.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ fn why(outcome: Outcome) -> String {
     }
 }
 
-/// A fresh index of two shards and its folder's guard.
+/// Returns a fresh index with two shards, and the guard of its folder.
 fn fresh() -> (tempfile::TempDir, PathBuf, Corpus) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = folder.path().join("index");
@@ -37,7 +37,7 @@ fn fresh() -> (tempfile::TempDir, PathBuf, Corpus) {
     (folder, directory, corpus)
 }
 
-/// The largest file of a shard.
+/// Returns the largest file of a shard.
 fn a_file(shard: &Path) -> PathBuf {
     let entries =
         fs::read_dir(shard).expect("the shard is there").map(|entry| entry.expect("ok").path());
@@ -56,7 +56,7 @@ fn an_index_is_reused_until_corpus_or_shards_change() {
     let shards = why(open_or_build(&directory, &corpus("first"), 3));
     assert_eq!(shards, "it has 1 shard, not 3");
     let other = why(open_or_build(&directory, &corpus("second"), 3));
-    assert_eq!(other, "it is of another corpus (first, not second)");
+    assert_eq!(other, "it was built from another corpus (first, not second)");
     assert_eq!(open_or_build(&directory, &corpus("second"), 3), Outcome::Reused);
     let left: Vec<_> = fs::read_dir(folder.path().join("deep/er")).expect("ok").collect();
     assert_eq!(left.len(), 1, "nothing is left behind: {left:?}");
@@ -109,7 +109,7 @@ fn a_missing_shard_is_named_and_rebuilt() {
         "{error}"
     );
     assert!(Leaf::open(&directory, 1).is_err());
-    // A leaf needs its own shard and the statistics, not the others.
+    // A leaf needs only its own shard and the statistics.
     let leaf = Leaf::open(&directory, 0).expect("shard 0 is good");
     let query = Query::parse("number").expect("a good query");
     assert_eq!(leaf.answer(&query, 3).expect("an answer").matched, 10);
@@ -136,12 +136,12 @@ fn a_flipped_bit_is_found() {
 }
 
 #[test]
-fn a_half_built_index_is_not_taken_for_a_good_one() {
+fn an_incomplete_index_is_rejected() {
     let (_guard, directory, corpus) = fresh();
     fs::remove_file(directory.join("manifest.json")).expect("removed"); // it is written last
     let error = Leaf::open(&directory, 0).expect_err("half built");
     assert!(matches!(error, IndexError::NotAnIndex { .. }), "{error}");
-    assert!(why(open_or_build(&directory, &corpus, 2)).contains("no finished index"));
+    assert!(why(open_or_build(&directory, &corpus, 2)).contains("no complete index"));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn an_interrupted_build_leaves_the_old_index() {
 }
 
 #[test]
-fn a_build_that_is_told_to_stop_stops_and_leaves_nothing() {
+fn an_interrupted_build_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let texts = (0..3_000).map(|i| (format!("t{i}"), "word"));
     let corpus = Corpus::from_texts(texts, "many");
@@ -174,7 +174,7 @@ fn a_build_that_is_told_to_stop_stops_and_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_build_left_is_removed() {
+fn leftovers_of_a_killed_build_are_removed() {
     let (guard, directory, _) = fresh();
     for left in [".index.building", ".index.old"] {
         fs::create_dir_all(guard.path().join(left).join("shard-0")).expect("made");

@@ -1,4 +1,4 @@
-//! The index, the search over it, and the leaf and root servers over sockets.
+//! Tests of the index, the search in it, and the leaf and root servers over sockets.
 
 mod common;
 mod equivalence;

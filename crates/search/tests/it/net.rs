@@ -17,12 +17,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// Far beyond what anything here takes: a test that gets here hangs.
+/// Timeout of every wait. It is far longer than anything here takes, so a test that reaches it has
+/// hung.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// An index of so many shards over a small corpus, and its folder's guard.
+/// Builds an index of `shards` shards over a small corpus. Returns it with the guard of its folder.
 pub(crate) fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let texts = (0..40).map(|i| (format!("title {i}"), format!("word number {i} {}", i % 7)));
@@ -33,7 +34,7 @@ pub(crate) fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
     (folder, index.expect("the index builds"))
 }
 
-/// A leaf's set-up to start from: one slot, nothing stretched.
+/// Returns a basic configuration of a leaf: one slot, nothing stretched.
 pub(crate) fn leaf_config(index: &Path, shard: u32, replica: u32) -> LeafConfig {
     LeafConfig {
         listen: ([127, 0, 0, 1], 0).into(),
@@ -55,7 +56,7 @@ pub(crate) fn distribution(text: &str) -> curtail_dist::Distribution {
     text.parse::<curtail_dist::Spec>().expect("a distribution").resolve(1e6).expect("no files")
 }
 
-/// A server in a task of its own. It ends with this value.
+/// A server in its own task, which ends when this is dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -87,12 +88,12 @@ impl Running {
         Self::start(server.address(), |shutdown| server.serve(shutdown))
     }
 
-    /// Tells it to stop.
+    /// Starts the shutdown.
     pub(crate) fn stop(&mut self) {
         drop(self.stop.take());
     }
 
-    /// Waits until it has stopped.
+    /// Waits until the server has stopped.
     pub(crate) async fn stopped(mut self) {
         self.stop();
         let task = self.task.take().expect("it is stopped once");
@@ -108,7 +109,7 @@ impl Drop for Running {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: u16,
@@ -129,7 +130,7 @@ impl Got {
         serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", self.text()))
     }
 
-    /// A part of `server-timing`, in milliseconds.
+    /// Returns one of the times in `server-timing`, in milliseconds.
     pub(crate) fn timing(&self, part: &str) -> Option<f64> {
         let all = self.header("server-timing")?.split(", ");
         let mut found = all.filter_map(|one| one.strip_prefix(part)?.strip_prefix(";dur="));
@@ -156,7 +157,7 @@ impl Client {
             let body = self.0.body_all(1 << 24).await.ok()?.to_vec();
             Some(Got { status: head.status(), head, body })
         };
-        timeout(LONG, exchange).await.expect("an answer in time")
+        timeout(LONG, exchange).await.expect("a response in time")
     }
 
     pub(crate) async fn get(&mut self, target: &str, headers: &[(&str, &str)]) -> Got {
@@ -164,18 +165,19 @@ impl Client {
     }
 }
 
-/// One request on a connection of its own.
+/// Sends one request on a new connection.
 pub(crate) async fn get(address: SocketAddr, target: &str) -> Got {
     Client::connect(address).await.get(target, &[]).await
 }
 
-/// One search on a connection of its own, in the background.
+/// Sends one search on a new connection, in the background.
 pub(crate) fn search(address: SocketAddr, target: &str) -> JoinHandle<Got> {
     let target = target.to_owned();
     tokio::spawn(async move { get(address, &target).await })
 }
 
-/// Asks for the statistics until they are as wanted. Every one seen meanwhile is checked as well.
+/// Requests the statistics until `wanted` holds, and returns the last ones. `wanted` is called for
+/// every response, so it may also check the statistics.
 pub(crate) async fn stats_until(
     address: SocketAddr,
     wanted: impl Fn(&LeafStats) -> bool,
@@ -187,12 +189,12 @@ pub(crate) async fn stats_until(
         if wanted(&stats) {
             return stats;
         }
-        assert!(start.elapsed() < LONG, "it never came to this: {stats:?}");
+        assert!(start.elapsed() < LONG, "this never became true: {stats:?}");
         tokio::task::yield_now().await;
     }
 }
 
-/// An address that nobody listens on.
+/// Returns an address where nothing listens.
 pub(crate) async fn dead_address() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     listener.local_addr().expect("an address")

@@ -1,4 +1,4 @@
-//! What a query finds.
+//! The documents that a query finds.
 
 use crate::common::{ask, build, leaves};
 use curtail_search::{Corpus, MAX_HITS, Query, SearchError};
@@ -13,7 +13,7 @@ const TEXTS: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn clauses_demand_what_they_say() {
+fn clauses_are_optional_required_or_excluded() {
     let corpus = Corpus::from_texts(TEXTS, "six texts");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let leaves = leaves(&build(&folder.path().join("index"), &corpus, 2));

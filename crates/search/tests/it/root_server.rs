@@ -1,4 +1,4 @@
-//! A root over leaves over sockets.
+//! A root with leaves over sockets.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use curtail_search::root_server::{RootAnswer, RootConfig, RootServer, ShardError
 use curtail_search::{Corpus, Hit, SearchAnswer, Source, sample_queries};
 use tokio::time::Instant;
 
-/// Leaves that go on until they are dropped, by shard and replica.
+/// Leaves by shard and replica, which run until they are dropped.
 struct Leaves(Vec<Vec<Running>>);
 
 impl Leaves {
@@ -44,7 +44,7 @@ fn bits(hits: Vec<Hit>) -> Vec<(u64, u32, String)> {
 }
 
 #[tokio::test]
-async fn the_root_answers_like_one_leaf_over_everything() {
+async fn the_root_equals_one_leaf_over_everything() {
     let limits = curtail_search::Limits { max_documents: 400, ..Default::default() };
     let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let corpus = Corpus::load(&Source::Path(sources), limits).expect("this repository has text");
@@ -73,7 +73,7 @@ async fn the_root_answers_like_one_leaf_over_everything() {
 }
 
 #[tokio::test]
-async fn an_answer_says_where_the_time_of_each_shard_went() {
+async fn a_response_has_the_times_of_each_shard() {
     let (_folder, index) = index(3);
     let leaves = Leaves::start(index.directory(), 3, 1, "det:20ms").await;
     let root = Running::root(leaves.addresses(), "psq").await;
@@ -86,7 +86,7 @@ async fn an_answer_says_where_the_time_of_each_shard_went() {
         let timings = ShardTiming::read_all(header.as_bytes());
         assert_eq!(timings.len(), 3, "{header}");
         for ShardTiming { took, ran, served, drawn } in timings {
-            let (served, drawn) = (served.expect("the leaf says"), drawn.expect("it draws"));
+            let (served, drawn) = (served.expect("the leaf's timing"), drawn.expect("it draws"));
             assert_eq!(drawn, 20 * MS);
             assert!(drawn <= served && served <= ran && ran <= took && took <= latency, "{header}");
         }
@@ -103,7 +103,7 @@ async fn an_idle_system_gets_two_copies_of_a_query() {
         assert_eq!((got.status, got.header("x-curtail-copies")), (200, Some(copies)), "{policy}");
         let queued = got.header("x-curtail-queued-us").and_then(|us| us.parse().ok());
         assert!(queued.is_some_and(|us: u64| us < 1_000_000), "{queued:?}");
-        // The losers run to their ends.
+        // The losers run to completion.
         for leaf in leaves.0.iter().flatten() {
             stats_until(leaf.address, |stats| stats.busy == 0).await;
         }
@@ -111,7 +111,7 @@ async fn an_idle_system_gets_two_copies_of_a_query() {
 }
 
 #[tokio::test]
-async fn a_root_tells_what_its_policy_has_learned() {
+async fn the_status_has_what_the_policy_has_learned() {
     let (_folder, index) = index(1);
     let leaves = Leaves::start(index.directory(), 1, 2, "det:0ms").await;
     for (policy, learns) in [("rescue", true), ("psq", false)] {
@@ -120,7 +120,7 @@ async fn a_root_tells_what_its_policy_has_learned() {
         let status: serde_json::Value = get(root.address, "/status").await.json();
         let service = &status["services"][0];
         assert_eq!(service.get("learned").is_some(), learns, "{policy}");
-        // One query tells nothing.
+        // Nothing is learned from one query.
         assert!(service["learned"]["suspect_ns"].is_null(), "{status}");
         assert_eq!(service["learned"]["fallbacks"].as_u64(), learns.then_some(0), "{status}");
     }
@@ -144,7 +144,7 @@ async fn queries_wait_in_the_root_and_not_at_the_leaf() {
     assert!(!second.is_finished());
 }
 
-/// Asks the root for its status until so many queries wait for shard 0.
+/// Requests the root's status until this number of queries waits for shard 0.
 async fn waiting_until(root: SocketAddr, count: u32) {
     let mut client = Client::connect(root).await;
     let start = Instant::now();
@@ -153,13 +153,13 @@ async fn waiting_until(root: SocketAddr, count: u32) {
         if status["services"][0]["shards"][0]["queue"] == count {
             return;
         }
-        assert!(start.elapsed() < LONG, "it never came to {count}: {status}");
+        assert!(start.elapsed() < LONG, "the count never reached {count}: {status}");
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_dead_replica_is_no_matter() {
+async fn a_dead_replica_causes_no_errors() {
     let (_folder, index) = index(2);
     let leaves = Leaves::start(index.directory(), 2, 1, "det:0ms").await;
     let mut addresses = leaves.addresses();
@@ -199,12 +199,12 @@ async fn a_leaf_that_comes_back_is_found() {
     let leaf = Running::leaf(config).await;
     let start = Instant::now();
     while get(root.address, "/search?q=word").await.status != 200 {
-        assert!(start.elapsed() < LONG, "the leaf at {} is not found", leaf.address);
+        assert!(start.elapsed() < LONG, "the leaf at {} is missing", leaf.address);
     }
 }
 
 #[tokio::test]
-async fn nothing_is_served_in_part() {
+async fn there_are_no_partial_results() {
     let (_folder, index) = index(2);
     let leaves = Leaves::start(index.directory(), 1, 1, "det:0ms").await;
     let live = leaves.addresses().concat();
@@ -214,7 +214,7 @@ async fn nothing_is_served_in_part() {
     let error: ShardError = got.json();
     assert_eq!((error.shard, error.why.is_empty()), (1, false));
     assert!(error.error.contains("shard 1"), "{error:?}");
-    // Nor is a leaf believed that serves another shard.
+    // A result from the wrong shard is rejected, too.
     let root = Running::root(vec![live.clone(), live], "laedge").await;
     let error: ShardError = get(root.address, "/search?q=word").await.json();
     assert!(error.shard == 1 && error.why.contains("serves shard 0"), "{error:?}");
@@ -253,7 +253,8 @@ async fn the_query_key_reaches_the_leaves() {
     let (_folder, index) = index(1);
     let mut config = leaf_config(index.directory(), 0, 0);
     config.hiccup = Some("0.5:1ms".parse().expect("a hiccup"));
-    // Twins draw the same for the same executions: one is asked, one stands behind the root.
+    // Twin leaves draw the same values for the same executions. One is queried directly, the other
+    // through the root.
     let (twin, leaf) = (Running::leaf(config.clone()).await, Running::leaf(config).await);
     let root = Running::root(vec![vec![leaf.address]], "psq").await;
     let (mut direct, mut client) =
@@ -262,7 +263,7 @@ async fn the_query_key_reaches_the_leaves() {
     let mut hits = 0;
     for number in 0..24 {
         let (target, key) = (format!("/search?q=word&k={}", number % 3 + 1), number.to_string());
-        // Without a key, the target is the key, so it must get there as it is.
+        // Without a key, the target is the key, so the leaf must get it unchanged.
         let headers = &[("x-curtail-query", key.as_str())][..usize::from(number < 16)];
         let struck = direct.get(&target, headers).await.timing("hiccup").is_some();
         hits += u64::from(struck);

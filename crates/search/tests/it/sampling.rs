@@ -1,4 +1,4 @@
-//! Queries drawn from the corpus.
+//! Queries that are drawn from the corpus.
 
 use crate::common::{ask, build, leaves, real_corpus};
 use curtail_search::{Corpus, Query, sample_queries};
@@ -25,7 +25,7 @@ fn all_kinds_appear_and_every_query_finds_something() {
     let several = queries.len() - phrases - boolean - terms;
     for (kind, share) in [(terms, 0.40), (several, 0.30), (phrases, 0.15), (boolean, 0.15)] {
         let fraction = kind as f64 / queries.len() as f64;
-        // Four standard deviations of 400 draws are below 0.1.
+        // For 400 draws, four standard deviations are less than 0.1.
         assert!((fraction - share).abs() < 0.1, "{fraction} instead of {share}");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
