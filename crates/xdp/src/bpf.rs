@@ -1,7 +1,7 @@
-//! BPF maps and programs, by the few calls of bpf(2) that this crate needs.
+//! BPF maps and programs, through the few bpf(2) calls that this crate needs.
 //!
-//! Nothing outlives its descriptor: the kernel detaches everything when the process ends, however it does.
-//! Source: Linux, include/uapi/linux/bpf.h, `union bpf_attr`.
+//! Nothing outlives its descriptor: the kernel detaches everything when the process ends, for
+//! whatever reason. Source: Linux, include/uapi/linux/bpf.h, `union bpf_attr`.
 
 use std::ffi::{CStr, c_long};
 use std::io;
@@ -19,7 +19,7 @@ const ATTACH_XDP: u32 = 37;
 const MODE_GENERIC: u32 = 1 << 1;
 const MODE_DRIVER: u32 = 1 << 2;
 
-/// The helpers in use require a compatible license.
+/// The BPF helpers that we call require a license compatible with the GPL.
 const LICENSE: &CStr = c"Dual MIT/GPL";
 const LOG_BYTES: usize = 1 << 16;
 
@@ -77,7 +77,7 @@ struct Link {
     flags: u32,
 }
 
-/// Where on a packet's path a program runs.
+/// The point on a packet's path at which a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// In the driver, before the kernel allocates a packet buffer.
@@ -86,22 +86,22 @@ pub enum Mode {
     Generic,
 }
 
-/// What a program did with a packet.
+/// The result of a program on one packet.
 #[derive(Debug)]
 pub struct Tested {
     /// The return value (include/uapi/linux/bpf.h, `enum xdp_action`).
     pub action: u32,
-    /// The packet after the program.
+    /// The packet as the program left it.
     pub packet: Vec<u8>,
 }
 
-/// A map for the AF_XDP socket of one queue, the first.
+/// Creates a map with room for one AF_XDP socket: the socket of the first queue.
 pub fn map_of_sockets() -> io::Result<OwnedFd> {
     let map = Map { kind: MAP_OF_SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
     descriptor(MAP_CREATE, map)
 }
 
-/// Puts an AF_XDP socket into the map. The kernel removes the socket when it is closed.
+/// Puts an AF_XDP socket into the map. The kernel removes it when the socket is closed.
 pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()> {
     let (key, value) = (0_u32, socket.as_raw_fd() as u32);
     let update = Update {
@@ -114,7 +114,7 @@ pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()>
     call(MAP_UPDATE, update).map(drop)
 }
 
-/// Loads a program: the kernel verifies and compiles it.
+/// Loads a program, which the kernel verifies and compiles.
 pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0_u8; LOG_BYTES];
     let mut short = [0; 16];
@@ -135,13 +135,14 @@ pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
         attach: ATTACH_XDP,
     };
     descriptor(PROGRAM_LOAD, program).map_err(|error| {
-        let said = String::from_utf8_lossy(&log);
-        let said = said.trim_end_matches('\0').trim();
-        io::Error::new(error.kind(), format!("{name}: {error} {said}"))
+        let verdict = String::from_utf8_lossy(&log);
+        let verdict = verdict.trim_end_matches('\0').trim();
+        io::Error::new(error.kind(), format!("{name}: {error} {verdict}"))
     })
 }
 
-/// Attaches a program to a device of this thread's network namespace, for as long as the result lives.
+/// Attaches a program to a device in this thread's network namespace. It stays attached while the
+/// result lives.
 pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let flags = match mode {
@@ -151,7 +152,7 @@ pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result
     descriptor(LINK_CREATE, Link { program, interface, attach: ATTACH_XDP, flags })
 }
 
-/// Runs a program on a packet, without any device.
+/// Runs a program on a packet, without using a device.
 pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
     let mut out = vec![0_u8; packet.len() + 256];
     let mut test = Test {
@@ -164,7 +165,8 @@ pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
         repeat: 1,
         took_ns: 0,
     };
-    // SAFETY: the pointers point to buffers of the lengths beside them, which live until the call returns.
+    // SAFETY: the pointers point to buffers whose lengths are in the fields beside them. The
+    // buffers live until the call returns.
     unsafe { raw(PROGRAM_TEST, &mut test) }?;
     out.truncate(test.bytes_out as usize);
     Ok(Tested { action: test.result, packet: out })
@@ -178,16 +180,18 @@ fn descriptor<T>(command: c_long, attributes: T) -> io::Result<OwnedFd> {
 }
 
 fn call<T>(command: c_long, mut attributes: T) -> io::Result<c_long> {
-    // SAFETY: pointers in the attributes point to data that the callers hold until this returns.
+    // SAFETY: pointers in the attributes point to data that the callers keep alive until this
+    // returns.
     unsafe { raw(command, &mut attributes) }
 }
 
 /// # Safety
 ///
-/// `attributes` belong to the command, and each pointer in them points to as many bytes as they say.
+/// `attributes` must be those of the command, and each pointer in them must point to as much data
+/// as the attributes state.
 unsafe fn raw<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
     let bytes = size_of::<T>();
-    // SAFETY: by the contract of this function; the kernel takes missing attributes as zero.
+    // SAFETY: by the contract of this function. The kernel reads missing attributes as zero.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }

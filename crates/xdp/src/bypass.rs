@@ -1,5 +1,5 @@
-//! The bypass to one server, prepared before anything is measured, because attaching a program turns some
-//! network cards off for a second.
+//! Prepares the bypass to one server before anything is measured, because attaching a program turns
+//! some network cards off for a second.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -17,7 +17,7 @@ use crate::neighbor::hop;
 /// A bypass to a server. A [`Port`](crate::Port) sends and receives over it.
 #[derive(Debug)]
 pub struct Bypass {
-    /// Reserves our port, and receives what the program on the device leaves to the stack.
+    /// Reserves our port, and receives the packets that the BPF program passes to the stack.
     pub(crate) stack: UdpSocket,
     pub(crate) addrs: PeerAddrs,
     pub(crate) map: OwnedFd,
@@ -30,11 +30,11 @@ pub struct Bypass {
 }
 
 impl Bypass {
-    /// Finds the route, and attaches the program to its device. Takes up to a second if the next hop is not
-    /// known yet.
+    /// Finds the route and attaches the program to its device. Takes up to a second if the next hop
+    /// is not resolved yet.
     pub fn prepare(server: SocketAddr) -> io::Result<Self> {
         let SocketAddr::V4(server) = server else {
-            let why = format!("{server}: AF_XDP goes over IPv4 only here");
+            let why = format!("{server}: AF_XDP is supported only over IPv4");
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         };
         let stack = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
@@ -42,13 +42,14 @@ impl Bypass {
         // The system returns `EACCES` for the broadcast address of a network.
         let broadcast = connected.as_ref().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
         if broadcast || server.ip().is_multicast() || server.ip().is_broadcast() {
-            let why = format!("{server} is no single server; give the address of one");
+            let why =
+                format!("{server} is not the address of a single server; use a unicast address");
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         }
         connected?;
         stack.set_nonblocking(true)?;
         let SocketAddr::V4(own) = stack.local_addr()? else {
-            return Err(io::Error::other("a socket of IPv4 has an address of IPv6"));
+            return Err(io::Error::other("an IPv4 socket has an IPv6 address"));
         };
         let hop = hop(*own.ip(), *server.ip())?;
         let device = hop.device;
@@ -58,7 +59,7 @@ impl Bypass {
         let refused = |error: io::Error| match error.kind() {
             ErrorKind::PermissionDenied => {
                 let why =
-                    "AF_XDP takes root, or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK";
+                    "AF_XDP needs root, or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK";
                 io::Error::new(ErrorKind::PermissionDenied, why)
             }
             kind => io::Error::new(kind, format!("{device}: {error}")),
@@ -75,8 +76,8 @@ impl Bypass {
         let (link, mode) = attached.map_err(|error: io::Error| match error.kind() {
             ErrorKind::ResourceBusy | ErrorKind::AlreadyExists => {
                 let why = format!(
-                    "{device}: another program of XDP is on it ({error}); wait until it ends, or take it off \
-                     (ip link set dev {device} xdp off)"
+                    "{device}: another XDP program is attached ({error}); wait until it ends, or \
+                     detach it (ip link set dev {device} xdp off)"
                 );
                 io::Error::new(error.kind(), why)
             }
@@ -87,36 +88,37 @@ impl Bypass {
         Ok(Self { stack, addrs, map, device, mode, queues, payload_max, _link: link })
     }
 
-    /// The name of the device.
+    /// Returns the name of the device.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// The number of receive queues. The stack gets the responses of queues other than the first.
+    /// Returns the number of receive queues. Responses that arrive on a queue other than the first
+    /// go through the stack.
     pub fn queues(&self) -> usize {
         self.queues
     }
 
-    /// Where the program takes responses.
+    /// Returns the point at which the program takes responses.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The longest payload, in bytes: at most [`PAYLOAD_MAX`].
+    /// Returns the maximum payload length in bytes, which is at most [`PAYLOAD_MAX`].
     pub fn payload_max(&self) -> usize {
         self.payload_max
     }
 }
 
-// These functions query the network of this thread, which need not be the one that /sys shows.
+// These functions query the network namespace of this thread. /sys may show a different one.
 
-/// The longest payload that fits into one packet to the peer of a connected socket.
+/// Returns the maximum payload length for one packet to the peer of a connected socket.
 fn payload_max(socket: &UdpSocket) -> io::Result<usize> {
     let mtu = usize::try_from(getsockopt(socket, sockopt::IpMtu)?).unwrap_or(0);
     Ok(mtu.saturating_sub(HEADER_BYTES - ETHERNET_BYTES).min(PAYLOAD_MAX))
 }
 
-/// One, if the device does not report it.
+/// Returns the number of receive queues, or one if the device does not report it.
 fn queues(index: u32) -> usize {
     let queues = NicIndex::new(index).queue_count();
     queues.map_or(1, |queues| (queues.rx_current as usize).max(1))

@@ -1,8 +1,10 @@
-//! The program on the device: it redirects the responses of one server on one port to our socket.
+//! The BPF program on the device: it redirects the responses of one server on one port to our
+//! socket.
 //!
-//! The machine's other traffic, such as remote logins, uses the same device. So the program leaves to the
-//! stack what is not surely ours: fragments, IP options, frames that are too long for our buffers. Cost: some
-//! twenty instructions per packet that the device receives, about 0.1 µs.
+//! The machine's other traffic, such as remote logins, uses the same device. The program therefore
+//! passes a packet to the stack unless it is certainly ours. For example, it passes on fragments,
+//! packets with IP options, and frames that are too long for our buffers. Cost: some twenty
+//! instructions per packet that the device receives, about 0.1 µs.
 
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
@@ -15,7 +17,7 @@ use crate::program::{
 pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code {
     let mut program = Program::on_packets_of(HEADER_BYTES);
     program.up_to(FRAME_MAX);
-    // As in the packet: in network byte order.
+    // In network byte order, as in the packet.
     let address = |of: SocketAddrV4| i32::from_ne_bytes(of.ip().octets());
     let ports = |from: SocketAddrV4, to: SocketAddrV4| {
         let ([a, b], [c, d]) = (from.port().to_be_bytes(), to.port().to_be_bytes());
@@ -28,7 +30,7 @@ pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code
     program.expect(LOAD_32, 26, address(server));
     program.expect(LOAD_32, 30, address(us));
     program.expect(LOAD_32, 34, ports(server, us));
-    // No more fragments, and no fragment offset.
+    // Neither the flag for more fragments nor a fragment offset is set.
     program.code.add(LOAD_16, LOADED, PACKET, 20, 0);
     program.code.add(AND_CONSTANT, LOADED, 0, 0, network(0x3fff));
     program.expect_loaded(0);
@@ -61,21 +63,22 @@ mod tests {
         frame
     }
 
-    /// True if the program passes the packet to the stack as not ours. No socket is in the map, so it would
-    /// pass ours as well: here a changed third argument of the redirect makes it drop them.
+    /// Whether the program passes the packet to the stack because it is not ours. The map has no
+    /// socket, so our packets would go to the stack, too. To tell them apart, the test changes the
+    /// third argument of the redirect, so that the program drops ours.
     fn is_left(packet: &[u8]) -> Option<bool> {
         let map: OwnedFd = match map_of_sockets() {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                println!("SKIPPED: programs of BPF need root");
+                println!("SKIPPED: BPF programs need root");
                 return None;
             }
             map => map.expect("a kernel with AF_XDP"),
         };
         let (server, us) = (SERVER.parse().unwrap(), US.parse().unwrap());
         let code = filter(server, us, map.as_raw_fd());
-        let whole = load("test", code.instructions()).expect("the verifier takes it");
+        let whole = load("test", code.instructions()).expect("the verifier accepts it");
         assert_eq!(test(whole.as_fd(), packet).expect("it runs").action, PASS as u32);
-        // Changes the action of the redirect without a socket from pass to drop.
+        // Changes the action of a redirect without a socket from pass to drop.
         let mut changed = code.instructions().to_vec();
         let redirect = changed.len() - 5;
         changed[redirect] = {
@@ -83,12 +86,12 @@ mod tests {
             drops.add(MOVE_CONSTANT, 3, 0, 0, 1);
             drops.instructions()[0]
         };
-        let dropping = load("test", &changed).expect("the verifier takes it");
+        let dropping = load("test", &changed).expect("the verifier accepts it");
         Some(test(dropping.as_fd(), packet).expect("it runs").action == PASS as u32)
     }
 
     #[test]
-    fn responses_of_the_server_are_ours_whatever_their_length() {
+    fn responses_of_any_length_are_redirected() {
         for length in [0, 1, 18, 1_472] {
             let Some(left) = is_left(&response(SERVER, US, &vec![7; length])) else { return };
             assert!(!left, "{length} bytes");
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_surely_ours_is_left_to_the_stack() {
+    fn other_packets_are_passed_to_the_stack() {
         let ours = response(SERVER, US, &[7; 18]);
         let changed = |at: usize, bits: u8| {
             let mut packet = ours.clone();
@@ -105,14 +108,14 @@ mod tests {
         };
         let others = [
             ("ARP", changed(13, 6)),
-            ("options of IPv4", changed(14, 3)),
+            ("IPv4 options", changed(14, 3)),
             ("TCP", changed(23, 17 ^ 6)),
             ("a first fragment", changed(20, 0x20)),
             ("a later fragment", changed(21, 1)),
             ("another server", response("10.200.0.3:60000", US, &[7; 18])),
             ("another port of the server", response("10.200.0.1:60001", US, &[7; 18])),
-            ("another address of ours", response(SERVER, "192.168.255.3:40000", &[7; 18])),
-            ("another program of ours", response(SERVER, "192.168.255.2:40001", &[7; 18])),
+            ("another address of this machine", response(SERVER, "192.168.255.3:40000", &[7; 18])),
+            ("another program on this machine", response(SERVER, "192.168.255.2:40001", &[7; 18])),
             ("too short", ours[..41].to_vec()),
             ("too long", response(SERVER, US, &[7; 1_473])),
         ];

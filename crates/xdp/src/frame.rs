@@ -1,15 +1,15 @@
-//! UDP over IPv4 over Ethernet, as bytes. Source: RFC 768, RFC 791, RFC 1071.
+//! UDP over IPv4 over Ethernet, encoded as bytes. Source: RFC 768, RFC 791, RFC 1071.
 
 use std::net::SocketAddrV4;
 
-/// Ethernet, IPv4 and UDP.
+/// Length of the Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADER_BYTES: usize = 42;
 pub(crate) const ETHERNET_BYTES: usize = 14;
 const IP_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
-/// The longest frame, without its check sequence.
+/// Maximum frame length in bytes, without the frame check sequence.
 pub(crate) const FRAME_MAX: usize = ETHERNET_BYTES + 1_500;
-/// The longest payload, in bytes.
+/// Maximum payload length in bytes.
 pub const PAYLOAD_MAX: usize = FRAME_MAX - HEADER_BYTES;
 const UDP: u8 = 17;
 
@@ -18,11 +18,11 @@ pub(crate) struct PeerAddrs {
     pub(crate) from: SocketAddrV4,
     pub(crate) to: SocketAddrV4,
     pub(crate) from_mac: [u8; 6],
-    /// Of the next hop.
+    /// The address of the next hop.
     pub(crate) to_mac: [u8; 6],
 }
 
-/// Writes a packet into an empty frame. The payload has at most [`PAYLOAD_MAX`] bytes.
+/// Writes a packet into an empty frame. The payload must have at most [`PAYLOAD_MAX`] bytes.
 pub(crate) fn write(frame: &mut Vec<u8>, addrs: &PeerAddrs, payload: &[u8]) {
     let udp_bytes = (UDP_BYTES + payload.len()) as u16;
     frame.extend_from_slice(&addrs.to_mac);
@@ -31,7 +31,7 @@ pub(crate) fn write(frame: &mut Vec<u8>, addrs: &PeerAddrs, payload: &[u8]) {
     let mut ip = [0; IP_BYTES];
     ip[0] = 0x45;
     ip[2..4].copy_from_slice(&(IP_BYTES as u16 + udp_bytes).to_be_bytes());
-    // Don't fragment; a TTL of 64.
+    // The flag "don't fragment", and a TTL of 64.
     ip[6..10].copy_from_slice(&[0x40, 0, 64, UDP]);
     ip[12..16].copy_from_slice(&addrs.from.ip().octets());
     ip[16..20].copy_from_slice(&addrs.to.ip().octets());
@@ -50,21 +50,21 @@ pub(crate) fn write(frame: &mut Vec<u8>, addrs: &PeerAddrs, payload: &[u8]) {
     frame.extend_from_slice(payload);
 }
 
-/// The payload of a packet that the filter let through. Ethernet pads short ones. None if its lengths are not
-/// those of the frame.
+/// Returns the payload of a packet that passed the filter. Excludes the padding that Ethernet adds
+/// to short packets. `None` if the lengths in the headers do not fit the frame.
 pub(crate) fn payload(frame: &[u8]) -> Option<&[u8]> {
     let length = frame.get(ETHERNET_BYTES + IP_BYTES + 4..)?.first_chunk().copied()?;
     let end = ETHERNET_BYTES + IP_BYTES + usize::from(u16::from_be_bytes(length));
     frame.get(HEADER_BYTES..end)
 }
 
-/// Over the pseudo-header (addresses, protocol, length), then the packet.
+/// Returns the checksum over the pseudo-header (addresses, protocol, length) and the packet.
 fn udp_sum(ip: &[u8; IP_BYTES], udp: &[u8; UDP_BYTES], payload: &[u8]) -> u16 {
     let length = u64::from(u16::from_be_bytes([udp[4], udp[5]]));
     checksum(sum(sum(sum(u64::from(UDP) + length, &ip[12..]), udp), payload))
 }
 
-/// Adds words of 16 bits; an odd byte counts as the first of a word.
+/// Adds 16-bit words. An odd last byte is the high byte of its word.
 fn sum(start: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let words = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum::<u64>();
@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packet_is_one_that_hosts_accept(bytes in prop::collection::vec(any::<u8>(), 0..1_472)) {
+        fn hosts_accept_a_written_packet(bytes in prop::collection::vec(any::<u8>(), 0..1_472)) {
             let mut frame = Vec::new();
             write(&mut frame, &addrs(), &bytes);
             let (ip, udp) = (&frame[14..34], &frame[34..]);
@@ -103,7 +103,7 @@ mod tests {
             prop_assert_eq!(checksum(sum(17 + length + sum(0, &ip[12..]), udp)), 0);
             prop_assert_ne!([udp[6], udp[7]], [0, 0]);
             prop_assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), 20 + udp.len());
-            // Ethernet pads to 60 bytes.
+            // Ethernet pads frames to 60 bytes.
             frame.resize(frame.len().max(60), 0);
             prop_assert_eq!(payload(&frame), Some(&bytes[..]));
         }

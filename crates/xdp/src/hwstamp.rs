@@ -1,6 +1,7 @@
-//! Hardware timestamps of a network device: its capabilities and its configuration.
+//! Hardware timestamps of a network device: capabilities and configuration.
 //!
-//! Source: Linux, Documentation/networking/timestamping.rst; include/uapi/linux/net_tstamp.h and ethtool.h.
+//! Source: Linux, Documentation/networking/timestamping.rst; include/uapi/linux/net_tstamp.h and
+//! ethtool.h.
 
 use std::os::fd::AsRawFd as _;
 
@@ -11,25 +12,26 @@ const GET_TS_INFO: u32 = 0x41;
 const TX_ON: i32 = libc::HWTSTAMP_TX_ON as i32;
 const FILTER_ALL: i32 = libc::HWTSTAMP_FILTER_ALL as i32;
 
-/// The capabilities of a device, by `ETHTOOL_GET_TS_INFO`.
+/// The capabilities of a device, as `ETHTOOL_GET_TS_INFO` returns them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Capabilities {
     command: u32,
-    /// The flags of `SO_TIMESTAMPING` that have an effect.
+    /// The `SO_TIMESTAMPING` flags that have an effect.
     pub stamping: u32,
-    /// N of the device's clock /dev/ptpN; negative without one.
+    /// The number N of the device's clock /dev/ptpN. Negative if it has no clock.
     pub clock: i32,
-    /// A bit for each supported `tx_type`.
+    /// One bit for each supported `tx_type`.
     pub tx_types: u32,
     tx_reserved: [u32; 3],
-    /// A bit for each supported `rx_filter`.
+    /// One bit for each supported `rx_filter`.
     pub rx_filters: u32,
     rx_reserved: [u32; 3],
 }
 
 impl Capabilities {
-    /// What the device lacks for timestamps of all packets, in the words of `ethtool -T`.
+    /// Returns the capabilities that the device lacks but needs in order to timestamp all packets.
+    /// They are named as in `ethtool -T`.
     pub fn lacking(&self) -> Vec<&'static str> {
         let parts = [
             (self.stamping & libc::SOF_TIMESTAMPING_TX_HARDWARE != 0, "hardware-transmit"),
@@ -53,51 +55,55 @@ pub struct Config {
 }
 
 impl Config {
-    /// Timestamps of all packets, sent and received.
+    /// Timestamps for all packets, sent and received.
     pub const ALL: Config = Config { flags: 0, tx_type: TX_ON, rx_filter: FILTER_ALL };
 
-    /// True if the device takes timestamps of all packets.
+    /// Whether the device timestamps all packets.
     pub fn stamps_all(&self) -> bool {
         (self.tx_type, self.rx_filter) == (TX_ON, FILTER_ALL)
     }
 }
 
-/// Returns the capabilities of a device of this thread's network namespace.
+/// Returns the capabilities of a device in this thread's network namespace.
 ///
-/// `EOPNOTSUPP` if its driver has none; `ENODEV` if there is no such device.
+/// Returns `EOPNOTSUPP` if its driver has none, and `ENODEV` if there is no such device.
 pub fn capabilities(device: &str) -> Result<Capabilities, Errno> {
     let mut info = Capabilities { command: GET_TS_INFO, ..Capabilities::default() };
-    // SAFETY: this command writes a `struct ethtool_ts_info`, whose layout is that of `Capabilities`.
+    // SAFETY: this command writes a `struct ethtool_ts_info`, and `Capabilities` has the same
+    // layout.
     unsafe { ioctl(device, libc::SIOCETHTOOL, &mut info) }?;
     Ok(info)
 }
 
 /// Returns the configuration of a device.
 ///
-/// `EOPNOTSUPP` if its driver reports none.
+/// Returns `EOPNOTSUPP` if its driver reports none.
 pub fn config(device: &str) -> Result<Config, Errno> {
     let mut config = Config::default();
-    // SAFETY: this request writes a `struct hwtstamp_config`, whose layout is that of `Config`.
+    // SAFETY: this request writes a `struct hwtstamp_config`, and `Config` has the same layout.
     unsafe { ioctl(device, libc::SIOCGHWTSTAMP, &mut config) }?;
     Ok(config)
 }
 
-/// Configures a device, and returns the configuration that the driver chose, which may cover more packets.
+/// Configures a device and returns the configuration that the driver chose, which may cover more
+/// packets.
 ///
-/// `EPERM` without `CAP_NET_ADMIN`; `ERANGE` if the device cannot; `EOPNOTSUPP` if its driver has none.
+/// Returns `EPERM` without `CAP_NET_ADMIN`, `ERANGE` if the device cannot do it, and `EOPNOTSUPP`
+/// if its driver does not support timestamps.
 pub fn set_config(device: &str, mut config: Config) -> Result<Config, Errno> {
-    // SAFETY: this request reads and writes a `struct hwtstamp_config`, whose layout is that of `Config`.
+    // SAFETY: this request reads and writes a `struct hwtstamp_config`, and `Config` has the same
+    // layout.
     unsafe { ioctl(device, libc::SIOCSHWTSTAMP, &mut config) }?;
     Ok(config)
 }
 
 /// # Safety
 ///
-/// `data` is what the request reads and writes.
+/// `data` must have the type that the request reads and writes.
 unsafe fn ioctl<T>(device: &str, request: libc::c_ulong, data: &mut T) -> Result<(), Errno> {
     let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     let mut name = [0; libc::IFNAMSIZ];
-    // The last byte ends the name.
+    // The last byte of the name must be zero.
     if device.len() >= name.len() {
         return Err(Errno::ENODEV);
     }
@@ -116,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_lacks_what_ethtool_does_not_list() {
+    fn missing_capabilities_are_listed() {
         let all = Capabilities {
             stamping: 0x7f,
             clock: 0,
@@ -127,13 +133,13 @@ mod tests {
         assert!(all.lacking().is_empty());
         let software = Capabilities { stamping: 0x1a, clock: -1, ..Capabilities::default() };
         assert_eq!(software.lacking().len(), 6);
-        // Many devices timestamp received packets of PTP alone.
+        // Many devices timestamp only the PTP packets that they receive.
         let ptp = Capabilities { rx_filters: 1 | 1 << 12, ..all };
         assert_eq!(ptp.lacking(), ["receive filter all"]);
     }
 
     #[test]
-    fn loopback_has_capabilities_but_no_hardware_and_a_device_that_is_gone_is_named() {
+    fn loopback_has_no_hardware_timestamps_and_a_missing_device_is_an_error() {
         let found = capabilities("lo").expect("Linux 3.4 and later");
         assert!(found.lacking().contains(&"hardware-transmit"), "{found:?}");
         assert_eq!(config("lo"), Err(Errno::EOPNOTSUPP));

@@ -1,5 +1,5 @@
-//! Network namespaces without names: they disappear with the last descriptor and thread, so also when the
-//! process is killed.
+//! Network namespaces without names. A namespace disappears when its last descriptor is closed and
+//! its last thread ends, even if the process is killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,9 +16,9 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace with loopback as its only device.
+    /// Creates a namespace whose only device is loopback.
     pub fn new() -> io::Result<Self> {
-        // A thread enters it; the open file keeps it alive.
+        // A thread enters the new namespace; the open file keeps it alive.
         let made = thread::spawn(|| -> io::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
@@ -30,38 +30,39 @@ impl Namespace {
         })?;
         let namespace = Self { file };
         namespace.inside(|| -> io::Result<()> {
-            // IPv6 would solicit routers, which disturbs a little. Failure does not matter: in containers
-            // this is read-only, and some kernels have no IPv6.
+            // IPv6 would solicit routers, which disturbs measurements a little. Failure does not
+            // matter: the file is read-only in containers, and some kernels have no IPv6.
             let _ = fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             Ok(())
         })?;
         Ok(namespace)
     }
 
-    /// A path by which other processes can open it while this process lives.
+    /// Returns a path through which other processes can open the namespace while this process
+    /// lives.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    /// Moves this thread into it.
+    /// Moves this thread into the namespace.
     pub fn enter(&self) -> io::Result<()> {
         Ok(setns(&self.file, CloneFlags::CLONE_NEWNET)?)
     }
 
-    /// Runs `what` in it, on a thread of its own.
+    /// Runs `work` in the namespace, on a new thread.
     pub fn inside<T: Send, E: Send + From<io::Error>>(
         &self,
-        what: impl FnOnce() -> Result<T, E> + Send,
+        work: impl FnOnce() -> Result<T, E> + Send,
     ) -> Result<T, E> {
         let run = || {
             self.enter()?;
-            what()
+            work()
         };
         let joined = thread::scope(|scope| scope.spawn(run).join());
         joined.unwrap_or_else(|cause| std::panic::resume_unwind(cause))
     }
 
-    /// Runs `ip` in it, with each line of arguments.
+    /// Runs `ip` in the namespace, once for each line of arguments.
     pub fn ip(&self, lines: &str) -> io::Result<()> {
         self.inside(|| lines.lines().try_for_each(ip))
     }
@@ -76,11 +77,11 @@ fn ip(line: &str) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("ip {line}: {}", said.trim())))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("ip {line}: {}", stderr.trim())))
 }
 
-/// Two namespaces joined by a veth pair: 10.201.0.1 in the first, 10.201.0.2 in the second.
+/// Creates two namespaces joined by a veth pair: 10.201.0.1 in the first, 10.201.0.2 in the second.
 pub fn pair() -> io::Result<(Namespace, Namespace)> {
     let (near, far) = (Namespace::new()?, Namespace::new()?);
     let queues = "numtxqueues 1 numrxqueues 1";
@@ -98,12 +99,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_is_made_where_settings_of_the_system_may_not_be_written() {
+    fn a_namespace_is_created_even_if_proc_sys_is_read_only() {
         let mount = |line: &str| {
             let status = Command::new("mount").args(line.split_whitespace()).status();
             assert!(status.expect("there is mount").success(), "{line}");
         };
-        // For this thread and those that it starts.
+        // The new mount namespace applies to this thread and the threads that it starts.
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNS) {
             println!("SKIPPED: {error}");
             return;

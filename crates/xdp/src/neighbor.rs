@@ -1,5 +1,5 @@
-//! Which device leads to a host, and the address of the next hop on it: what the stack looks up for its own
-//! packets, read from /proc. Policy routing is ignored.
+//! Finds the device that leads to a host, and the address of the next hop on it. The stack makes
+//! the same lookup for its own packets. Here, the data comes from /proc. Policy routing is ignored.
 
 use std::cmp::Reverse;
 use std::io;
@@ -11,17 +11,17 @@ use nix::ifaddrs::getifaddrs;
 use procfs::FromRead as _;
 use procfs::net::{ArpEntries, RouteEntries, RouteEntry};
 
-/// For the network namespace of this thread, which need not be that of the process.
+/// The routes of this thread's network namespace, which may differ from that of the process.
 const ROUTES: &str = "/proc/thread-self/net/route";
 const NEIGHBORS: &str = "/proc/thread-self/net/arp";
-/// The kernel has resolved the next hop by then, if the host is up.
+/// Time limit for resolving the next hop. If the hop is up, the kernel has resolved it by then.
 const ARP_TIMEOUT: Duration = Duration::from_secs(1);
-/// The discard service never responds (RFC 863).
+/// Port of the discard service, which never responds (RFC 863).
 const DISCARD: u16 = 9;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// The flag of a resolved entry (include/uapi/linux/if_arp.h).
+/// Flag of a resolved entry (include/uapi/linux/if_arp.h).
 const COMPLETE: u32 = 0x02;
-/// The flag of a route that refuses, such as `unreachable` (include/uapi/linux/route.h).
+/// Flag of a route that rejects packets, such as `unreachable` (include/uapi/linux/route.h).
 const REJECT: u16 = 0x0200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +31,15 @@ pub(crate) struct Hop {
     pub(crate) next_mac: [u8; 6],
 }
 
-/// Finds the next hop. If the kernel has not resolved it yet, sends the host an empty datagram.
+/// Finds the next hop. If the kernel has not resolved it yet, sends an empty datagram to the host.
 ///
 /// Fails if there is no route, or if the next hop does not resolve within a second.
 pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     if host.is_loopback() || host.is_unspecified() || host == own {
-        // The stack would treat the packets as spoofed: they have our address, and come from outside.
+        // The stack would drop the packets as spoofed, because they come from outside and have our
+        // address as their source.
         return Err(lacking(format!(
-            "{host} is this machine, and nothing goes past the network stack there; take a server on \
+            "{host} is this machine, where the network stack cannot be bypassed; use a server on \
              another machine, or in a network namespace"
         )));
     }
@@ -48,8 +49,9 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     };
     let next = if route.gateway.is_unspecified() { host } else { route.gateway };
     let device = route.iface.clone();
-    let own_mac = own_mac(&device)?
-        .ok_or_else(|| lacking(format!("{device} has no address of Ethernet, which this needs")))?;
+    let own_mac = own_mac(&device)?.ok_or_else(|| {
+        lacking(format!("{device} has no Ethernet address, and AF_XDP needs one here"))
+    })?;
     for look in 0..ARP_TIMEOUT.as_millis() / LOOK_EVERY.as_millis() {
         let ArpEntries(known) = ArpEntries::from_file(NEIGHBORS).map_err(io::Error::other)?;
         let entry = known.iter().find(|entry| {
@@ -64,7 +66,7 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
         }
         thread::sleep(LOOK_EVERY);
     }
-    Err(lacking(format!("{next} on {device} does not tell its Ethernet address (ARP); is it up?")))
+    Err(lacking(format!("{next} on {device} does not respond to ARP; is it up?")))
 }
 
 fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
@@ -72,7 +74,7 @@ fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
         u32::from(host) & u32::from(route.mask) == u32::from(route.destination)
     };
     let rank = |route: &&RouteEntry| (Reverse(u32::from(route.mask)), route.metrics);
-    // A route that refuses counts as any other until it is the best one.
+    // A rejecting route is compared like any other, and matters only if it is the best one.
     routes.iter().filter(leads).min_by_key(rank).filter(|route| route.flags & REJECT == 0)
 }
 
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_route_is_taken() {
+    fn the_longest_prefix_wins_then_the_lowest_metric_then_the_first() {
         let table = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
             all 00000000 0100000A 0003 0 0 0 00000000 0 0 0\n\
             dear 0000000A 00000000 0001 0 0 100 000000FF 0 0 0\n\

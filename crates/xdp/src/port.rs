@@ -1,4 +1,4 @@
-//! Sends to a server and receives from it, past the network stack.
+//! Sends datagrams to a server and receives its responses, bypassing the network stack.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
@@ -10,12 +10,13 @@ use crate::bypass::Bypass;
 use crate::frame::{FRAME_MAX, PAYLOAD_MAX, payload, write};
 use crate::socket::XdpSocket;
 
-/// Most unread responses: 8 MiB, and as much again for what is sent. So a program that stalls for some
-/// milliseconds loses none, which would look like losses of the server.
+/// Maximum number of unread responses. Their buffers take 8 MiB, and so do the buffers of datagrams
+/// to be sent. With these buffers, a program can stall for a few milliseconds without losing
+/// responses. A response that is lost here would look as if the server had lost it.
 const FRAMES: u32 = 4_096;
 
-/// An end of a [`Bypass`]. There is one at a time, because the kernel refuses to bind a second (`EBUSY`), and
-/// it belongs to one thread. Its descriptor is readable when there is a response.
+/// One end of a [`Bypass`]. The kernel refuses to bind a second one at the same time (`EBUSY`). A
+/// port belongs to one thread. Its descriptor is readable when a response has arrived.
 pub struct Port {
     bypass: Arc<Bypass>,
     socket: XdpSocket,
@@ -25,26 +26,27 @@ pub struct Port {
 /// A response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// Its length.
+    /// The length of the response, in bytes.
     pub bytes: usize,
-    /// It bypassed the stack.
+    /// Whether the response bypassed the stack.
     pub bypassed: bool,
 }
 
 impl Port {
     /// Opens a port.
     ///
-    /// `Unsupported` if the device has no AF_XDP, or the system's error.
+    /// Returns `Unsupported` if the device has no AF_XDP, or the system's error.
     pub fn open(bypass: &Arc<Bypass>) -> io::Result<Self> {
         let socket = XdpSocket::open(bypass.device(), FRAMES)?;
         bpf::set_socket(bypass.map.as_fd(), socket.as_fd())?;
         Ok(Self { bypass: Arc::clone(bypass), socket, frame: Vec::with_capacity(FRAME_MAX) })
     }
 
-    /// Sends a datagram, or leaves it to the next [`push`](Self::push) if the device takes none now.
+    /// Sends a datagram. If the device cannot accept it now, the next [`push`](Self::push) sends
+    /// it.
     ///
-    /// `InvalidInput` if it is longer than [`PAYLOAD_MAX`]; `WouldBlock` if there is no room, because the
-    /// device has not sent earlier ones; or the system's error.
+    /// Returns `InvalidInput` if the datagram is longer than [`PAYLOAD_MAX`]; `WouldBlock` if there
+    /// is no room because the device has not sent earlier datagrams; or the system's error.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() > PAYLOAD_MAX {
             let why = format!("a datagram of {} bytes; send at most {PAYLOAD_MAX}", bytes.len());
@@ -55,20 +57,20 @@ impl Port {
         self.socket.send(&self.frame)
     }
 
-    /// Sends the datagrams that were left to it. `send` and `receive` do the same.
+    /// Sends the datagrams that are still pending. `send` and `receive` do the same.
     pub fn push(&mut self) -> io::Result<()> {
         self.socket.push()
     }
 
-    /// A datagram may be left to the next [`push`](Self::push).
+    /// Whether a datagram may be pending until the next [`push`](Self::push).
     pub fn unsent(&self) -> bool {
         self.socket.unsent()
     }
 
-    /// Receives a datagram into `bytes`, truncated to its length: first those that bypassed the stack, then
-    /// those that the program left to it.
+    /// Receives a datagram into `bytes`, and truncates it if it is longer. Datagrams that bypassed
+    /// the stack come first, then those that the BPF program passed to the stack.
     ///
-    /// `WouldBlock` if there is none; or the system's error.
+    /// Returns `WouldBlock` if there is none, or the system's error.
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
         let mut read = |frame: &[u8]| {
             let payload = payload(frame)?;
@@ -86,7 +88,7 @@ impl Port {
         Ok(Received { bytes: count, bypassed: false })
     }
 
-    /// The socket that is readable when a datagram came through the stack.
+    /// Returns the socket that becomes readable when a datagram arrives through the stack.
     pub fn stack(&self) -> &UdpSocket {
         &self.bypass.stack
     }

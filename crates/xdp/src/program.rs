@@ -1,6 +1,6 @@
-//! BPF programs for a device, assembled instruction by instruction: they are so short that no BPF compiler is
-//! needed. They check some bytes of a packet, and leave the unexpected to the network stack. Source: Linux,
-//! Documentation/bpf/standardization/instruction-set.rst.
+//! BPF programs for a device, assembled instruction by instruction. They are so short that no BPF
+//! compiler is needed. They check some bytes of a packet and pass anything unexpected to the
+//! network stack. Source: Linux, Documentation/bpf/standardization/instruction-set.rst.
 
 use std::os::fd::RawFd;
 
@@ -18,7 +18,7 @@ pub const LOAD_8: u8 = 0x71;
 pub const LOAD_16: u8 = 0x69;
 /// The same, 32 bits.
 pub const LOAD_32: u8 = 0x61;
-/// `to = constant`, 64 bits, which takes two instructions: see [`Code::add_wide`].
+/// `to = constant`, 64 bits. It takes two instructions: see [`Code::add_wide`].
 pub const LOAD_WIDE: u8 = 0x18;
 /// `*(to + offset) = constant`, 16 bits.
 pub const STORE_CONSTANT_16: u8 = 0x6a;
@@ -30,24 +30,24 @@ pub const STORE_64: u8 = 0x7b;
 pub const JUMP_IF_GREATER: u8 = 0x2d;
 /// Jumps if the low 32 bits of `to` are not `constant`.
 pub const JUMP_IF_NOT: u8 = 0x56;
-/// Calls the helper whose number is `constant`.
+/// Calls the helper with the number `constant`.
 pub const CALL: u8 = 0x85;
 /// Ends the program.
 pub const EXIT: u8 = 0x95;
-/// The kind of a wide constant that is the descriptor of a map.
+/// The kind of a wide constant that is a map's descriptor.
 pub const MAP: u8 = 1;
 
-/// Instructions of 8 bytes: operation, registers, offset, constant.
+/// A sequence of 8-byte instructions: operation, registers, offset, constant.
 #[derive(Debug, Clone, Default)]
 pub struct Code(Vec<u64>);
 
 impl Code {
-    /// No instruction.
+    /// Returns an empty sequence.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The instructions, as [`load`](crate::bpf::load) takes them.
+    /// Returns the instructions in the form that [`load`](crate::bpf::load) takes.
     pub fn instructions(&self) -> &[u64] {
         &self.0
     }
@@ -60,13 +60,13 @@ impl Code {
         self.0.len() - 1
     }
 
-    /// Loads a constant of 64 bits, which takes two instructions.
+    /// Adds the two instructions that load a 64-bit constant.
     pub fn add_wide(&mut self, to: u8, kind: u8, constant: u64) {
         self.add(LOAD_WIDE, to, kind, 0, constant as u32 as i32);
         self.add(0, 0, 0, 0, (constant >> 32) as u32 as i32);
     }
 
-    /// Sets the target of an earlier jump to here.
+    /// Makes an earlier jump lead to the next instruction.
     pub fn lead_here(&mut self, from: usize) {
         let offset = (self.0.len() - from - 1) as i16;
         let mut bytes = self.0[from].to_ne_bytes();
@@ -75,43 +75,44 @@ impl Code {
     }
 }
 
-/// The register with the start of the packet; calls preserve it.
+/// The register that points to the start of the packet. Calls preserve it.
 pub const PACKET: u8 = 7;
 /// The register for loaded values.
 pub const LOADED: u8 = 5;
 
-/// Registers: the context, which calls preserve as well, and the end of the packet, until the first call.
+/// The registers that point to the context and to the end of the packet. Calls preserve the first
+/// one too, but the second one is valid only until the first call.
 const CONTEXT: u8 = 6;
 const END: u8 = 3;
 
 /// The offset of the packet's start in the context of an XDP program (`struct xdp_md`).
 const CONTEXT_DATA: i16 = 0;
-/// The offset of its end.
+/// The offset of the packet's end.
 const CONTEXT_DATA_END: i16 = 4;
-/// The offset of its queue.
+/// The offset of the packet's queue.
 const CONTEXT_QUEUE: i16 = 16;
 
 /// The return value that passes a packet to the stack (`XDP_PASS`).
 pub const PASS: i32 = 2;
-/// The helper that redirects a packet to the entry of a map.
+/// The helper that redirects a packet to an entry of a map.
 const REDIRECT_MAP: i32 = 51;
 
-/// A value as a program loads it from a packet, whose bytes are in network order.
+/// Returns a value as a program loads it from a packet, whose bytes are in network order.
 pub fn network(value: u16) -> i32 {
     i32::from(value.to_be())
 }
 
-/// A program under construction: first what it expects, then what it does, then [`finish`](Program::finish).
+/// A program under construction: checks first, then actions, then [`finish`](Program::finish).
 #[derive(Debug)]
 pub struct Program {
-    /// For instructions without a method here.
+    /// The code so far, for instructions that have no method here.
     pub code: Code,
     others: Vec<usize>,
 }
 
 impl Program {
-    /// Begins with the check that the kernel's verifier requires: shorter packets are left to the stack, so
-    /// the program may load and store `bytes_min` bytes of all others.
+    /// Starts with the check that the kernel's verifier requires: packets shorter than `bytes_min`
+    /// go to the stack. The program may then load and store `bytes_min` bytes of every packet.
     pub fn on_packets_of(bytes_min: usize) -> Self {
         let mut program = Self { code: Code::new(), others: Vec::new() };
         let code = &mut program.code;
@@ -122,12 +123,13 @@ impl Program {
         program
     }
 
-    /// Leaves longer packets to the stack; only before the first call.
+    /// Passes packets longer than `bytes_max` to the stack. Valid only before the first call.
     pub fn up_to(&mut self, bytes_max: usize) {
         self.leave_if_greater(bytes_max, |border| (END, border));
     }
 
-    /// Compares the end of the packet with where `bytes` would end, in the order of `operands`.
+    /// Compares two positions: the packet's end, and the position after `bytes` bytes. `operands`
+    /// puts them in order. If the first one is greater, passes the packet to the stack.
     fn leave_if_greater(&mut self, bytes: usize, operands: fn(u8) -> (u8, u8)) {
         const BORDER: u8 = 4;
         self.code.add(MOVE, BORDER, PACKET, 0, 0);
@@ -136,18 +138,19 @@ impl Program {
         self.others.push(self.code.add(JUMP_IF_GREATER, greater, than, 0, 0));
     }
 
-    /// Leaves packets with another value at an offset to the stack; `load` says how many bits it has.
+    /// Passes packets to the stack unless they have this value at an offset. `load` sets its width.
     pub fn expect(&mut self, load: u8, at: i16, value: i32) {
         self.code.add(load, LOADED, PACKET, at, 0);
         self.expect_loaded(value);
     }
 
-    /// The same for a value that other instructions loaded, and perhaps changed.
+    /// Like [`expect`](Self::expect), for a value that other instructions loaded and perhaps
+    /// changed.
     pub fn expect_loaded(&mut self, value: i32) {
         self.others.push(self.code.add(JUMP_IF_NOT, LOADED, 0, 0, value));
     }
 
-    /// Redirects the packet to the map's socket for its queue, or to the stack if there is none.
+    /// Redirects the packet to the map's socket for its queue, or to the stack if the map has none.
     pub fn redirect(&mut self, map: RawFd) {
         self.code.add_wide(1, MAP, u64::from(map as u32));
         self.code.add(LOAD_32, 2, CONTEXT, CONTEXT_QUEUE, 0);
@@ -155,7 +158,7 @@ impl Program {
         self.code.add(CALL, 0, 0, 0, REDIRECT_MAP);
     }
 
-    /// Ends with the result of the last call, and passes all other packets to the stack.
+    /// Ends the program with the result of the last call. All other packets go to the stack.
     pub fn finish(mut self) -> Code {
         self.code.add(EXIT, 0, 0, 0, 0);
         self.others.into_iter().for_each(|from| self.code.lead_here(from));

@@ -1,5 +1,5 @@
-//! The device through which this machine sends to an address: the kernel's own decision, policy routing
-//! included. Source: Linux, include/uapi/linux/rtnetlink.h, `RTM_GETROUTE`.
+//! Finds the device through which this machine sends to an address. The kernel makes the decision,
+//! including policy routing. Source: Linux, include/uapi/linux/rtnetlink.h, `RTM_GETROUTE`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,10 +14,10 @@ const HEADER_BYTES: usize = 16;
 const ROUTE_BYTES: usize = 12;
 const ATTRIBUTE_BYTES: usize = 4;
 
-/// Returns the name of the device through which this thread's network namespace reaches an address; `lo`
-/// for each address of its own.
+/// Returns the name of the device through which this thread's network namespace reaches an address.
+/// Every address of the machine itself is reached through `lo`.
 ///
-/// The system's error, such as `ENETUNREACH` without a route.
+/// Returns the system's error, such as `ENETUNREACH` if there is no route.
 pub fn device_to(address: SocketAddr) -> io::Result<String> {
     let index = match address {
         SocketAddr::V6(address) if address.scope_id() != 0 => address.scope_id(),
@@ -47,7 +47,7 @@ fn request(address: IpAddr) -> Vec<u8> {
     bytes.extend((whole as u32).to_ne_bytes());
     bytes.extend(libc::RTM_GETROUTE.to_ne_bytes());
     bytes.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    // Sequence number and sender: the kernel chooses.
+    // Sequence number and sender. The kernel chooses them.
     bytes.extend([0; 8]);
     bytes.extend([family as u8, (octets.len() * 8) as u8]);
     bytes.extend([0; ROUTE_BYTES - 2]);
@@ -57,7 +57,7 @@ fn request(address: IpAddr) -> Vec<u8> {
     bytes
 }
 
-/// The index of the device that a response of the kernel names.
+/// Returns the index of the device in the kernel's response.
 fn device_of(response: &[u8]) -> io::Result<u32> {
     let malformed = || io::Error::other("the kernel's response about a route is malformed");
     let kind = response.get(4..6).ok_or_else(malformed)?;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_is_cut_off_or_names_no_device_is_an_error() {
+    fn a_response_that_is_truncated_or_names_no_device_is_an_error() {
         let mut response = vec![0; HEADER_BYTES + ROUTE_BYTES];
         response.extend([8, 0, libc::RTA_TABLE as u8, 0, 1, 0, 0, 0]);
         assert!(device_of(&response).is_err());

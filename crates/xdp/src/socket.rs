@@ -1,11 +1,13 @@
-//! An AF_XDP socket on the first queue of a device: frames in and out, past the network stack.
+//! An AF_XDP socket on the first queue of a device. It sends and receives frames without the
+//! network stack.
 //!
-//! The kernel copies frames between its buffers and memory that it shares with us, which works on every
-//! device. The crate `xdp` provides the rings; this module keeps all frames to itself, so no frame outlives
-//! the memory. Source: Linux, Documentation/networking/af_xdp.rst.
+//! The kernel copies frames between its own buffers and memory that it shares with us. This works
+//! on every device. The crate `xdp` provides the rings. This module never hands out a frame, so no
+//! frame outlives the memory. Source: Linux, Documentation/networking/af_xdp.rst.
 //!
-//! Bounds: `frames` in each direction, from [`XdpSocket::open`]. With so many unread, the kernel drops
-//! further frames; with so many unsent, [`XdpSocket::send`] returns `WouldBlock`.
+//! Bounds: at most `frames` frames in each direction, as set in [`XdpSocket::open`]. When all
+//! receive frames hold unread packets, the kernel drops further packets. When all send frames are
+//! still waiting to be sent, [`XdpSocket::send`] returns `WouldBlock`.
 
 use std::error::Error as _;
 use std::ffi::CString;
@@ -24,21 +26,22 @@ use xdp::{RingConfigBuilder, Umem, WakableRings};
 
 /// A socket bound to a device. It belongs to one thread.
 pub struct XdpSocket {
-    // Closed and freed in this order, because the kernel uses the memory until the socket is closed.
+    // The order of these fields matters: the socket is closed before the memory is freed, because
+    // the kernel uses the memory until then.
     socket: xdp::socket::XdpSocket,
     rings: WakableRings,
     memory: Umem,
     one: HeapSlab,
     frames: u32,
-    /// The ring may have frames that the kernel has not sent yet.
+    /// Whether the ring may contain frames that the kernel has not sent yet.
     unsent: bool,
 }
 
 impl XdpSocket {
-    /// Opens a socket on a device of this thread's network namespace, with room for `frames` frames of 2 KiB
-    /// in each direction: a power of two.
+    /// Opens a socket on a device in this thread's network namespace. It has room for `frames`
+    /// frames of 2 KiB in each direction; `frames` is a power of two.
     ///
-    /// `Unsupported` if there is no AF_XDP; or the system's error.
+    /// Returns `Unsupported` if there is no AF_XDP, or the system's error.
     pub fn open(interface: &str, frames: u32) -> io::Result<Self> {
         let name = CString::new(interface).map_err(io::Error::other)?;
         let index = NicIndex::lookup_by_name(&name)?;
@@ -62,19 +65,21 @@ impl XdpSocket {
         let built = builder.build_wakable_rings(&memory, rings);
         let (mut rings, mut flags) = built.map_err(lacking)?;
         flags.force_copy();
-        // SAFETY: the memory lives as long as the socket, by the order of fields in this struct.
+        // SAFETY: the memory lives as long as the socket, because of the order of the fields in
+        // this struct.
         unsafe { rings.fill_ring.enqueue(&mut memory, frames as usize, false) }?;
         let socket = builder.bind(index, 0, flags).map_err(lacking)?;
         let one = HeapSlab::with_capacity(1);
         Ok(Self { socket, rings, memory, one, frames, unsent: false })
     }
 
-    /// Waits until there is a frame, or until the timeout.
+    /// Waits until a frame arrives or the timeout expires.
     pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.socket.poll_read(PollTimeout::new(Some(at_most))).map(drop)
     }
 
-    /// The result of `read` on the oldest frame that arrived. None if there is none.
+    /// Calls `read` on the oldest frame that arrived and returns its result. Returns `None` if
+    /// there is no frame.
     pub fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
         self.push()?;
         let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
@@ -85,22 +90,23 @@ impl XdpSocket {
         let Some(frame) = self.one.pop_back() else { return Ok(None) };
         let result = read(&frame);
         self.memory.free_packet(frame);
-        // SAFETY: as in `open`. In copy mode the kernel polls the ring itself: no wake-up is needed. The ring
-        // has a frame to take, the one just freed, and room: the kernel took that frame out of it before.
+        // SAFETY: as in `open`. In copy mode the kernel polls the ring itself, so no wake-up is
+        // needed. The memory has a free frame: the one that was just freed. The ring has room,
+        // because the kernel had taken that frame out of it.
         unsafe { self.rings.fill_ring.enqueue(&mut self.memory, 1, false) }?;
         Ok(Some(result))
     }
 
-    /// Sends a frame, or leaves it to the next [`push`](Self::push) if the device takes none now. What the
-    /// device then drops is lost, as on any wire.
+    /// Sends a frame. If the device cannot accept it now, the next [`push`](Self::push) sends it. A
+    /// frame that the device drops afterwards is lost, as on any wire.
     ///
-    /// `WouldBlock` if there is no room, because the kernel has not sent earlier frames: then this one is not
-    /// sent later either. Or the system's error.
+    /// Returns `WouldBlock` if there is no room because the kernel has not sent earlier frames.
+    /// This frame is then not sent later either. Other errors are those of the system.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let full = || io::Error::from(io::ErrorKind::WouldBlock);
         self.rings.completion_ring.dequeue(&mut self.memory, self.frames as usize);
         let ring = self.rings.tx_ring.as_mut().ok_or_else(full)?;
-        // SAFETY: the frame goes into the ring or back to the memory, here.
+        // SAFETY: this function puts the frame into the ring or gives it back to the memory.
         let mut frame = unsafe { self.memory.alloc() }.ok_or_else(full)?;
         if let Err(error) = frame.append(bytes) {
             self.memory.free_packet(frame);
@@ -118,7 +124,7 @@ impl XdpSocket {
         self.push()
     }
 
-    /// Makes the kernel send what is in the ring.
+    /// Makes the kernel send the frames in the ring.
     pub fn push(&mut self) -> io::Result<()> {
         if !self.unsent {
             return Ok(());
@@ -126,8 +132,8 @@ impl XdpSocket {
         match send(self.socket.raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
             // The device or the kernel accepts no more for now.
             Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(()),
-            // The device dropped a frame, for example one that is too long for the other end of a wire;
-            // others may be behind it.
+            // The device dropped a frame, for example one that is too long for the other end of the
+            // wire. More frames may be behind it.
             Err(Errno::EBUSY) => Ok(()),
             sent => {
                 sent?;
@@ -137,7 +143,7 @@ impl XdpSocket {
         }
     }
 
-    /// Frames may wait for the next [`push`](Self::push).
+    /// Whether frames may be pending until the next [`push`](Self::push).
     pub fn unsent(&self) -> bool {
         self.unsent
     }
@@ -145,7 +151,7 @@ impl XdpSocket {
 
 impl AsFd for XdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is open as long as the socket is borrowed.
+        // SAFETY: the descriptor stays open while the socket is borrowed.
         unsafe { BorrowedFd::borrow_raw(self.socket.raw_fd()) }
     }
 }
@@ -156,16 +162,19 @@ fn lacking(interface: &str, error: &SocketError) -> io::Error {
         SocketError::Bind(_) => "not bound",
         _ => "no memory shared with the kernel",
     };
-    // The crate prints for its programmers; the system's error is its source.
+    // The crate's own message is meant for programmers, so this uses its source, which is the
+    // system's error.
     let system = error.source().and_then(|error| error.downcast_ref::<io::Error>());
-    let said = system.map_or_else(|| error.to_string(), ToString::to_string);
+    let message = system.map_or_else(|| error.to_string(), ToString::to_string);
     let fix = match system.and_then(io::Error::raw_os_error).map(Errno::from_raw) {
-        Some(Errno::EBUSY) => ": another socket of AF_XDP has its first queue; end that program",
-        Some(Errno::EPERM) => ": give CAP_NET_RAW",
-        Some(Errno::ENOBUFS) => ": give CAP_IPC_LOCK, or let it lock more memory (ulimit -l 32768)",
+        Some(Errno::EBUSY) => ": another AF_XDP socket uses its first queue; end that program",
+        Some(Errno::EPERM) => ": grant CAP_NET_RAW",
+        Some(Errno::ENOBUFS) => {
+            ": grant CAP_IPC_LOCK, or raise the limit of locked memory (ulimit -l 32768)"
+        }
         _ => "",
     };
-    let why = format!("{interface}: AF_XDP: {step}: {said}{fix}");
+    let why = format!("{interface}: AF_XDP: {step}: {message}{fix}");
     io::Error::new(io::ErrorKind::Unsupported, why)
 }
 
@@ -175,18 +184,18 @@ mod tests {
     use xdp::socket::OptName;
 
     #[test]
-    fn errors_say_what_is_lacking_and_the_fix() {
+    fn errors_name_the_missing_privilege_and_the_fix() {
         let failed = |errno: Errno| io::Error::from_raw_os_error(errno as i32);
         let memory = |inner| SocketError::SetSockOpt { inner, option: OptName::UmemRegion };
         for (error, expected) in [
-            (SocketError::SocketCreation(failed(Errno::EPERM)), "give CAP_NET_RAW"),
-            (memory(failed(Errno::ENOBUFS)), "give CAP_IPC_LOCK"),
+            (SocketError::SocketCreation(failed(Errno::EPERM)), "grant CAP_NET_RAW"),
+            (memory(failed(Errno::ENOBUFS)), "grant CAP_IPC_LOCK"),
             (SocketError::Bind(failed(Errno::EBUSY)), "end that program"),
             (SocketError::Bind(failed(Errno::EOPNOTSUPP)), "not supported"),
         ] {
             let why = lacking("eth0", &error).to_string();
             assert!(why.starts_with("eth0: AF_XDP: ") && why.contains(expected), "{why}");
-            assert!(!why.contains('{'), "not as programmers print it: {why}");
+            assert!(!why.contains('{'), "a debug format: {why}");
         }
     }
 }

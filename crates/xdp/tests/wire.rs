@@ -1,5 +1,5 @@
-//! A server at the other end of a wire is reached past the stack, and nobody else notices. The wire is between
-//! two network namespaces of this process.
+//! Bypasses the stack to reach a server at the other end of a wire, and checks that other sockets
+//! are not affected. The wire joins two network namespaces of this process.
 
 mod common;
 
@@ -13,7 +13,7 @@ use curtail_xdp::{Bypass, PAYLOAD_MAX, Port, Received};
 
 use common::{bind, echo, wire};
 
-/// Does something at one end of a wire; a server at the other sends everything back.
+/// Runs a client at one end of a wire. A server at the other end sends everything back.
 fn with_echo(client: impl FnOnce(SocketAddr) + Send) {
     let Some((near, far)) = wire() else { return };
     let address = echo(&far);
@@ -54,7 +54,7 @@ fn datagrams_go_to_a_server_and_back_past_the_stack() {
     with_echo(|server| {
         let mut port = open(server);
         let mut bytes = [0; 2_000];
-        // More than the rings have room for, so that all of them go round.
+        // Sends more datagrams than the rings have room for, so that every ring wraps.
         for (length, at) in [0, 1, 17, 18, 19, 1_000, PAYLOAD_MAX].into_iter().cycle().zip(0..1_000)
         {
             let sent = vec![at as u8; length];
@@ -69,10 +69,11 @@ fn datagrams_go_to_a_server_and_back_past_the_stack() {
 }
 
 #[test]
-fn what_the_program_leaves_to_the_stack_comes_all_the_same() {
+fn responses_passed_to_the_stack_are_received_too() {
     with_echo(|server| {
         let mut port = open(server);
-        // A long answer is none for our frames: the stack gets it, and we do from there.
+        // The response is too long for our frames, so it goes to the stack, and the port reads it
+        // from there.
         let long = vec![7; PAYLOAD_MAX + 1];
         port.stack().send(&long).unwrap();
         let mut bytes = [0; 2_000];
@@ -83,7 +84,7 @@ fn what_the_program_leaves_to_the_stack_comes_all_the_same() {
 }
 
 #[test]
-fn another_socket_to_the_same_server_keeps_its_answers() {
+fn another_socket_to_the_same_server_keeps_its_responses() {
     with_echo(|server| {
         let mut port = open(server);
         let other = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -99,9 +100,9 @@ fn another_socket_to_the_same_server_keeps_its_answers() {
 }
 
 #[test]
-fn the_device_is_asked_in_the_network_that_it_is_in() {
+fn devices_are_looked_up_in_the_namespace_of_the_thread() {
     let Some((near, far)) = wire() else { return };
-    // /sys shows the devices of the network where it was mounted.
+    // /sys shows the devices of the network namespace in which it was mounted.
     let queues = "numtxqueues 2 numrxqueues 2";
     let path = far.path();
     near.ip(&format!(
@@ -120,7 +121,7 @@ fn the_device_is_asked_in_the_network_that_it_is_in() {
 }
 
 #[test]
-fn a_second_end_is_refused_with_what_to_do() {
+fn a_second_port_is_refused_with_the_fix() {
     with_echo(|server| {
         let bypass = Arc::new(Bypass::prepare(server).unwrap());
         let _first = Port::open(&bypass).unwrap();
@@ -130,13 +131,13 @@ fn a_second_end_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn an_address_of_another_kind_is_refused() {
+fn unsupported_addresses_are_refused() {
     for (server, expected) in [
         ("[::1]:7", "IPv4"),
         ("127.0.0.1:7", "is this machine"),
         ("0.0.0.0:7", "is this machine"),
-        ("224.0.0.1:7", "is no single server"),
-        ("255.255.255.255:7", "is no single server"),
+        ("224.0.0.1:7", "is not the address of a single server"),
+        ("255.255.255.255:7", "is not the address of a single server"),
     ] {
         let why = Bypass::prepare(server.parse().unwrap()).unwrap_err();
         assert_eq!(why.kind(), ErrorKind::Unsupported);
@@ -145,10 +146,10 @@ fn an_address_of_another_kind_is_refused() {
 }
 
 #[test]
-fn a_frame_that_the_device_drops_is_lost_and_no_more() {
+fn a_frame_that_the_device_drops_does_not_block_later_ones() {
     with_echo(|server| {
         let mut port = open(server);
-        // Of this end; the far one drops what is longer than its own.
+        // The MTU of this end. The far end drops frames that are longer than its own MTU.
         link("mtu 600");
         let _ = port.send(&[1; 1_400]);
         link("mtu 1500");
@@ -160,14 +161,15 @@ fn a_frame_that_the_device_drops_is_lost_and_no_more() {
 }
 
 #[test]
-fn what_the_device_takes_later_is_sent_later_and_once() {
+fn pending_frames_are_sent_later_and_once() {
     let Some((near, far)) = wire() else { return };
     let (socket, server) = bind(&far);
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     near.inside(|| -> io::Result<()> {
         let mut port = open(server);
         link("down");
-        // They are in the ring all the same: more than the kernel sends at once.
+        // The frames are in the ring nevertheless, and there are more of them than the kernel sends
+        // at once.
         for number in 0..40 {
             assert_eq!(port.send(&[number]).unwrap_err().kind(), ErrorKind::NetworkDown);
         }

@@ -6,7 +6,8 @@ use std::thread;
 
 use curtail_xdp::namespace::{Namespace, pair};
 
-/// None where namespaces may not be made, after saying so.
+/// Returns the two ends of a wire, or prints that the test is skipped and returns `None` if
+/// namespaces are not permitted.
 pub(crate) fn wire() -> Option<(Namespace, Namespace)> {
     match pair() {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -17,14 +18,14 @@ pub(crate) fn wire() -> Option<(Namespace, Namespace)> {
     }
 }
 
-/// A socket at the far end.
+/// Binds a socket at the far end.
 pub(crate) fn bind(far: &Namespace) -> (UdpSocket, SocketAddr) {
     let socket = far.inside(|| UdpSocket::bind("10.201.0.2:0")).unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
 }
 
-/// A server at the far end that sends everything back.
+/// Starts a server at the far end that sends everything back.
 pub(crate) fn echo(far: &Namespace) -> SocketAddr {
     let (socket, address) = bind(far);
     thread::spawn(move || {
