@@ -1,12 +1,15 @@
-//! A data-parallel network: nine servers of data in namespaces of their own, on links that are the bottleneck.
+//! A data-parallel network: nine data servers in separate namespaces, with their links as the
+//! bottleneck.
 //!
-//! Source: document 003 §5.3, Figure 8. `curtail stage` runs on each server, over a link of two bands; a client requests
-//! flows of 50 KB, or of the sizes of a web search, from servers that its policy chooses. Disturbed by transfers of
-//! 10 MB that make 1 % of the link's capacity, of which nothing is duplicated.
+//! Source: document 003 §5.3, Figure 8. `curtail stage` runs on each server, over a link with two
+//! bands. A client requests flows of 50 KB, or flows with the sizes of a web search, from the
+//! servers that its policy picks. Background transfers of 10 MB, which are never duplicated, use 1
+//! % of the links' capacity.
 //!
-//! Deviations: links of 20 Mbit/s and not 1 Gbit/s, so that this machine is not the bottleneck: flows take fifty times
-//! as long. The source does not give the sizes of the web search; these are the ones that its reference 13 (DCTCP)
-//! is simulated with everywhere, after the figure there.
+//! Deviations: the links have 20 Mbit/s instead of 1 Gbit/s, so that this machine is not the
+//! bottleneck. Flows take fifty times as long. The source does not give the sizes of the web
+//! search. The sizes here are those commonly used to simulate its reference 13 (DCTCP), read from
+//! the figure there.
 
 use anyhow::{Result, ensure};
 use curtail_dist::seed::{rng, unit};
@@ -17,19 +20,20 @@ use curtail_stage::cpu::Mechanism;
 use curtail_stage::get::{Addresses, Client, ClientOptions, Job, Key};
 use tokio::runtime::Runtime;
 
-use crate::place::{Host, Network, Process, listens};
-use crate::turns::{self, Pace, Requests, Turn};
+use crate::environment::{Host, Network, Process, listens};
+use crate::open_loop::{self, Pace, Requests, Turn};
 
-/// Where each server listens.
+/// The ports of each server.
 const DATA_PORT: u16 = 7000;
 const PURGE_PORT: u16 = 7001;
-/// A background transfer, in bytes.
+/// The size of a background transfer, in bytes.
 const BACKGROUND_BYTES: u64 = 10_000_000;
-/// Their share of the capacity.
+/// The share of the capacity that background transfers use.
 const BACKGROUND: f64 = 0.01;
-/// Bytes on the wire per byte of data: heads of TCP, IP and Ethernet.
+/// Bytes on the wire per byte of data, with the headers of TCP, IP and Ethernet.
 pub(crate) const OVERHEAD: f64 = 1514.0 / 1448.0;
-/// Sizes of flows in bytes, and the share that is at most so large: web search.
+/// The sizes of web-search flows in bytes, each with the share of flows that are at most this
+/// large.
 const WEB_SEARCH: [(f64, f64); 12] = [
     (1.0, 0.0),
     (10e3, 0.15),
@@ -47,25 +51,25 @@ const WEB_SEARCH: [(f64, f64); 12] = [
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The program whose stages run on the servers
+    /// Program that runs the stages on the servers
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
     curtail: String,
-    /// Policies; the first is what the others are compared with
+    /// Policies. The others are compared with the first
     #[arg(long = "policy", default_values = ["random", "naive", "delayed:60ms", "tied", "das:no-purge", "das"])]
     policies: Vec<String>,
-    /// Load of primaries: shares of the links' capacity
+    /// Loads of primaries, as shares of the links' capacity
     #[arg(long = "load", default_values_t = [0.15, 0.45, 0.75])]
     loads: Vec<f64>,
-    /// How long each turn is
+    /// Length of each turn
     #[arg(long, value_name = "SECONDS", default_value_t = 12.0)]
     seconds: f64,
-    /// How often each policy has its turn
+    /// Number of turns of each policy at each load
     #[arg(long, default_value_t = 3)]
     rounds: u64,
-    /// Flows of this size, in bytes, or `web-search`
+    /// Size of flows: a number of bytes, or `web-search`
     #[arg(long, value_name = "BYTES", default_value = "50000", value_parser = Size::parse)]
     size: Size,
-    /// Of each server's link
+    /// Rate of each server's link
     #[arg(long, value_name = "MBIT_PER_S", default_value_t = 20.0)]
     link: f64,
     #[arg(long, default_value_t = 9)]
@@ -77,7 +81,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How large flows are.
+/// The size of flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Size {
     Fixed(u64),
@@ -114,7 +118,7 @@ impl Size {
         }
     }
 
-    /// As in Figure 8 (a).
+    /// Returns the size class of a flow, as in Figure 8 (a).
     fn class(self, bytes: u64) -> &'static str {
         match (self, bytes) {
             (Self::Fixed(_), _) => "all",
@@ -125,7 +129,7 @@ impl Size {
     }
 }
 
-/// The servers, and where the client is.
+/// The servers, and the host of the client.
 pub(crate) struct Servers {
     pub(crate) client: Host,
     pub(crate) addresses: Vec<Addresses>,
@@ -135,7 +139,8 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Servers on links of so many bits per second. From the main thread: they end with the one that starts them.
+    /// Starts servers on links of this rate. Call this from the main thread, because the servers
+    /// end with the thread that starts them.
     pub(crate) fn start(curtail: &str, count: u8, bits_per_s: f64) -> Result<Self> {
         let mut network = Network::new()?;
         let client = network.host(1, 4 << 20)?;
@@ -158,35 +163,40 @@ impl Servers {
     }
 }
 
-/// Flows of these sizes, at a pace whose seed draws them, too.
+/// Returns flows at a given pace. The seed of the pace also determines the sizes of the flows.
 pub(crate) fn flows(client: &Client, size: Size, pace: Pace) -> Requests<Job> {
     let mut draws = rng(pace.seed);
     let flow = |due| {
         let bytes = size.draw(unit(&mut draws));
         (due, Some(size.class(bytes)), Query::new(client.job(Key::made_up(bytes))))
     };
-    turns::arrivals(pace).into_iter().map(flow).collect()
+    open_loop::arrivals(pace).into_iter().map(flow).collect()
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(args.servers >= 2 && args.servers < 200, "--servers: from 2 to 199");
-    ensure!(args.loads.iter().all(|load| *load > 0.0 && *load < 2.0), "--load: above 0, below 2");
-    ensure!(args.link >= 0.1 && args.link <= 10_000.0, "--link: from 0.1 to 10,000");
-    ensure!((1..=100).contains(&args.rounds), "--rounds: from 1 to 100");
+    ensure!(args.servers >= 2 && args.servers < 200, "--servers: must be from 2 to 199");
+    ensure!(
+        args.loads.iter().all(|load| *load > 0.0 && *load < 2.0),
+        "--load: must be above 0 and below 2"
+    );
+    ensure!(args.link >= 0.1 && args.link <= 10_000.0, "--link: must be from 0.1 to 10,000");
+    ensure!((1..=100).contains(&args.rounds), "--rounds: must be from 1 to 100");
     let servers = Servers::start(&args.curtail, args.servers, args.link * 1e6)?;
     servers.client.namespace.enter()?;
-    // The response handlers are threads of the client; the policy's go before them, as they start what these end.
+    // The client handles responses in its own threads. The policy's threads get precedence over
+    // them, because they start the requests that the handlers finish.
     Mechanism::find().enter(Priority::High)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let all = turns::take(&args.policies, &args.loads, args.rounds, |policy, load, round| {
-        args.turn(&runtime, &servers, policy, load, round)
-    })?;
-    turns::print(&all, args.json)
+    let all =
+        open_loop::run_turns(&args.policies, &args.loads, args.rounds, |policy, load, round| {
+            args.turn(&runtime, &servers, policy, load, round)
+        })?;
+    open_loop::print(&all, args.json)
 }
 
 impl Args {
-    /// All policies meet the same requests in a round.
+    /// Runs one turn. All policies get the same requests in a round.
     fn turn(
         &self,
         runtime: &Runtime,
@@ -205,7 +215,7 @@ impl Args {
         let client = Client::new(servers.addresses.iter().copied(), options)?;
         let topology = Topology::replicated(u32::from(self.servers), 1);
         let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(round);
-        let cell = turns::cell(policy, &topology, client.clone(), seed)?;
+        let cell = open_loop::cell(policy, &topology, client.clone(), seed)?;
         let capacity = f64::from(self.servers) * self.link * 1e6 / 8.0 / OVERHEAD;
         let pace = |share: f64, bytes: f64, seed| Pace {
             rate: share * capacity / bytes,
@@ -213,12 +223,12 @@ impl Args {
             seed,
         };
         let mut requests = flows(&client, self.size, pace(load, self.size.mean(), seed));
-        for due in turns::arrivals(pace(BACKGROUND, BACKGROUND_BYTES as f64, seed ^ 1 << 32)) {
+        for due in open_loop::arrivals(pace(BACKGROUND, BACKGROUND_BYTES as f64, seed ^ 1 << 32)) {
             let background = Query::new(client.job(Key::made_up(BACKGROUND_BYTES)));
             requests.push((due, None, Query { may_duplicate: false, ..background }));
         }
         requests.sort_by_key(|(due, ..)| *due);
-        Ok(turns::open(runtime, &cell, requests, |_| async { true }))
+        Ok(open_loop::run(runtime, &cell, requests, |_| async { true }))
     }
 }
 
@@ -227,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_table_and_have_its_mean() {
+    fn drawn_sizes_match_the_table_and_its_mean() {
         let size = Size::WebSearch;
         assert_eq!((size.draw(0.15), size.draw(0.53)), (10_000, 80_000));
         let count = 100_000_u32;

@@ -1,15 +1,17 @@
-//! Document 003 on real systems: duplicates that cannot hurt, where a disk, a network or a processor is the bottleneck.
+//! Document 003 on real systems: duplicates that cannot hurt, with a disk, a network or a processor
+//! as the bottleneck.
 //!
-//! Each verb sets up what it measures in network namespaces and control groups of this machine, measures, prints, and
-//! leaves nothing behind. `cargo xtask accept das` runs them and judges what they print.
+//! Each verb creates what it measures in network namespaces and control groups of this machine,
+//! measures, prints, and leaves nothing behind. `cargo xtask accept das` runs the verbs and judges
+//! their output.
 
 mod dpnet;
+mod environment;
 mod hdfs;
 mod ids;
 mod knee;
-mod place;
+mod open_loop;
 mod price;
-mod turns;
 
 use std::process::ExitCode;
 
@@ -25,15 +27,15 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Reads from HDFS whose disks are slow (Figures 1, 6 and 7)
+    /// Read from HDFS with slow disks (Figures 1, 6 and 7)
     Hdfs(hdfs::Args),
-    /// Flows from nine servers whose links are slow (Figure 8)
+    /// Request flows from nine servers with slow links (Figure 8)
     Net(dpnet::Args),
-    /// What prioritization costs primaries, on a link and at a disk (Figure 10)
+    /// Measure the cost of prioritization for primaries, on a link and at a disk (Figure 10)
     Price(price::Args),
-    /// Packets through two nodes of Suricata, each with a duplicate instance (Figure 9)
+    /// Send packets through two nodes of Suricata, each with a duplicate instance (Figure 9)
     Ids(ids::Args),
-    /// The throttler before three servers: the knee, found and followed
+    /// Test whether the throttler finds and follows the knee of three servers
     Knee(knee::Args),
 }
 

@@ -1,17 +1,22 @@
-//! What priorities cost those that have them: requests with and without a background of low priority, on a link and at
-//! a disk; and what a link of two bands costs where there is no background.
+//! Measures the cost of prioritization for requests of high priority, with and without a background
+//! of low priority, on a link and at a disk. It also measures the cost of a two-band link without a
+//! background.
 //!
-//! Source: document 003 §5.5, Figure 10. Every part takes turns of cases, and each is compared with the first:
+//! Source: document 003 §5.5, Figure 10. The cases of each part take turns, and each is compared
+//! with the first:
 //!
-//! - `network`: requests of a web search at medium load, alone, beside one long flow of low priority, and beside that
-//!   flow at the same priority;
-//! - `idle`: flows of 50 KB, one after the other, over a plain link, over one whose segments leave one by one, and over
-//!   one of two bands, which needs that;
-//! - `disk`: workers that read random blocks, alone, beside workers of low priority, and beside as many of the same.
+//! - `network`: requests of a web search at medium load, alone, beside one long flow of low
+//!   priority, and beside that flow at the same priority;
+//! - `idle`: flows of 50 KB, one after the other, over a plain link, over a link that sends its
+//!   segments one by one, and over a link with two bands, which also has to send them one by one;
+//! - `disk`: workers that read random blocks, alone, beside workers of low priority, and beside the
+//!   same number of workers of the same priority.
 //!
-//! Deviations: links of 200 and 20 Mbit/s and not 10 Gbit/s, so that this machine is not the bottleneck. The disk is
-//! modeled, and reads one block at a time, each in 4 ms: that of this machine is a host's memory, which serves more the
-//! more readers there are, until processors are busy. The queue of the stage isolates, where the source had CFQ.
+//! Deviations: the links have 200 and 20 Mbit/s instead of 10 Gbit/s, so that this machine is not
+//! the bottleneck. The disk is modeled, and reads one block at a time, each in 4 ms. The real disk
+//! of this machine is the memory of a host. Its throughput grows with the number of readers until
+//! the processors are busy. The queue of the stage provides isolation, for which the source used
+//! CFQ.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -35,28 +40,33 @@ use serde::Serialize;
 use tokio::runtime::Builder;
 
 use crate::dpnet::{OVERHEAD, Servers, Size, flows};
+use crate::environment::{Host, Network, Process, listens, run as done};
 use crate::hdfs::disk::Disk;
-use crate::place::{Host, Network, Process, listens, run as done};
-use crate::turns::{self, Pace};
+use crate::open_loop::{self, Pace};
 
 const QUANTILES: [(&str, f64); 6] =
     [("p10", 0.1), ("p20", 0.2), ("p40", 0.4), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
-/// A request is hurt where it takes so many times as long as the one of its rank without a background.
+/// A request is hurt if its latency is more than this multiple of the latency of the request with
+/// the same rank in the run without a background.
 const HURT: f64 = 1.1;
-/// What a background asks for at a time, and how long it runs before anything is measured.
+/// The size of a background request, and the time for which the background runs before a
+/// measurement.
 const BACKGROUND_BYTES: u64 = 1 << 30;
 const RAMP: Duration = Duration::from_millis(500);
-/// Of a flow over an idle link.
+/// The size of a flow over an idle link.
 const FLOW_BYTES: u64 = 50_000;
-/// Between two of them. `htb` sends a segment that is longer than what may leave at once, and waits afterwards: after a
-/// pause the plain link is faster than its rate, as no link of that rate is.
+/// The pauses between two flows. If a segment is larger than the allowance of `htb`, it is sent
+/// immediately and `htb` waits afterward. After a pause, the plain link is therefore faster than
+/// its rate, which no real link can be.
 const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(10)];
-/// How long the disk takes for a block, and how large its file is: both blocks are parts of it.
+/// The time that the disk takes for a block, and the size of its file, which is a multiple of both
+/// block sizes.
 const SERVICE_S: f64 = 0.004;
 const FILE_BYTES: u64 = 64 << 20;
-/// Workers of low priority.
+/// The number of workers of low priority.
 const LOW_WORKERS: usize = 4;
-/// Of a block, workers of high priority, and reads of the disk at once.
+/// The size of a block, the number of workers of high priority, and the number of concurrent reads
+/// of the disk.
 const DISKS: [(u64, usize, usize); 6] =
     [(4096, 1, 1), (4096, 4, 1), (4096, 4, 4), (131_072, 1, 1), (131_072, 4, 1), (131_072, 4, 4)];
 const PARTS: [&str; 3] = ["network", "idle", "disk"];
@@ -65,25 +75,26 @@ const LINKS: [&str; 3] = ["plain", "segments", "bands"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The program whose stages run on the servers
+    /// Program that runs the stages on the servers
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
     curtail: String,
-    /// What to measure
+    /// Parts to measure
     #[arg(long = "part", default_values = PARTS, value_parser = PARTS)]
     parts: Vec<String>,
-    /// Load of the web search: a share of its link's capacity
+    /// Load of the web search, as a share of its link's capacity
     #[arg(long, default_value_t = 0.45)]
     load: f64,
-    /// How long a turn of the web search is; one of an idle link is a sixth of that, one of a disk a tenth
+    /// Length of a turn of the web search. Turns of the idle link take a sixth of this, and turns
+    /// of a disk take a tenth
     #[arg(long, value_name = "SECONDS", default_value_t = 12.0)]
     seconds: f64,
-    /// How often each case has its turn
+    /// Number of turns of each case
     #[arg(long, default_value_t = 3)]
     rounds: u64,
-    /// Of the idle link
+    /// Rate of the idle link
     #[arg(long, value_name = "MBIT_PER_S", default_value_t = 20.0)]
     link: f64,
-    /// Of the link of the web search
+    /// Rate of the web search's link
     #[arg(long, value_name = "MBIT_PER_S", default_value_t = 200.0)]
     search_link: f64,
     #[arg(long, default_value_t = 42)]
@@ -93,14 +104,14 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Of one turn: latencies in microseconds, and what the background got.
+/// The results of one turn: latencies in microseconds, and the throughput of the background.
 struct Seen {
     latencies: Histogram<u64>,
     background_mbit: f64,
     stable: bool,
 }
 
-/// A case of a part: all of its turns.
+/// All turns of one case in one part.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
@@ -109,7 +120,7 @@ struct Row {
     count: u64,
     stable: bool,
     ms: BTreeMap<&'static str, f64>,
-    /// Over the first case.
+    /// Quantiles divided by those of the first case.
     ratio: BTreeMap<&'static str, f64>,
     /// The share of requests that are hurt.
     hurt: f64,
@@ -117,12 +128,15 @@ struct Row {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(args.load > 0.0 && args.load < 1.0, "--load: between 0 and 1");
-    ensure!((1.0..=600.0).contains(&args.seconds), "--seconds: from 1 to 600");
-    ensure!((1..=100).contains(&args.rounds), "--rounds: from 1 to 100");
+    ensure!(args.load > 0.0 && args.load < 1.0, "--load: must be between 0 and 1");
+    ensure!((1.0..=600.0).contains(&args.seconds), "--seconds: must be from 1 to 600");
+    ensure!((1..=100).contains(&args.rounds), "--rounds: must be from 1 to 100");
     let links = [args.link, args.search_link];
-    ensure!(links.iter().all(|link| (0.1..=10_000.0).contains(link)), "links: from 0.1 to 10,000");
-    // All that runs starts before this thread is one of primaries, or it would be so, too.
+    ensure!(
+        links.iter().all(|link| (0.1..=10_000.0).contains(link)),
+        "links: must be from 0.1 to 10,000"
+    );
+    // All processes start before this thread gets high priority, because they would inherit it.
     let disk = DiskServer::start(&args.curtail)?;
     let idle = Servers::start(&args.curtail, LINKS.len() as u8, args.link * 1e6)?;
     let search = Servers::start(&args.curtail, 1, args.search_link * 1e6)?;
@@ -146,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes the link of a host one of a single band, whose segments may leave so many at a time.
+/// Gives the link of a host a single band. At most `segments` segments leave at once.
 fn one_band(host: &Host, segments: u32, bits_per_s: f64) -> Result<()> {
     let rate = format!("class replace dev eth0 parent 1: classid 1:1 htb rate {bits_per_s}bit");
     let commands = [
@@ -168,20 +182,20 @@ impl Args {
         let policy = Policy::parse("random", None).context("a policy of the kernel")?;
         let rate = self.load * self.search_link * 1e6 / 8.0 / OVERHEAD / Size::WebSearch.mean();
         let address = servers.addresses[0];
-        // Every case meets the same requests in a round.
+        // Every case gets the same requests in a round.
         self.rounds(&setting, CASES, |case, round| {
             let _inside = runtime.enter();
             let client = Client::new([address], options)?;
             let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(round);
-            let cell = turns::cell(&policy, &Topology::replicated(1, 1), client.clone(), seed)?;
+            let cell = open_loop::cell(&policy, &Topology::replicated(1, 1), client.clone(), seed)?;
             let pace = Pace { rate, seconds: self.seconds, seed };
             let requests = flows(&client, Size::WebSearch, pace);
             let background = background(case, 1, |priority| {
                 Worker::start(address.data, priority, || Key::made_up(BACKGROUND_BYTES))
             })?;
-            let open = || turns::open(&runtime, &cell, requests, |_| async { true });
+            let open = || open_loop::run(&runtime, &cell, requests, |_| async { true });
             let (turn, background_mbit) = beside(background, open)?;
-            let mut latencies = turns::empty();
+            let mut latencies = open_loop::empty();
             turn.latencies.values().try_for_each(|of| latencies.add(of))?;
             Ok(Seen { latencies, background_mbit, stable: turn.is_stable() })
         })
@@ -227,7 +241,7 @@ impl Args {
                     let primaries = (0..workers).map(|_| worker(Priority::High));
                     let primaries = primaries.collect::<Result<Vec<_>>>()?;
                     thread::sleep(Duration::from_secs_f64(self.seconds / 10.0));
-                    let mut all = turns::empty();
+                    let mut all = open_loop::empty();
                     for worker in primaries {
                         all.add(worker.stop()?)?;
                     }
@@ -239,7 +253,7 @@ impl Args {
         Ok(all)
     }
 
-    /// Lets cases take turns; each is first once.
+    /// Lets the cases take turns. The order rotates from round to round.
     fn rounds(
         &self,
         setting: &BTreeMap<&'static str, f64>,
@@ -258,7 +272,7 @@ impl Args {
     }
 }
 
-/// The workers of a case besides those that are measured.
+/// Starts the background workers of a case.
 fn background(
     case: &str,
     count: usize,
@@ -274,11 +288,12 @@ fn background(
     workers
 }
 
-/// Does something beside a background, which ends then; and the Mbit/s that the background got meanwhile.
-fn beside<T>(background: Vec<Worker>, what: impl FnOnce() -> T) -> Result<(T, f64)> {
+/// Runs `work` beside a background, which ends afterward. Returns the result, and the throughput of
+/// the background in Mbit/s.
+fn beside<T>(background: Vec<Worker>, work: impl FnOnce() -> T) -> Result<(T, f64)> {
     let so_far = || background.iter().map(|of| of.bytes.load(Ordering::Relaxed)).sum::<u64>();
     let (start, before) = (Instant::now(), so_far());
-    let done = what();
+    let done = work();
     let mbit = (so_far() - before) as f64 * 8e-6 / start.elapsed().as_secs_f64();
     background.into_iter().try_for_each(|worker| worker.stop().map(drop))?;
     Ok((done, mbit))
@@ -291,8 +306,8 @@ fn row(
     seen: &[Seen],
 ) -> Row {
     let sum = |turns: &[Seen]| {
-        let mut all = turns::empty();
-        turns.iter().for_each(|turn| all.add(&turn.latencies).expect("both grow as they must"));
+        let mut all = open_loop::empty();
+        turns.iter().for_each(|turn| all.add(&turn.latencies).expect("both resize themselves"));
         all
     };
     let (one, all) = (sum(first), sum(seen));
@@ -313,15 +328,15 @@ fn row(
     }
 }
 
-/// Asks for one thing after the other, over a connection of its own.
+/// Sends one request after the other over its own connection.
 struct Worker {
     stream: TcpStream,
     thread: JoinHandle<io::Result<Histogram<u64>>>,
-    /// Of data, so far.
+    /// Bytes of data received so far.
     bytes: Arc<AtomicU64>,
 }
 
-/// No two jobs have one number.
+/// The next job number. Numbers are unique.
 static JOBS: AtomicU64 = AtomicU64::new(1);
 
 impl Worker {
@@ -338,14 +353,15 @@ impl Worker {
         let count = Arc::clone(&bytes);
         let thread = thread::spawn(move || {
             mechanism.enter(priority)?;
-            let (mut latencies, mut input) = (turns::empty(), BufReader::new(&own));
+            let (mut latencies, mut input) = (open_loop::empty(), BufReader::new(&own));
             loop {
                 let (key, start) = (key(), Instant::now());
                 match get(&own, &mut input, priority, key, &count) {
                     Ok(()) => latencies
                         .record(start.elapsed().as_micros() as u64)
                         .map_err(io::Error::other)?,
-                    // What a server says is an error; what a connection does, which is stopped so, is its end.
+                    // An error status from the server is an error. A connection error is the normal
+                    // end, because `stop` shuts the connection down.
                     Err(error) if error.kind() == io::ErrorKind::Other => return Err(error),
                     Err(_) => return Ok(latencies),
                 }
@@ -354,7 +370,7 @@ impl Worker {
         Ok(Self { stream, thread, bytes })
     }
 
-    /// How long its requests took, in microseconds, but for the one that is under way.
+    /// Stops the worker and returns the latencies of its completed requests, in microseconds.
     fn stop(self) -> Result<Histogram<u64>> {
         ensure!(!self.thread.is_finished(), "a server closed a connection");
         self.stream.shutdown(Shutdown::Both)?;
@@ -373,7 +389,7 @@ fn get(
     let job = JOBS.fetch_add(1, Ordering::Relaxed);
     let mut wire = Default::default();
     Request::Get(Get { job, priority, name, offset, length, announce: false }).write(&mut wire);
-    // The end of a connection that is stopped is that of its input.
+    // If the connection was shut down, the read below fails as well.
     let _ = stream.write_all(&wire);
     loop {
         let mut head = [0; 24];
@@ -393,7 +409,8 @@ fn get(
     }
 }
 
-/// A server of files on a disk, with a queue before it for one read at once, and one for more.
+/// A server of files on a disk, with two stages in front of it: one for a single concurrent read,
+/// and one for four.
 struct DiskServer {
     client: Host,
     server: Host,
@@ -432,14 +449,14 @@ impl DiskServer {
         Ok(started)
     }
 
-    /// Of the stage with so many reads at once.
+    /// Returns the address of the stage with this number of concurrent reads.
     fn address(&self, reads: usize) -> SocketAddr {
         let port = 7000 + reads;
         format!("{}:{port}", self.server.address).parse().expect("an address and a port")
     }
 }
 
-/// As people read it: the first case in ms, the others as ratios to it.
+/// Prints the table: the first case in ms, the others as ratios to it.
 fn print(parts: &BTreeMap<&str, Vec<Row>>) {
     for (part, rows) in parts {
         println!(
@@ -472,7 +489,7 @@ mod tests {
     use super::*;
 
     fn seen(values: std::ops::RangeInclusive<u64>, times: f64) -> Seen {
-        let mut latencies = turns::empty();
+        let mut latencies = open_loop::empty();
         values.for_each(|ms| latencies.record((ms as f64 * 1e3 * times) as u64).expect("it grows"));
         Seen { latencies, background_mbit: 8.0, stable: true }
     }

@@ -1,9 +1,10 @@
 //! A disk that reads at a fixed rate: a file system in user space (FUSE) over a directory.
 //!
-//! The kernel can limit a device by `blkio.throttle`, but it does so in slices of 100 ms: an idle disk of 20 MB/s reads
-//! its first 2 MB at once, and then nothing for a while. This one serves one request at a time, in the order in which
-//! they come, and each takes its bytes over the rate. What is read is never cached, so every read is one of the disk.
-//! Writes, and the checksums beside blocks, take no time.
+//! The kernel can limit a device with `blkio.throttle`, but it does so in slices of 100 ms: an idle
+//! disk of 20 MB/s reads its first 2 MB immediately, and then nothing for a while. This disk serves
+//! one request at a time, in the order of arrival, and each request takes the time that its bytes
+//! need at this rate. Data is never cached, so every read goes to the disk. Writes, and reads of
+//! the checksums beside blocks, take no time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -19,19 +20,21 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::files::{BATCH_FORGET, FORGET, Files, READ, REQUEST, Request, is_checksum};
 
-/// How late a disk that was busy may start its next request as if at once: the time of a response to get to a reader,
-/// and of that reader's next request to come back.
+/// The allowance for the turnaround of a busy disk: the time for a response to reach a reader and
+/// for the reader's next request to arrive. A request that arrives within this time counts as if it
+/// had arrived immediately.
 const TURNAROUND: Duration = Duration::from_micros(500);
-/// Reads under way; beyond them other requests wait, too. The kernel sends fewer.
+/// The maximum number of pending reads. If it were reached, other requests would wait as well. The
+/// kernel sends fewer.
 const READS: usize = 256;
-/// How long the kernel may take to mount it.
+/// The time within which the kernel must mount the disk.
 const MOUNT: Duration = Duration::from_secs(20);
 
-// Of errno.h.
+// From errno.h.
 const EPERM: i32 = 1;
 const EIO: i32 = 5;
 
-/// A disk's rate and what it read so far.
+/// The rate of a disk, and the number of bytes that it has read so far.
 #[derive(Debug)]
 pub(crate) struct Disk {
     rate: AtomicU64,
@@ -39,8 +42,9 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// A disk whose files are in `folder`. `command` gets `sh`'s arguments: it mounts the disk where only that process
-    /// sees it, at `at`, and goes on as the program that follows. The disk ends with that process.
+    /// Creates a disk whose files are in `folder`. Adds arguments to `command` that first mount the
+    /// disk at `at`, visible only to that process, and then run the program named by the next
+    /// argument. The disk ends with that process.
     pub(crate) fn mount(
         command: &mut Command,
         folder: &Path,
@@ -48,7 +52,7 @@ impl Disk {
         rate: u64,
     ) -> Result<Arc<Self>> {
         let channel = OpenOptions::new().read(true).write(true).open("/dev/fuse");
-        let channel = channel.context("no /dev/fuse: run as root on a kernel with FUSE")?;
+        let channel = channel.context("no /dev/fuse: run this as root, on a kernel with FUSE")?;
         let mount = "mount -i -t fuse -o fd=0,rootmode=40000,user_id=0,group_id=0 disk \"$0\" \
                      && exec \"$@\" < /dev/null";
         command.stdin(channel.try_clone()?).args(["--mount", "sh", "-c", mount]).arg(at);
@@ -63,12 +67,12 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The bytes that it reads in a second, from its next request on.
+    /// Changes the number of bytes per second, starting with the next request.
     pub(crate) fn set_rate(&self, rate: u64) {
         self.rate.store(rate.max(1), Ordering::Relaxed);
     }
 
-    /// The bytes that it read so far.
+    /// Returns the number of bytes read so far.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
@@ -78,13 +82,13 @@ struct Server {
     disk: Arc<Disk>,
     channel: File,
     files: Files,
-    /// When the disk is done with the requests that it took.
+    /// The time at which the disk will have served the requests that it accepted.
     free: Instant,
-    /// Responses of reads, and when each is read.
+    /// Sends the responses to reads, with the time at which each is complete.
     head: mpsc::SyncSender<(Instant, Vec<u8>)>,
 }
 
-/// Sends responses when they are read: meanwhile the other thread opens files.
+/// Sends responses when their reads are complete. The other thread can open files in the meantime.
 fn serve_reads(mut channel: &File, reads: &mpsc::Receiver<(Instant, Vec<u8>)>) {
     while let Ok((at, response)) = reads.recv() {
         thread::sleep(at.saturating_duration_since(Instant::now()));
@@ -98,14 +102,14 @@ impl Server {
         loop {
             match self.channel.read(&mut buffer) {
                 Ok(length) => self.request(&Request(&buffer[..length])),
-                // It is not mounted yet.
+                // The disk is not mounted yet.
                 Err(error) if error.raw_os_error() == Some(EPERM) && start.elapsed() < MOUNT => {
                     thread::sleep(Duration::from_millis(5));
                 }
-                // A request that was given up between its arrival and our read.
+                // The request was interrupted between its arrival and our read.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Unmounted.
+                // The disk was unmounted.
                 Err(_) => return,
             }
         }
@@ -133,7 +137,7 @@ impl Server {
             let _ = self.head.send((at, response));
             return;
         }
-        // The process that asked may be gone.
+        // The process that sent the request may have ended.
         let _ = self.channel.write(&response);
     }
 
@@ -165,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_at_the_rate_each_time() {
+    fn written_data_is_read_at_the_rate_of_the_disk_each_time() {
         let dir = tempfile::tempdir().expect("a folder");
         let (folder, at) = (dir.path().join("stored"), dir.path().join("disk"));
         fs::create_dir(&folder).and_then(|()| fs::create_dir(&at)).expect("folders");
@@ -181,11 +185,11 @@ mod tests {
         let start = Instant::now();
         let done = command.args(["sh", "-c", script]).current_dir(dir.path()).output();
         let done = done.expect("there is unshare");
-        let said = String::from_utf8_lossy(&done.stderr);
-        if said.contains("not permitted") {
-            return println!("SKIPPED: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        if stderr.contains("not permitted") {
+            return println!("SKIPPED: {stderr}");
         }
-        assert!(done.status.success() && done.stdout == b"d\n", "{said}");
+        assert!(done.status.success() && done.stdout == b"d\n", "{stderr}");
         assert_eq!(disk.read_bytes(), 2_000_000);
         let took = start.elapsed();
         assert!(took >= Duration::from_millis(199), "{took:?}");

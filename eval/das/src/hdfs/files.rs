@@ -1,4 +1,4 @@
-//! The files of a disk: a directory, as the kernel asks for it by FUSE.
+//! The files of a disk: answers the kernel's FUSE requests from a directory.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The most that one request reads or writes.
+/// The maximum number of bytes that one request reads or writes.
 pub(crate) const REQUEST: usize = 128 * 1024;
 
-// Of linux/fuse.h and errno.h.
+// From linux/fuse.h and errno.h.
 const LOOKUP: u32 = 1;
 pub(crate) const FORGET: u32 = 2;
 const GETATTR: u32 = 3;
@@ -45,13 +45,14 @@ const FOREVER: u64 = 1 << 30;
 const ENOENT: i32 = 2;
 const ENOSYS: i32 = 38;
 
-/// Files by their numbers: node N has path N - 1. A name that is gone leaves an empty path.
+/// Files by number: node N has the path at index N - 1. The path of a deleted file is empty.
 pub(crate) struct Files {
     paths: Vec<PathBuf>,
     open: Vec<Option<File>>,
 }
 
-/// Systems keep these in memory. They are 1 % of the bytes but, each for itself, many requests.
+/// Whether a file contains checksums. Systems keep these in memory. They are 1 % of the bytes, but
+/// would need many separate requests.
 pub(crate) fn is_checksum(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "meta")
 }
@@ -71,12 +72,14 @@ impl Files {
         self.open.get(handle as usize).and_then(Option::as_ref).ok_or_else(no_such)
     }
 
-    /// The path of the name in a request, in the directory that the request is of.
+    /// Returns the path of the file that a request names, in the directory to which the request
+    /// refers.
     fn child(&self, request: &Request<'_>, at: usize) -> io::Result<PathBuf> {
         Ok(self.path(request.node())?.join(request.names(at)[0]))
     }
 
-    /// Everything but reads. The numbers are those of linux/fuse.h, the offsets those of its structures.
+    /// Responds to all requests except reads. The numbers are those of linux/fuse.h, and the
+    /// offsets are those of its structures.
     pub(crate) fn respond(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         match request.operation() {
             LOOKUP => self.entry(self.child(request, 40)?, out)?,
@@ -101,14 +104,15 @@ impl Files {
                 self.opened(request.u64(40))?.write_all_at(data, request.u64(48))?;
                 words(out, &[data.len() as u64]);
             }
-            // 64 GB, all free, in blocks of 4096; names of up to 255 bytes.
+            // 64 GB, all free, in blocks of 4096; names of at most 255 bytes.
             STATFS => {
                 let (blocks, inodes) = (1 << 24, 1 << 20);
                 let sizes = [(255 << 32) | 4096, 4096];
                 words(out, &[blocks, blocks, blocks, inodes, inodes, sizes[0], sizes[1], 0, 0, 0]);
             }
             RELEASE => self.open[request.u64(40) as usize] = None,
-            // What is written is with the host's kernel, which outlives a DataNode: there is nothing to flush.
+            // Written data is in the host's kernel, which outlives a DataNode, so there is nothing
+            // to flush.
             FSYNC | FLUSH | RELEASEDIR | FSYNCDIR => {}
             INIT => {
                 let (flags, write) = (u64::from(BIG_WRITES) << 32, (REQUEST as u64) << 32);
@@ -163,7 +167,7 @@ impl Files {
             if *path == to {
                 *path = PathBuf::new();
             } else if let Ok(below) = path.strip_prefix(&from) {
-                // Joined to nothing, a path would end in a slash.
+                // Joining an empty path would append a slash.
                 *path = if below.as_os_str() == "" { to.clone() } else { to.join(below) };
             }
         }
@@ -208,19 +212,20 @@ fn no_such() -> io::Error {
     io::Error::from_raw_os_error(ENOENT)
 }
 
-/// Numbers as the kernel takes them; two of 32 bits are one with the second above.
+/// Writes numbers in the kernel's format. A pair of 32-bit fields is one number with the second
+/// field in its high half.
 fn words(out: &mut Vec<u8>, words: &[u64]) {
     words.iter().for_each(|word| out.extend(word.to_le_bytes()));
 }
 
-/// How long they are valid, and a file's attributes.
+/// Writes a file's attributes and how long they are valid.
 fn attributes(of: &Metadata, out: &mut Vec<u8>) {
     let time = of.mtime() as u64;
     words(out, &[FOREVER, 0, of.ino(), of.len(), of.blocks(), time, time, time, 0]);
     words(out, &[u64::from(of.mode()) << 32, of.nlink(), 0, 4096]);
 }
 
-/// A request: a header of 40 bytes, and what its operation needs.
+/// A request: a header of 40 bytes, and the arguments of its operation.
 pub(crate) struct Request<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Request<'a> {
@@ -244,7 +249,7 @@ impl<'a> Request<'a> {
         self.u64(16)
     }
 
-    /// The names from there on, each of which ends with a zero.
+    /// Returns the names that start at or after an offset. Each name ends with a zero byte.
     fn names(&self, at: usize) -> Vec<&'a Path> {
         let names = self.0[at..].split(|byte| *byte == 0);
         names.map(|name| Path::new(OsStr::from_bytes(name))).collect()

@@ -1,4 +1,4 @@
-//! Hadoop on this machine: what is fetched, how a node is configured, and how Java runs it.
+//! Downloads Hadoop, configures its nodes, and runs them with Java on this machine.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::place::run;
+use crate::environment::run;
 
-/// Where the NameNode's protocol and its pages are.
+/// The addresses of the NameNode's protocol and of its web pages.
 pub(crate) const RPC: &str = "10.77.0.10:8020";
 pub(crate) const PAGES: &str = "10.77.0.10:9870";
-/// Where a DataNode serves reads by HTTP.
+/// The port on which a DataNode serves reads over HTTP.
 pub(crate) const PORT: u16 = 9864;
-/// DataNodes that hold a block.
+/// The number of DataNodes that hold a block.
 pub(crate) const REPLICATION: usize = 3;
-/// A file is one block.
+/// The size of a block. A file has one block.
 pub(crate) const BLOCK_BYTES: u64 = 16 << 20;
 
 const SETTINGS: [(&str, &str); 15] = [
@@ -23,17 +23,17 @@ const SETTINGS: [(&str, &str); 15] = [
     ("dfs.namenode.datanode.registration.ip-hostname-check", "false"),
     ("dfs.namenode.safemode.extension", "0"),
     ("dfs.namenode.edits.noeditlogchannelflush", "true"),
-    // The NameNode would pass over a node that is busy, and a file would lack a replica.
+    // The NameNode would skip a busy node, and the file would lack a replica.
     ("dfs.namenode.redundancy.considerLoad", "false"),
     ("dfs.namenode.handler.count", "4"),
     ("dfs.datanode.handler.count", "3"),
     ("dfs.heartbeat.interval", "1s"),
-    // Else a node refuses files on a small disk.
+    // Without this, a node refuses files on a small disk.
     ("dfs.datanode.round-robin-volume-choosing-policy.additional-available-space", "0"),
-    // One request to the disk for each packet. `sendfile` would make one for each page.
+    // The disk gets one request per packet. `sendfile` would send one per page.
     ("dfs.datanode.transferTo.allowed", "false"),
     ("io.file.buffer.size", "65536"),
-    // What reads the disk in the background.
+    // These settings avoid background reads of the disk.
     ("dfs.block.scanner.volume.bytes.per.second", "0"),
     ("dfs.datanode.directoryscan.interval", "-1"),
     (
@@ -49,10 +49,10 @@ log4j.appender.C.layout=org.apache.log4j.PatternLayout
 log4j.appender.C.layout.ConversionPattern=%d %p %c: %m%n
 ";
 
-/// HDFS and what it needs, 64 MB; once.
+/// Downloads HDFS and its dependencies (64 MB) unless they are already there.
 pub(crate) fn fetch(dir: &Path) -> Result<()> {
     let needed = [
-        ("java", "a JDK of 17"),
+        ("java", "JDK 17"),
         ("mvn", "Maven"),
         ("tc", "iproute2"),
         ("setpriv", "util-linux"),
@@ -60,7 +60,7 @@ pub(crate) fn fetch(dir: &Path) -> Result<()> {
     ];
     for (program, package) in needed {
         let found = Command::new(program).arg("--version").output().is_ok();
-        ensure!(found, "{program} is not here: install {package}");
+        ensure!(found, "{program} is missing: install {package}");
     }
     if dir.join("lib/fetched").exists() {
         return Ok(());
@@ -83,10 +83,11 @@ pub(crate) fn datanode_properties(address: &str) -> [(&'static str, String); 4] 
     ]
 }
 
-/// Writes a node's configuration. Its folder has `stored`, what it keeps, and a DataNode's `disk`, where it sees that.
+/// Writes a node's configuration. Its folder contains `stored` with the stored data, and `disk`,
+/// where a DataNode mounts that data.
 pub(crate) fn configure(dir: &Path, name: &str, properties: &[(&str, String)]) -> Result<PathBuf> {
     let folder = dir.join("run").join(name);
-    // Without these folders there are no pages.
+    // Without these folders there are no web pages.
     for pages in ["hdfs", "datanode"] {
         fs::create_dir_all(folder.join("conf/webapps").join(pages).join("WEB-INF"))?;
     }
@@ -113,7 +114,7 @@ pub(crate) fn configure(dir: &Path, name: &str, properties: &[(&str, String)]) -
     Ok(folder)
 }
 
-/// Adds what Java needs to a command that ends with it; the class to run comes next.
+/// Adds the arguments of Java to a command that ends with `java`. The class to run comes next.
 pub(crate) fn java<'a>(
     command: &'a mut Command,
     dir: &Path,

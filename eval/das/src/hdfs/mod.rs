@@ -1,9 +1,10 @@
-//! HDFS whose disks are slow: reads of 10 MB or 1 MB, each by WebHDFS from any replica, with a Proxy D-Stage before each
-//! DataNode, which is as its makers ship it.
+//! HDFS with slow disks: reads of 10 MB or 1 MB over WebHDFS from any replica, with a Proxy D-Stage
+//! in front of each DataNode. The DataNodes run unmodified.
 //!
-//! Source: document 003, §5.1 and §5.2, Figures 1, 6 and 7. Deviations: disks are modeled, in user space, because a limit
-//! by control groups serves the first tenth of a second at once; three DataNodes and not ten or sixty; responses are
-//! late (the noise of §5.2) where they arrive, so a late one holds nothing at its node.
+//! Source: document 003, §5.1 and §5.2, Figures 1, 6 and 7. Deviations: the disks are modeled in
+//! user space, because control groups would let a tenth of a second's worth of data through
+//! immediately. There are three DataNodes instead of ten or sixty. The noise of §5.2 delays
+//! responses at the client, so a late response occupies nothing at its node.
 
 pub(crate) mod disk;
 mod files;
@@ -15,46 +16,48 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
-use crate::turns;
+use crate::open_loop;
 use nodes::{Hdfs, Options};
 use reads::{Reads, Stages};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where Hadoop is kept (65 MB), and what nodes store while they run
+    /// Folder for Hadoop (65 MB) and for the data that nodes store while they run
     #[arg(long, value_name = "DIR", default_value = "out/das/hdfs")]
     dir: PathBuf,
-    /// The program whose stages run before the DataNodes
+    /// Program that runs the stages in front of the DataNodes
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
     curtail: String,
-    /// Policies; the first is what the others are compared with
+    /// Policies. The others are compared with the first
     #[arg(long = "policy", default_values = ["random", "naive", "delayed:480ms", "app-timeout:480ms", "das"])]
     policies: Vec<String>,
-    /// Load of primaries: shares of what the disks can do
+    /// Loads of primaries, as shares of the disks' capacity
     #[arg(long = "load", default_values_t = [0.15, 0.45, 0.75])]
     loads: Vec<f64>,
-    /// How many reads each turn has, about
+    /// Approximate number of reads in each turn
     #[arg(long, default_value_t = 150.0)]
     requests: f64,
-    /// How often each policy has its turn
+    /// Number of turns of each policy at each load
     #[arg(long, default_value_t = 3)]
     rounds: u64,
-    /// Bytes of a file, and of a read
+    /// Size of a file, and of a read
     #[arg(long, value_name = "BYTES", default_value_t = 10_000_000)]
     bytes: u64,
-    /// Of each disk
+    /// Rate of each disk
     #[arg(long, value_name = "BYTES_PER_S", default_value_t = 20_000_000)]
     rate: u64,
-    /// Of the first disk, which is a straggler
+    /// Rate of the first disk, which makes it a straggler
     #[arg(long, value_name = "BYTES_PER_S")]
     straggler: Option<u64>,
-    /// Of each DataNode's link, which has two bands; none: as fast as the machine
+    /// Rate of each DataNode's link. A limited link has two bands. By default the link is as fast
+    /// as the machine
     #[arg(long, value_name = "BITS_PER_S")]
     network: Option<u64>,
-    /// How late responses are, a line each: at a disk that takes 120 ms, and in proportion at another
+    /// File of response delays, one per line, for a disk that takes 120 ms. They are scaled for
+    /// other disks
     #[arg(long, value_name = "FILE")]
     noise: Option<PathBuf>,
-    /// Requests that a DataNode gets at once, or \"auto\" in quotes
+    /// Number of requests that a DataNode gets at once, or "auto", including the quotes
     #[arg(long, default_value = "\"auto\"")]
     slots: String,
     #[arg(long, default_value_t = 3)]
@@ -69,22 +72,28 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// How long a disk takes for a read.
+    /// Returns the time that a disk takes for a read.
     fn service_s(&self) -> f64 {
         self.bytes as f64 / self.rate as f64
     }
 
     fn check(&self) -> Result<()> {
-        ensure!((3..=9).contains(&self.nodes), "--nodes: from 3 to 9");
-        ensure!((1..=1000).contains(&self.files), "--files: from 1 to 1000");
-        ensure!((1..=16 << 20).contains(&self.bytes), "--bytes: from 1 to 16777216, a block");
-        ensure!(self.rate > 0 && self.straggler != Some(0), "--rate and --straggler: above 0");
+        ensure!((3..=9).contains(&self.nodes), "--nodes: must be from 3 to 9");
+        ensure!((1..=1000).contains(&self.files), "--files: must be from 1 to 1000");
+        ensure!(
+            (1..=16 << 20).contains(&self.bytes),
+            "--bytes: must be from 1 to 16777216, the size of a block"
+        );
+        ensure!(
+            self.rate > 0 && self.straggler != Some(0),
+            "--rate and --straggler: must be above 0"
+        );
         ensure!(
             self.loads.iter().all(|load| *load > 0.0 && *load < 2.0),
-            "--load: above 0, below 2"
+            "--load: must be above 0 and below 2"
         );
-        ensure!((1.0..=1e6).contains(&self.requests), "--requests: from 1 to 1,000,000");
-        ensure!((1..=100).contains(&self.rounds), "--rounds: from 1 to 100");
+        ensure!((1.0..=1e6).contains(&self.requests), "--requests: must be from 1 to 1,000,000");
+        ensure!((1..=100).contains(&self.rounds), "--rounds: must be from 1 to 100");
         Ok(())
     }
 }
@@ -104,6 +113,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let before: Vec<u64> = (0..nodes).map(read).collect();
     let outcomes = Reads::new(args, &hdfs, stages)?.run()?;
     let served = (0..nodes).map(|node| read(node) - before[node]);
-    eprintln!("bytes that disks read, by node: {:?}", served.collect::<Vec<_>>());
-    turns::print(&outcomes, args.json)
+    eprintln!("bytes read from disks, by node: {:?}", served.collect::<Vec<_>>());
+    open_loop::print(&outcomes, args.json)
 }

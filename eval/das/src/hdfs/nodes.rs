@@ -1,4 +1,5 @@
-//! HDFS on this machine: a NameNode and DataNodes, each in a network namespace and with a disk of its own.
+//! HDFS on this machine: a NameNode and DataNodes, each in its own network namespace, and each
+//! DataNode with its own disk.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -13,31 +14,32 @@ use serde_json::Value;
 use super::disk::Disk;
 use super::hadoop::{self, BLOCK_BYTES, PAGES, RPC, configure, java};
 pub(crate) use super::hadoop::{PORT, REPLICATION};
-use crate::place::{Host, Network, Process, run};
+use crate::environment::{Host, Network, Process, run};
 
 const NAMENODE: &str = "org.apache.hadoop.hdfs.server.namenode.NameNode";
 const DATANODE: &str = "org.apache.hadoop.hdfs.server.datanode.DataNode";
-/// The most that a socket buffers: more of a response would be read after its client closed the connection.
+/// The maximum size of a socket buffer. With larger ones, more of a response would be read from the
+/// disk after its client closed the connection.
 const SOCKET_BYTES: u32 = 128 << 10;
-/// How long all nodes may take until they serve, and replicas to be reported.
+/// How long to wait until all nodes serve, and until replicas are reported.
 const START: Duration = Duration::from_secs(180);
-/// Bounds a request to set HDFS up.
+/// The time limit for a request during setup.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// What to start, and what to fill it with.
+/// The nodes to start, and the files to write.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// DataNodes
+    /// Number of DataNodes.
     pub(crate) nodes: usize,
-    /// Bytes that a disk reads in a second
+    /// Bytes per second that a disk reads.
     pub(crate) rate: u64,
-    /// Bits that a DataNode sends in a second
+    /// Bits per second that a DataNode sends. `None` for no limit.
     pub(crate) network: Option<u64>,
     pub(crate) files: usize,
     pub(crate) file_bytes: u64,
 }
 
-/// Nodes that run. They end with this, and so does what they stored.
+/// Running nodes. They end when this value is dropped, and the stored data is deleted.
 #[derive(Debug)]
 pub(crate) struct Hdfs {
     pub(crate) client: Host,
@@ -48,7 +50,7 @@ pub(crate) struct Hdfs {
     _namenode_host: Host,
 }
 
-/// One DataNode.
+/// A DataNode.
 #[derive(Debug)]
 pub(crate) struct DataNode {
     pub(crate) process: Process,
@@ -56,13 +58,13 @@ pub(crate) struct DataNode {
     disk: Arc<Disk>,
 }
 
-/// The folder of what nodes store, with their configurations and logs.
+/// The folder with the stored data of the nodes, their configurations and their logs.
 #[derive(Debug)]
 struct State(PathBuf);
 
 impl Drop for State {
     fn drop(&mut self) {
-        // Logs stay.
+        // The stored data is deleted, and the logs stay.
         let Ok(folders) = fs::read_dir(&self.0) else { return };
         for folder in folders.flatten() {
             let _ = fs::remove_dir_all(folder.path().join("stored"));
@@ -71,10 +73,10 @@ impl Drop for State {
 }
 
 impl Hdfs {
-    /// Starts the nodes, waits until all serve, and writes the files.
+    /// Starts the nodes, waits until all of them serve, and writes the files.
     pub(crate) fn start(options: &Options, dir: &Path) -> Result<Self> {
         ensure!((REPLICATION..=9).contains(&options.nodes), "3 to 9 nodes");
-        ensure!((1..=BLOCK_BYTES).contains(&options.file_bytes), "a file has up to 16 MB");
+        ensure!((1..=BLOCK_BYTES).contains(&options.file_bytes), "a file has at most 16 MB");
         fs::create_dir_all(dir).with_context(|| format!("no folder {}", dir.display()))?;
         let dir = &dir.canonicalize()?;
         hadoop::fetch(dir)?;
@@ -104,13 +106,14 @@ impl Hdfs {
         Ok(hdfs)
     }
 
-    /// The path and query by which a DataNode serves a part of a file. It reads from its own disk if it holds the file.
+    /// Returns the path and query with which a DataNode serves part of a file. A DataNode that
+    /// holds the file reads it from its own disk.
     pub(crate) fn path(&self, file: usize, offset: u64, length: u64) -> String {
         let part = format!("offset={offset}&length={length}");
         format!("/webhdfs/v1/f{file}?op=OPEN&user.name=root&namenoderpcaddress={RPC}&{part}")
     }
 
-    /// Which DataNodes hold a file.
+    /// Returns the DataNodes that hold a file.
     pub(crate) fn locations(&self, file: usize) -> Result<Vec<usize>> {
         let path = format!("/webhdfs/v1/f{file}?op=GETFILEBLOCKLOCATIONS&user.name=root");
         let found = self.json(&path)?;
@@ -124,12 +127,12 @@ impl Hdfs {
         hosts.iter().map(node).collect()
     }
 
-    /// The bytes that a DataNode's disk reads in a second, from now on.
+    /// Changes the number of bytes per second that a DataNode's disk reads.
     pub(crate) fn set_rate(&self, node: usize, rate: u64) {
         self.nodes[node].disk.set_rate(rate);
     }
 
-    /// The bytes that a DataNode's disk read so far.
+    /// Returns the number of bytes that a DataNode's disk has read so far.
     pub(crate) fn read_bytes(&self, node: usize) -> u64 {
         self.nodes[node].disk.read_bytes()
     }
@@ -137,7 +140,7 @@ impl Hdfs {
     fn wait_until_live(&mut self) -> Result<()> {
         let (start, logs) = (Instant::now(), self.state.0.display());
         loop {
-            // Until the NameNode listens, there is no response.
+            // There is no response until the NameNode listens.
             let path = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState";
             let live =
                 self.json(path).ok().and_then(|all| all["beans"][0]["NumLiveDataNodes"].as_u64());
@@ -153,7 +156,8 @@ impl Hdfs {
         }
     }
 
-    /// Writes the files. The first replica of each is where it is written, the others where the NameNode wants them.
+    /// Writes the files. Each file is written to one node, which holds the first replica. The
+    /// NameNode places the others.
     fn fill(&self, options: &Options) -> Result<()> {
         let content: Vec<u8> = (0..options.file_bytes).map(|at| (at % 251) as u8).collect();
         for file in 0..options.files {
@@ -161,7 +165,7 @@ impl Hdfs {
             let path =
                 format!("/webhdfs/v1/f{file}?op=CREATE&user.name=root&namenoderpcaddress={RPC}");
             let response = self.http(&format!("{first}:{PORT}"), "PUT", &path, &content)?;
-            ensure!(response.contains("201 Created"), "file {file} is not written: {response}");
+            ensure!(response.contains("201 Created"), "file {file} was not written: {response}");
         }
         let start = Instant::now();
         for file in 0..options.files {
@@ -173,7 +177,7 @@ impl Hdfs {
         Ok(())
     }
 
-    /// What the NameNode responds.
+    /// Returns the NameNode's response as JSON.
     fn json(&self, path: &str) -> Result<Value> {
         let response = self.http(PAGES, "GET", path, &[])?;
         let (_, body) = response.split_once("\r\n\r\n").context("a response without an end")?;

@@ -1,4 +1,4 @@
-//! Reads by policies that take turns, through a Proxy D-Stage before each DataNode.
+//! Reads through a Proxy D-Stage in front of each DataNode. Policies take turns.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,17 +14,17 @@ use tokio::runtime::Runtime;
 
 use super::Args;
 use super::nodes::{self, Hdfs};
-use crate::place::{Process, listens};
-use crate::turns::{self, Outcome, Pace, Turn};
+use crate::environment::{Process, listens};
+use crate::open_loop::{self, Outcome, Pace, Turn};
 
-/// Where the stage of a DataNode listens.
+/// The port of a DataNode's stage.
 const PORT: u16 = 9900;
 
-/// Copies of requests, some responses late: the noise of document 003, §5.2, added where they arrive.
+/// A transport that delays some responses: the noise of document 003, §5.2, added at the client.
 #[derive(Clone)]
 struct Noisy {
     http: Arc<Http>,
-    /// Of which each is drawn as often.
+    /// The possible delays, all equally likely.
     delays: Arc<[Duration]>,
     draws: Arc<Mutex<dyn FnMut() -> f64 + Send>>,
 }
@@ -48,14 +48,15 @@ impl Transport for Noisy {
     }
 }
 
-/// Stages before all DataNodes; they end with this.
+/// The stages in front of all DataNodes. They end when this value is dropped.
 pub(super) struct Stages {
     _processes: Vec<Process>,
     addresses: Vec<SocketAddr>,
 }
 
 impl Stages {
-    /// From the main thread: they end with the one that starts them.
+    /// Starts the stages. Call this from the main thread, because they end with the thread that
+    /// starts them.
     pub(super) fn start(curtail: &str, slots: &str, hdfs: &Hdfs) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let (mut processes, mut addresses) = (Vec::new(), Vec::new());
@@ -76,14 +77,14 @@ impl Stages {
     }
 }
 
-/// All reads.
+/// The setup that all turns share.
 pub(super) struct Reads<'a> {
     pub(super) args: &'a Args,
     pub(super) hdfs: &'a Hdfs,
     pub(super) stages: Stages,
     runtime: Runtime,
     topology: Topology,
-    /// Which group each file's replicas are.
+    /// For each file, the group of its replicas.
     groups: Vec<GroupId>,
     delays: Arc<[Duration]>,
 }
@@ -116,17 +117,20 @@ impl<'a> Reads<'a> {
 
     pub(super) fn run(&self) -> Result<Vec<Outcome>> {
         let Args { policies, loads, rounds, .. } = self.args;
-        turns::take(policies, loads, *rounds, |policy, load, round| self.turn(policy, load, round))
+        open_loop::run_turns(policies, loads, *rounds, |policy, load, round| {
+            self.turn(policy, load, round)
+        })
     }
 
-    /// All policies meet the same requests in a round.
+    /// Runs one turn. All policies get the same requests in a round.
     fn turn(&self, policy: &Policy, load: f64, round: u64) -> Result<Turn> {
         let _inside = self.runtime.enter();
         let seed = self.args.seed.wrapping_mul(1_000_003).wrapping_add(round);
         let span = Duration::from_secs(60);
         let settings = Settings {
             priorities: policy.has_priorities(),
-            // A response counts when it is whole: one that is slow in its middle has not answered.
+            // A response counts when it is complete, because it may still become slow after its
+            // head.
             whole_bytes: 2 * self.args.bytes,
             read_timeout: span,
             ..Settings::default()
@@ -138,19 +142,19 @@ impl<'a> Reads<'a> {
             delays: Arc::clone(&self.delays),
             draws: Arc::new(Mutex::new(move || unit(&mut noise))),
         };
-        let cell = turns::cell(policy, &self.topology, transport, seed)?;
+        let cell = open_loop::cell(policy, &self.topology, transport, seed)?;
         let mut draws = rng(seed);
         let rate = load * self.hdfs.nodes.len() as f64 / self.args.service_s();
         let pace = Pace { rate, seconds: self.args.requests / rate, seed };
         let mut requests = Vec::new();
-        for due in turns::arrivals(pace) {
+        for due in open_loop::arrivals(pace) {
             let file = (unit(&mut draws) * self.args.files as f64) as usize;
             let path = self.hdfs.path(file, 0, self.args.bytes);
             let request = Request::new("GET", &path, [("host", "datanode")], b"", true)?;
             requests.push((due, Some("all"), Query::new(request).to_group(self.groups[file])));
         }
         let bytes = self.args.bytes;
-        Ok(turns::open(&self.runtime, &cell, requests, move |response| async move {
+        Ok(open_loop::run(&self.runtime, &cell, requests, move |response| async move {
             let good = response.head.status() == 200;
             let whole = response.whole(usize::MAX).await;
             good && whole.is_ok_and(|whole| whole.len() as u64 == bytes)
@@ -158,7 +162,7 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// Reads a file of times, and stretches them.
+/// Reads a file of durations and multiplies them by a factor.
 fn delays(file: &Path, factor: f64) -> Result<Arc<[Duration]>> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let read = |line: &str| -> Result<Duration> {

@@ -1,4 +1,5 @@
-//! The testbed: two nodes, each with two instances of Suricata, between the duplicator and the de-duplicator.
+//! The testbed: two nodes, each with two instances of Suricata, between the duplicator and the
+//! de-duplicator.
 //!
 //! ```text
 //!  network                    node 0                        network
@@ -11,8 +12,8 @@
 //!  +--------+                                         +--------------+
 //! ```
 //!
-//! An instance is a bridge, so a packet that comes out of it has been inspected. A node is a processor and a network
-//! namespace; so is the rest of the network.
+//! An instance is a bridge, so a packet that comes out of it has been inspected. A node is a
+//! processor and a network namespace. The rest of the network is another namespace.
 
 use std::fmt::Write as _;
 use std::net::UdpSocket;
@@ -26,17 +27,17 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, bind, socket};
 use nix::unistd::Pid;
 
 use super::frame;
-use crate::place::Host;
+use crate::environment::Host;
 
-/// How many nodes there are.
+/// The number of nodes.
 pub(crate) const NODES: usize = 2;
 
-/// What an instance is on its node.
+/// The role of an instance on its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Scheduled fairly.
     Primary,
-    /// Scheduled when nothing else wants the processor.
+    /// Scheduled only when no other process needs the processor.
     Duplicate,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Cluster {
     network: Namespace,
 }
 
-/// Which wires an instance is at.
+/// Returns the number of an instance. Its wires have the same number.
 pub(crate) fn instance(node: usize, role: Role) -> u8 {
     2 * node as u8 + u8::from(role == Role::Duplicate)
 }
@@ -67,7 +68,7 @@ impl Cluster {
         Ok(Self { nodes, cores: cores()?, network })
     }
 
-    /// A socket that sends frames to an instance.
+    /// Returns a socket that sends frames to an instance.
     pub(crate) fn sender(&self, instance: u8) -> Result<OwnedFd> {
         self.network.inside(|| {
             let name = format!("out{instance}");
@@ -80,7 +81,7 @@ impl Cluster {
         })
     }
 
-    /// A socket that receives what an instance processed.
+    /// Returns a socket that receives the packets that an instance processed.
     pub(crate) fn receiver(&self, instance: u8) -> Result<UdpSocket> {
         self.network.inside(|| {
             let socket = UdpSocket::bind((format!("10.78.{instance}.2"), frame::PORT))?;
@@ -109,16 +110,20 @@ fn wire(network: &Namespace, node: &Namespace, instance: u8) -> Result<()> {
     Ok(node.ip(&there)?)
 }
 
-/// The first two processors that this process may use.
+/// Returns the first two processors that this process may use.
 fn cores() -> Result<[usize; NODES]> {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).context("cannot ask for processors")?;
+    let allowed =
+        sched_getaffinity(Pid::from_raw(0)).context("cannot read the allowed processors")?;
     let all = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
     let two: Vec<usize> = all.take(NODES).collect();
-    ensure!(two.len() == NODES, "this needs two processors, one for each node: there is one");
+    ensure!(
+        two.len() == NODES,
+        "this needs two processors, one for each node, but there is only one"
+    );
     Ok([two[0], two[1]])
 }
 
-/// Keeps this thread on one processor.
+/// Pins this thread to one processor.
 pub(crate) fn pin(core: usize) -> Result<()> {
     let mut only = CpuSet::new();
     only.set(core)?;

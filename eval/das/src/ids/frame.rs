@@ -1,22 +1,23 @@
-//! The packets: UDP over IPv4 over Ethernet. They carry the number of their turn and their own.
+//! The packets: UDP over IPv4 over Ethernet. Each contains the number of its turn and its own
+//! number.
 
 use std::ops::Range;
 
-/// Of the payload, in bytes.
+/// The length of the payload, in bytes.
 const PAYLOAD: usize = 800;
 const ETHERNET: usize = 14;
 const IP: usize = 20;
 const UDP: usize = 8;
-/// Where the payload begins.
+/// The offset of the payload.
 const HEADERS: usize = ETHERNET + IP + UDP;
 const SOURCE_PORT: Range<usize> = ETHERNET + IP..ETHERNET + IP + 2;
-/// How many flows there are. Flows differ in their source port.
+/// The number of flows, which differ in their source port.
 const FLOWS: u32 = 1000;
-/// The port that the de-duplicator listens on.
+/// The port on which the de-duplicator listens.
 pub(crate) const PORT: u16 = 4000;
-/// How much of a payload `parse` needs.
+/// The number of bytes of a payload that `parse` reads.
 pub(crate) const TAG: usize = 8;
-/// Words of the payload. The rules look for pairs of them.
+/// The words that payloads consist of. The rules match pairs of them.
 pub(crate) const WORDS: [&str; 24] = [
     "passwd", "shadow", "select", "union", "insert", "exec", "system", "eval", "script", "cookie",
     "admin", "root", "config", "backup", "token", "secret", "login", "upload", "shell", "wget",
@@ -28,7 +29,7 @@ pub(crate) fn mac(instance: u8) -> [u8; 6] {
     [2, 0, 0, 0, instance, 2]
 }
 
-/// A packet for an instance, not yet numbered.
+/// A packet for an instance, without its number.
 #[derive(Debug)]
 pub(crate) struct Frame(Vec<u8>);
 
@@ -41,7 +42,7 @@ impl Frame {
         bytes.extend([0, 0]);
         bytes.extend(PORT.to_be_bytes());
         bytes.extend(((UDP + PAYLOAD) as u16).to_be_bytes());
-        // No checksum: it would change with the number.
+        // No checksum, because it would change with the number.
         bytes.extend([0, 0]);
         bytes.extend([0; TAG]);
         let mut state = 42_u32;
@@ -54,7 +55,7 @@ impl Frame {
         Self(bytes)
     }
 
-    /// The bytes of a packet.
+    /// Sets the numbers and returns the bytes of the packet.
     pub(crate) fn number(&mut self, turn: u32, number: u32) -> &[u8] {
         let port = 10_000 + (number / 2 % FLOWS) as u16;
         self.0[SOURCE_PORT].copy_from_slice(&port.to_be_bytes());
@@ -64,7 +65,7 @@ impl Frame {
     }
 }
 
-/// The turn and the number of a packet, from its payload.
+/// Returns the turn and the number of a packet from its payload.
 pub(crate) fn parse(payload: &[u8]) -> Option<(u32, u32)> {
     let (turn, rest) = payload.split_first_chunk()?;
     let (number, _) = rest.split_first_chunk()?;
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_carry_their_numbers() {
+    fn packets_contain_their_numbers() {
         let mut frame = Frame::new(3);
         let bytes = frame.number(7, 70_000).to_vec();
         assert_eq!(bytes.len(), HEADERS + PAYLOAD);

@@ -1,13 +1,14 @@
-//! Duplicates that cannot hurt where processors are the bottleneck: two nodes of an intrusion detection system
-//! (document 003, §5.4, Figure 9; Suricata in the place of Snort).
+//! Duplicates that cannot hurt, with processors as the bottleneck: two nodes of an intrusion
+//! detection system (document 003, §5.4, Figure 9; Suricata instead of Snort).
 //!
-//! Each node is one processor. It runs a primary and a duplicate instance, both as bridges. A duplicator sends each
-//! packet to the primary of one node and a copy to the duplicate instance of the other; a de-duplicator counts unique
-//! packets that come out. The duplicate instance has `SCHED_IDLE`: it runs when nothing else wants the processor. Its
-//! queue is short, in the place of purging. A straggler is a node whose processor a background task wants too.
+//! Each node is one processor. It runs a primary and a duplicate instance, both as bridges. A
+//! duplicator sends each packet to the primary of one node, and a copy to the duplicate instance of
+//! the other. A de-duplicator counts the unique packets that come out. The duplicate instance has
+//! `SCHED_IDLE`: it runs only when no other process needs the processor. A short queue replaces
+//! purging. A straggler is a node with a background task that competes for its processor.
 //!
-//! Single copies and DAS take turns on the same instances. In a turn of single copies, the duplicate instances are
-//! paused and no copies are sent.
+//! Single copies and DAS take turns on the same instances. In a turn of single copies, the
+//! duplicate instances are paused and no copies are sent.
 
 mod cluster;
 mod frame;
@@ -27,18 +28,19 @@ use report::Row;
 use suricata::Settings;
 use turn::{Bench, Figures, Turn};
 
-/// The first guess of the capacity, in packets per second: below it on any machine.
+/// The first guess of the capacity, in packets per second. It is below the capacity of any machine.
 const GUESS: f64 = 500.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How long a turn is
+    /// Length of a turn
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     seconds: f64,
-    /// Arrival rates: up to 10 of the measured capacity, above that packets per second of the cluster
+    /// Arrival rates: a value up to 10 is a multiple of the measured capacity, a higher one is in
+    /// packets per second for the cluster
     #[arg(long, value_delimiter = ',', default_value = "0.4,0.7,0.9,1.2")]
     rates: Vec<Rate>,
-    /// How often single copies and DAS take turns at each rate
+    /// Number of turns of single copies and of DAS at each rate
     #[arg(long, default_value_t = 6)]
     rounds: usize,
     #[command(flatten)]
@@ -51,7 +53,7 @@ pub(crate) struct Args {
 /// An arrival rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rate {
-    /// Of the capacity of both nodes.
+    /// A multiple of the capacity of both nodes.
     Share(f64),
     /// Packets per second.
     Packets(f64),
@@ -63,7 +65,9 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, String> {
         let value: f64 = text.trim().parse().map_err(|_| format!("{text}: not a number"))?;
         match value {
-            _ if !(value > 0.0 && value <= 1e6) => Err(format!("{text}: above 0, to 1,000,000")),
+            _ if !(value > 0.0 && value <= 1e6) => {
+                Err(format!("{text}: must be above 0, and at most 1,000,000"))
+            }
             _ if value <= 10.0 => Ok(Self::Share(value)),
             _ => Ok(Self::Packets(value)),
         }
@@ -105,15 +109,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 impl Args {
     fn check(&self) -> Result<()> {
-        ensure!((1.0..=600.0).contains(&self.seconds), "--seconds: from 1 to 600");
-        ensure!((1..=1000).contains(&self.rounds), "--rounds: from 1 to 1000");
-        ensure!((1..=1000).contains(&self.settings.rules), "--rules: from 1 to 1000");
-        ensure!((1..=4096).contains(&self.settings.queue), "--queue: from 1 to 4096");
-        ensure!((1..=64).contains(&self.settings.background), "--background: from 1 to 64");
+        ensure!((1.0..=600.0).contains(&self.seconds), "--seconds: must be from 1 to 600");
+        ensure!((1..=1000).contains(&self.rounds), "--rounds: must be from 1 to 1000");
+        ensure!((1..=1000).contains(&self.settings.rules), "--rules: must be from 1 to 1000");
+        ensure!((1..=4096).contains(&self.settings.queue), "--queue: must be from 1 to 4096");
+        ensure!((1..=64).contains(&self.settings.background), "--background: must be from 1 to 64");
         Ok(())
     }
 
-    /// What both primaries process when they get a fifth more.
+    /// Measures the goodput of both primaries under a load that is a fifth higher than their
+    /// estimated capacity.
     fn capacity(&self, bench: &mut Bench) -> Result<f64> {
         let mut measure = |rate, seconds| -> Result<f64> {
             let span = Duration::from_secs_f64(seconds);
@@ -123,14 +128,15 @@ impl Args {
         let (mut rate, mut about) = (GUESS, GUESS);
         while about > 0.8 * rate {
             rate *= 2.0;
-            ensure!(rate < 1e6, "packets are too little work: give more --rules");
+            ensure!(rate < 1e6, "packets cause too little work: use a higher --rules");
             about = measure(rate, 0.5)?;
         }
-        ensure!(about > 0.0, "nothing comes out of Suricata");
+        ensure!(about > 0.0, "Suricata sends no packets");
         measure(1.2 * about, self.seconds)
     }
 
-    /// Single copies and DAS at one rate; each is first in every other round.
+    /// Runs turns of single copies and of DAS at one rate. Each of them is first in every other
+    /// round.
     fn rounds(&self, bench: &mut Bench, rate: f64, straggler: bool) -> Result<Vec<[Figures; 2]>> {
         let span = Duration::from_secs_f64(self.seconds);
         let mut all = Vec::new();

@@ -1,8 +1,9 @@
 //! The traffic source, the duplicator and the de-duplicator, as one thread beside each node.
 //!
-//! In the paper they are machines of their own. Here they share the nodes' processors, so they come before all
-//! instances (`SCHED_FIFO`) and do little: a packet costs them a few µs, and a node some hundreds. Packets are due at
-//! equal distances and go to the nodes in turn. Each thread computes which are its own, so threads share nothing.
+//! In the paper they are separate machines. Here they share the nodes' processors, so they have
+//! precedence over all instances (`SCHED_FIFO`) and do little: a packet takes a few µs of their
+//! time, but several hundred µs of a node's time. Packets are due at equal intervals and go to the
+//! nodes in turn. Each thread computes which packets are its own, so threads share nothing.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -19,28 +20,28 @@ use nix::unistd::gettid;
 use super::cluster::{self, Cluster, NODES, Role, instance};
 use super::frame::{self, Frame};
 use super::seen::Seen;
-use crate::place;
+use crate::environment;
 
-/// How often packets are sent and received.
+/// The interval at which packets are sent and received.
 const TICK: Duration = Duration::from_micros(500);
 /// The threads' priority.
 const PRIORITY: &str = "50";
-/// After a turn: how long nothing comes out of a node before its queues count as empty.
+/// After a turn, the queues of a node count as empty once it has had no output for this time.
 const QUIET: Duration = Duration::from_millis(30);
 
-/// What is sent in a turn.
+/// The traffic of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// Packets of other turns are ignored.
+    /// The number of the turn. Packets of other turns are ignored.
     pub(crate) turn: u32,
-    /// Packets per second, for both nodes.
+    /// Packets per second, for both nodes together.
     pub(crate) rate: f64,
     pub(crate) span: Duration,
-    /// Does each packet go to the other node's duplicate instance too?
+    /// Whether a copy of each packet also goes to the other node's duplicate instance.
     pub(crate) copies: bool,
 }
 
-/// What one node's thread did in a turn.
+/// The results of one node's thread in a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) offered: u64,
@@ -49,7 +50,7 @@ pub(crate) struct Report {
     pub(crate) duplicate: Seen,
     /// The longest time between two ticks.
     pub(crate) gap: Duration,
-    /// Processor time.
+    /// Processor time used by the thread.
     pub(crate) busy: Duration,
 }
 
@@ -79,13 +80,13 @@ impl Port {
     fn send(&mut self, turn: u32, number: u32) -> Result<()> {
         let frame = self.frame.number(turn, number);
         match send(self.sender.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT) {
-            // The wire is full. The packet is lost, as in any network.
+            // The wire is full, and the packet is lost, as in any network.
             Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes what the instance processed. Returns how much it was.
+    /// Receives the packets that the instance processed. Returns their number.
     fn receive(&self, turn: u32, seen: &mut Seen) -> Result<usize> {
         let mut tag = [0; frame::TAG];
         let mut count = 0;
@@ -110,12 +111,13 @@ impl Edge {
         Ok(Self { node, core: cluster.cores[node], primary, duplicate })
     }
 
-    /// Sends and receives for one turn, from when all threads are ready. To be called on a thread of its own.
+    /// Sends and receives for one turn, once all threads are ready. Call this on a new thread.
     pub(crate) fn drive(&mut self, load: Load, ready: &Barrier) -> Result<Report> {
         let scheduled = cluster::pin(self.core).and_then(|()| {
             let thread = gettid().to_string();
-            place::run(Command::new("chrt").args(["--fifo", "--pid", PRIORITY, &thread])).context(
-                "no real-time priority; run this as root, in the root control group of cpu",
+            environment::run(Command::new("chrt").args(["--fifo", "--pid", PRIORITY, &thread])).context(
+                "cannot set a real-time priority; run this as root, in the root control group of \
+                 cpu",
             )
         });
         ready.wait();
@@ -155,7 +157,8 @@ impl Edge {
         Ok(primary + self.duplicate.receive(turn, &mut report.duplicate)?)
     }
 
-    /// Waits until the node's queues are empty. What comes now was not processed in time.
+    /// Waits until the node's queues are empty. Packets that arrive during this wait do not count,
+    /// because they are late.
     fn drain(&self) -> Result<()> {
         let mut last = Instant::now();
         while last.elapsed() < QUIET {
@@ -168,7 +171,7 @@ impl Edge {
     }
 }
 
-/// The processor time of this thread.
+/// Returns the processor time of this thread.
 fn cpu_time() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let first = text.split_whitespace().next().unwrap_or("0");

@@ -1,4 +1,4 @@
-//! What rounds of turns amount to: means, ratios, a table for people.
+//! The results of rounds of turns: means, ratios, and a table.
 
 use serde::Serialize;
 
@@ -7,22 +7,23 @@ use super::turn::Figures;
 /// One rate, with or without a straggler.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// The rate over the capacity of both nodes.
+    /// The rate divided by the capacity of both nodes.
     pub(crate) rate: f64,
     /// Packets per second that both primaries process without duplicates.
     pub(crate) capacity: f64,
     pub(crate) straggler: bool,
     pub(crate) single: Figures,
     pub(crate) das: Figures,
-    /// The goodput of DAS over that of single copies: geometric mean of the rounds.
+    /// The goodput of DAS divided by that of single copies: the geometric mean over the rounds.
     pub(crate) ratio: f64,
-    /// Two standard errors below and above; the ratio itself where there is one round.
+    /// The ratio minus two standard errors, and the ratio plus two standard errors. Both equal the
+    /// ratio if there is only one round.
     pub(crate) ratio_low: f64,
     pub(crate) ratio_high: f64,
 }
 
 impl Row {
-    /// `rounds`: of single copies and of DAS.
+    /// Computes a row. A round contains the figures of single copies and of DAS.
     pub(crate) fn new(rate: f64, capacity: f64, straggler: bool, rounds: &[[Figures; 2]]) -> Self {
         let ratio = |[single, das]: &[Figures; 2]| (das.goodput / single.goodput).ln();
         let ratios: Vec<f64> = rounds.iter().map(ratio).collect();
@@ -41,7 +42,7 @@ impl Row {
     }
 }
 
-/// The mean, and two standard errors of it.
+/// Returns the mean and twice its standard error.
 fn middle(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -66,7 +67,7 @@ fn mean(all: impl ExactSizeIterator<Item = Figures>) -> Figures {
     mean
 }
 
-/// A line per rate, without and with a straggler.
+/// Formats one line per rate, first without and then with a straggler.
 pub(crate) fn table(rows: &[Row]) -> String {
     let capacity = rows.first().map_or(0.0, |row| row.capacity);
     let mut text = format!("Capacity: {capacity:.0} packets/s on both nodes\n");

@@ -1,6 +1,6 @@
-//! The de-duplicator: which packets of a turn came out of which instance.
+//! The de-duplicator: records which packets of a turn came out of which instance.
 
-/// The packets that one instance processed, by their numbers.
+/// The numbers of the packets that one instance processed.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Seen {
     words: Vec<u64>,
@@ -8,7 +8,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Marks a packet. It counts once.
+    /// Marks a packet. It counts only once.
     pub(crate) fn mark(&mut self, number: u32) {
         let (word, bit) = (number as usize / 64, 1 << (number % 64));
         if word >= self.words.len() {
@@ -22,7 +22,7 @@ impl Seen {
         self.count
     }
 
-    /// Adds what the other has. Returns how many of those are new.
+    /// Adds the packets of `other`. Returns the number of new ones.
     pub(crate) fn merge(&mut self, other: &Self) -> u64 {
         let before = self.count;
         self.words.resize(self.words.len().max(other.words.len()), 0);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_counts_what_only_the_other_has() {
+    fn a_merge_returns_the_number_of_new_packets() {
         let mut one = seen([1, 2, 3]);
         assert_eq!(one.merge(&seen([2, 3, 500, 501])), 2);
         assert_eq!(one.count(), 5);

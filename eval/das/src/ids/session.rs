@@ -1,8 +1,8 @@
-//! A session that comes before all others of the machine.
+//! A session that gets processor time before all other sessions on the machine.
 //!
-//! The kernel shares processors among sessions first (`sched_autogroup`), and then among the processes of a session. A
-//! compiler in another session would take half of the nodes' processors. A session of our own can come first, and what
-//! is set for it is gone with it.
+//! The kernel divides processors among sessions first (`sched_autogroup`), and then among the
+//! processes of a session. A compiler in another session would take half of the nodes' processors.
+//! Our own session can get precedence, and its settings disappear with it.
 
 use std::fs;
 use std::process::Command;
@@ -10,11 +10,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use nix::unistd::{getpid, getsid};
 
-use crate::place;
+use crate::environment;
 
 const AUTOGROUP: &str = "/proc/self/autogroup";
 
-/// Runs this program again as the leader of a session, and ends as it does. Returns in that leader. It ends with us.
+/// Runs this program again as the leader of a session, and exits with its exit code. In the leader
+/// itself, this function returns. The leader ends when this process ends.
 pub(crate) fn lead() -> Result<()> {
     if getsid(None)? == getpid() {
         return Ok(());
@@ -26,13 +27,14 @@ pub(crate) fn lead() -> Result<()> {
     std::process::exit(status.code().unwrap_or(3))
 }
 
-/// What this thread starts comes before other processes, in this session and on this machine.
+/// Gives precedence to the processes that this thread starts, over other processes of this session
+/// and of this machine.
 pub(crate) fn take_precedence() -> Result<()> {
     let us = getpid().to_string();
-    place::run(Command::new("renice").args(["--priority", "-20", "--pid", &us]))?;
-    // There is no such file where the kernel knows control groups only.
+    environment::run(Command::new("renice").args(["--priority", "-20", "--pid", &us]))?;
+    // The file is missing if the kernel groups processes only by control group.
     if fs::exists(AUTOGROUP)? {
-        fs::write(AUTOGROUP, "-20").context("cannot come before other sessions")?;
+        fs::write(AUTOGROUP, "-20").context("cannot take priority over other sessions")?;
     }
     Ok(())
 }

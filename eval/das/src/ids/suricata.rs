@@ -1,4 +1,4 @@
-//! Suricata: installed, configured, started, paused and ended.
+//! Installs, configures, starts, pauses and ends Suricata.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -11,14 +11,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::cluster::{Cluster, Role, instance};
 use super::frame::WORDS;
-use crate::place::{self, Process};
+use crate::environment::{self, Process};
 
-/// How long an instance may take until it inspects packets.
+/// The time within which an instance must start inspecting packets.
 const START: Duration = Duration::from_secs(30);
-/// Packets that may wait for a primary.
+/// The maximum number of packets that wait for a primary.
 const PRIMARY_RING: usize = 128;
 
-/// What instances read when they start. It is gone with this.
+/// The files that instances read when they start. They are deleted when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Folder(PathBuf);
 
@@ -36,16 +36,16 @@ impl Drop for Folder {
     }
 }
 
-/// What the command line says about instances.
+/// Options for the instances.
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct Settings {
-    /// Rules of each instance: more make a packet more work
+    /// Number of rules of each instance. With more rules, each packet takes more work
     #[arg(long, default_value_t = 128)]
     pub(crate) rules: usize,
-    /// How many packets may wait for a duplicate instance
+    /// Maximum number of packets that wait for a duplicate instance
     #[arg(long, value_name = "PACKETS", default_value_t = 32)]
     pub(crate) queue: usize,
-    /// Threads of the background task that makes a node a straggler
+    /// Number of threads of the background task that makes a node a straggler
     #[arg(long, value_name = "THREADS", default_value_t = 3)]
     pub(crate) background: usize,
 }
@@ -54,18 +54,19 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Instance(Process);
 
-/// Installs Suricata unless it is here.
+/// Installs Suricata if it is missing.
 pub(crate) fn install() -> Result<()> {
     if Command::new("suricata").arg("-V").output().is_ok() {
         return Ok(());
     }
     eprintln!("installing Suricata");
-    place::run(Command::new("sh").args(["-c", include_str!("files/install.sh")]))
+    environment::run(Command::new("sh").args(["-c", include_str!("files/install.sh")]))
         .context("cannot install Suricata 7; install it by hand")
 }
 
 impl Instance {
-    /// Starts one. Call this from the main thread: the process ends with the thread that started it.
+    /// Starts an instance. Call this from the main thread, because the process ends with the thread
+    /// that started it.
     pub(crate) fn start(
         cluster: &Cluster,
         (node, role): (usize, Role),
@@ -96,7 +97,7 @@ impl Instance {
         Ok(Self(process))
     }
 
-    /// Stops or continues it.
+    /// Stops or continues the instance.
     pub(crate) fn pause(&self, pause: bool) -> Result<()> {
         let signal = if pause { Signal::STOP } else { Signal::CONT };
         Ok(kill_process(Pid::from_child(&self.0.0), signal)?)
@@ -107,15 +108,15 @@ fn ready(process: &mut Process, log: &Path) -> Result<()> {
     let start = Instant::now();
     while !fs::read_to_string(log)?.contains("Engine started") {
         if process.0.try_wait()?.is_some() || start.elapsed() > START {
-            bail!("Suricata does not start: {}", fs::read_to_string(log)?.trim());
+            bail!("Suricata did not start: {}", fs::read_to_string(log)?.trim());
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
 }
 
-/// Rules that no packet matches and that look at all of it: each has an expression and no content that could rule the
-/// packet out at little cost.
+/// Returns rules that inspect every packet completely and match none. Each has a regular
+/// expression, and no content keyword that could rule the packet out cheaply.
 fn heavy(rules: usize) -> Result<String> {
     let mut text = String::new();
     for rule in 0..rules {

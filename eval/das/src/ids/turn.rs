@@ -1,4 +1,5 @@
-//! One turn: traffic through the cluster, with or without duplicates, with or without a straggler.
+//! One turn: traffic through the cluster, with or without duplicates, and with or without a
+//! straggler.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,52 +14,52 @@ use super::network::{Edge, Load, Report};
 use super::seen::Seen;
 use super::suricata::{Folder, Instance, Settings};
 
-/// The part of a turn in which the background task runs, as in the paper: 60 % of it.
+/// The part of a turn in which the background task runs: 60 % of it, as in the paper.
 const STRAGGLER: [f64; 2] = [0.2, 0.8];
-/// The node that it runs on.
+/// The node on which the background task runs.
 const STRAGGLING: usize = 0;
 
-/// All that turns share.
+/// The state that all turns share.
 #[derive(Debug)]
 pub(crate) struct Bench {
     cluster: Cluster,
     edges: Vec<Edge>,
     duplicates: Vec<Instance>,
-    /// They end with this.
+    /// The primaries end when this value is dropped.
     _primaries: Vec<Instance>,
     turns: u32,
     background: usize,
 }
 
-/// What differs between turns.
+/// The parameters of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
-    /// Packets per second, for both nodes.
+    /// Packets per second, for both nodes together.
     pub(crate) rate: f64,
     pub(crate) span: Duration,
     pub(crate) das: bool,
     pub(crate) straggler: bool,
 }
 
-/// Packets per second.
+/// Results in packets per second, unless noted otherwise.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Figures {
     pub(crate) offered: f64,
     /// Unique packets that were processed.
     pub(crate) goodput: f64,
-    /// Those that a primary processed.
+    /// Packets that a primary processed.
     pub(crate) primary_goodput: f64,
-    /// Those that a duplicate instance processed.
+    /// Packets that a duplicate instance processed.
     pub(crate) duplicates: f64,
-    /// Those that only a duplicate instance processed.
+    /// Packets that only a duplicate instance processed.
     pub(crate) duplicates_only: f64,
     /// Packets that their primary did not process in time.
     pub(crate) primary_drops: f64,
     /// Copies that no duplicate instance processed in time.
     pub(crate) duplicate_drops: f64,
-    /// Which share of a processor the source, the duplicator and the de-duplicator took.
+    /// The share of a processor that the source, the duplicator and the de-duplicator took.
     pub(crate) network_share: f64,
-    /// The longest time that one of them did not run.
+    /// The longest time for which one of them did not run.
     pub(crate) gap_ms: f64,
 }
 
@@ -100,7 +101,8 @@ impl Bench {
     }
 }
 
-/// A background task of so many threads, on one core, for 60 % of a turn. Returns at the end of that part.
+/// Runs a background task with this number of threads on one core for 60 % of a turn. Returns at
+/// the end of that part.
 fn overload(core: usize, threads: usize, span: Duration) -> Result<()> {
     let [start, end] = STRAGGLER.map(|share| span.mul_f64(share));
     if threads == 0 {

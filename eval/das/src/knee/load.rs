@@ -1,7 +1,9 @@
-//! Clients that always have a request under way, and the level that a throttler has meanwhile.
+//! Clients that always have a request outstanding, and the levels that a throttler sets in the
+//! meantime.
 //!
-//! A closed loop is right here: what a server can do at a level shows only while some job waits for a slot, and as
-//! many clients as that takes keep it so at any level. No latency is measured.
+//! A closed loop is appropriate here. The capacity of a server at a level can be measured only
+//! while some job waits for a slot, and there are enough clients to ensure this at any level. No
+//! latency is measured.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -12,27 +14,28 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Beyond any level that is tried.
+/// The number of clients, which is higher than any level that is tried.
 const CLIENTS: u32 = 40;
-/// How often the level is read.
+/// The interval at which the level is read.
 const POLL: Duration = Duration::from_millis(50);
-/// The level that counts is the most frequent one in so long before the end: a throttler tries others for a moment.
+/// The final level is the most frequent one in this last part of a step, because a throttler
+/// briefly tries other levels.
 const LAST_S: f64 = 2.0;
 const METRIC: &str = "curtail_stage_slots{";
 
-/// Clients of a server, until this and the server's stage are dropped.
+/// Clients of a server. They end when this value and the server's stage are dropped.
 pub(super) struct Load(Arc<Seen>);
 
 #[derive(Default)]
 struct Seen {
-    /// Of bodies.
+    /// Bytes of response bodies.
     bytes: AtomicU64,
     errors: AtomicU64,
     is_over: AtomicBool,
 }
 
 impl Load {
-    /// `path` is that of every request, up to the request's number.
+    /// Starts the clients. Each request has this `path`, followed by a unique number.
     pub(super) fn start(address: SocketAddr, path: &'static str) -> Self {
         let seen = Arc::new(Seen::default());
         for client in 0..CLIENTS {
@@ -48,7 +51,7 @@ impl Load {
         Self(seen)
     }
 
-    /// Bytes per second from now on.
+    /// Measures bytes per second over a span that starts now.
     pub(super) fn throughput(&self, span: Duration) -> f64 {
         let bytes = || self.0.bytes.load(Ordering::Relaxed);
         let (start, before) = (Instant::now(), bytes());
@@ -56,7 +59,8 @@ impl Load {
         (bytes() - before) as f64 / start.elapsed().as_secs_f64()
     }
 
-    /// A server that fails does less than it can, so its level means nothing.
+    /// Returns an error if a request failed. A failing server does less than it can, so its level
+    /// means nothing.
     pub(super) fn check(&self) -> Result<()> {
         let errors = self.0.errors.load(Ordering::Relaxed);
         ensure!(errors == 0, "{errors} requests failed");
@@ -70,7 +74,7 @@ impl Drop for Load {
     }
 }
 
-/// Requests over one connection, until one fails.
+/// Sends requests over one connection until one fails.
 fn requests(address: SocketAddr, path: &str, seen: &Seen) -> Result<std::convert::Infallible> {
     let mut stream = BufReader::new(TcpStream::connect(address)?);
     let mut number = 0_u64;
@@ -89,7 +93,7 @@ fn requests(address: SocketAddr, path: &str, seen: &Seen) -> Result<std::convert
     }
 }
 
-/// Reads the head of a response: how long its body is.
+/// Reads the head of a response and returns the length of its body.
 fn length(stream: &mut impl io::BufRead) -> Result<usize> {
     let (mut head, mut start) = (String::new(), 0);
     while !head[start..].trim().is_empty() || start == 0 {
@@ -102,10 +106,10 @@ fn length(stream: &mut impl io::BufRead) -> Result<usize> {
     Ok(lengths.next().context("no length")?.1.trim().parse()?)
 }
 
-/// A level, and since when in seconds.
+/// The time in seconds at which a level began, and the level.
 pub(super) type Level = (f64, u32);
 
-/// The levels of a stage over so many seconds from now on, as its metrics say; and the one that counts.
+/// Monitors the metrics of a stage for this time. Returns its levels and the final level.
 pub(super) fn levels(admin: SocketAddr, seconds: f64) -> Result<(Vec<Level>, u32)> {
     let (start, mut all, mut last) = (Instant::now(), Vec::new(), Vec::new());
     while start.elapsed().as_secs_f64() < seconds {
@@ -126,7 +130,8 @@ fn level(admin: SocketAddr) -> Result<u32> {
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let line = text.lines().find(|line| line.starts_with(METRIC));
-    let value = line.and_then(|line| line.rsplit(' ').next()).context("no level in its metrics")?;
+    let value =
+        line.and_then(|line| line.rsplit(' ').next()).context("its metrics contain no level")?;
     Ok(value.parse::<f64>()? as u32)
 }
 

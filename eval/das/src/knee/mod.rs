@@ -1,8 +1,10 @@
-//! The throttler of a Proxy D-Stage before three real servers: does it find the knee, and does it follow it?
+//! Tests the throttler of a Proxy D-Stage in front of three real servers: does it find the knee,
+//! and does it follow it?
 //!
-//! Source: document 003, §3.4. The knee is the least number of jobs at once with which a server does as much as it can.
-//! It is looked for by brute force, a stage with each number of slots, and then by `slots = "auto"`. Deviation: that is
-//! within 8 % of the greatest throughput, as the throttler's is, because both are measured over a short time.
+//! Source: document 003, §3.4. The knee is the lowest number of concurrent jobs at which a server
+//! reaches its full throughput. It is found by brute force, with a stage for each number of slots,
+//! and then by `slots = "auto"`. Deviation: as in the throttler, a throughput within 8 % of the
+//! greatest counts as full, because both are measured over a short time.
 
 mod load;
 mod server;
@@ -12,29 +14,30 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
-use crate::place::Network;
+use crate::environment::Network;
 use load::{Level, levels};
 use server::{ADMIN, Capacity, Kind, Server, install};
 
 const LOSS: f64 = 0.08;
-/// What brute force tries: beyond any knee here.
+/// The highest number of slots that brute force tries, above any knee here.
 const LEVELS: u32 = 10;
-/// How long it measures each, after slots are filled and TCP has its windows.
+/// The time over which each number of slots is measured, and the warm-up before it, during which
+/// slots fill and TCP opens its windows.
 const SPAN: Duration = Duration::from_millis(1500);
 const WARM_UP: Duration = Duration::from_millis(400);
-/// What the knee does, and how long the throttler has to follow it, in seconds.
+/// The steps of the capacity. The throttler must follow each step within this time, in seconds.
 const STEPS: [(&str, Capacity, f64); 3] =
     [("first", Capacity::Low, 5.0), ("up", Capacity::High, 10.0), ("down", Capacity::Low, 10.0)];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The program whose stages run before the servers
+    /// Program that runs the stages in front of the servers
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
     curtail: String,
-    /// Servers
+    /// Servers to test
     #[arg(long = "server", value_enum, default_values_t = [Kind::Fast, Kind::Disk, Kind::Network])]
     servers: Vec<Kind>,
-    /// How often the throttler looks for the knee and follows it, up and down
+    /// Number of times that the throttler finds the knee and follows it, up and down
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Print one JSON document
@@ -48,38 +51,39 @@ struct Outcome {
     steps: Vec<Step>,
 }
 
-/// What brute force found.
+/// A knee found by brute force.
 #[derive(Serialize)]
 struct Knee {
     server: Kind,
     capacity: Capacity,
-    /// Bytes per second with one slot, two, and so on.
+    /// Bytes per second with one slot, with two, and so on.
     throughput: Vec<f64>,
     knee: u32,
 }
 
-/// What the throttler found.
+/// The levels that the throttler found in a step.
 #[derive(Serialize)]
 struct Step {
     server: Kind,
     step: &'static str,
     knee: u32,
-    /// In each round.
+    /// The level found in each round.
     found: Vec<u32>,
-    /// The worst distance from the knee.
+    /// The greatest distance from the knee.
     off: u32,
-    /// In each round, with their times in seconds from the step's beginning on.
+    /// All levels in each round, with their times in seconds from the start of the step.
     levels: Vec<Vec<Level>>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!((1..=100).contains(&args.rounds), "--rounds: from 1 to 100");
+    ensure!((1..=100).contains(&args.rounds), "--rounds: must be from 1 to 100");
     ["nginx", "haproxy"].into_iter().try_for_each(install)?;
     let (folder, mut network) = (tempfile::tempdir()?, Network::new()?);
     network.host(1, 4 << 20)?.namespace.enter()?;
     let mut outcome = Outcome::default();
     for (&kind, last) in args.servers.iter().zip(11..) {
-        // At most 64 KB are in a socket: what waits there has left the stage, but not the link.
+        // A socket buffers at most 64 KB, because buffered bytes have left the stage but not the
+        // link.
         let (folder, host) = (folder.path().join(last.to_string()), network.host(last, 64 << 10)?);
         let server = Server::start(kind, host, &args.curtail, folder)?;
         let knees = knees(kind, &server)?;
@@ -102,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Brute force.
+/// Finds both knees by brute force.
 fn knees(kind: Kind, server: &Server) -> Result<[Knee; 2]> {
     let find = |capacity| -> Result<Knee> {
         server.set(capacity)?;
@@ -120,14 +124,14 @@ fn knees(kind: Kind, server: &Server) -> Result<[Knee; 2]> {
     Ok([find(Capacity::Low)?, find(Capacity::High)?])
 }
 
-/// The least level whose throughput is within [`LOSS`] of the greatest.
+/// Returns the lowest level whose throughput is within [`LOSS`] of the greatest.
 fn knee(throughput: &[f64]) -> u32 {
     let greatest = throughput.iter().copied().fold(0.0, f64::max);
     let enough = throughput.iter().position(|&of| of >= (1.0 - LOSS) * greatest);
     1 + enough.unwrap_or(0) as u32
 }
 
-/// One round of a throttler, which begins anew.
+/// Runs one round with a fresh throttler.
 fn follow(server: &Server, steps: &mut [Step; 3]) -> Result<()> {
     server.set(STEPS[0].1)?;
     let (_stage, load) = server.loaded("\"auto\"")?;
@@ -143,13 +147,13 @@ fn follow(server: &Server, steps: &mut [Step; 3]) -> Result<()> {
 
 impl Outcome {
     fn table(&self) -> String {
-        let mut text = "MB/s by slots, from one on\n".to_owned();
+        let mut text = "MB/s for one slot, two slots, and so on\n".to_owned();
         for Knee { server, capacity, throughput, knee } in &self.knees {
             let name = format!("{server:?}, {capacity:?}");
             let row: String = throughput.iter().map(|of| format!("{:>8.3}", of / 1e6)).collect();
             text += &format!("{name:<14} knee {knee}: {row}\n");
         }
-        text += "The throttler's levels, round by round\n";
+        text += "The throttler's level in each round\n";
         for Step { server, step, knee, found, off, .. } in &self.steps {
             let name = format!("{server:?}, {step}");
             text += &format!("{name:<14} knee {knee}: {found:?}, off by {off}\n");
@@ -169,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_say_all() {
+    fn the_table_contains_knees_and_steps() {
         let (server, knee, throughput) = (Kind::Disk, 2, vec![2e6, 4e6]);
         let knees = vec![Knee { server, capacity: Capacity::Low, throughput, knee }];
         let steps =

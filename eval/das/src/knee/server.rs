@@ -1,13 +1,14 @@
 //! Three servers, each with a bottleneck whose capacity changes while it serves.
 //!
-//! | server | the bottleneck | a job alone |
+//! | server | bottleneck | a single job |
 //! |---|---|---|
-//! | fast | HAProxy (`maxconn`) before a search leaf | takes 5 ms |
-//! | disk | a block device, limited by `blkio.throttle` | is sent by nginx at a pace (`limit_rate`) |
-//! | network | the link, limited by `htb` | is sent by nginx at a pace |
+//! | fast | HAProxy (`maxconn`) in front of a search leaf | takes 5 ms |
+//! | disk | a block device, limited by `blkio.throttle` | is paced by nginx (`limit_rate`) |
+//! | network | the link, limited by `htb` | is paced by nginx |
 //!
-//! A job that is paced uses only a part of the device or link, as that of a slow client does. `blkio.throttle` serves
-//! slices of 100 ms, each at once until it is used up: throughput, and so the knee, is the same, but comes in bursts.
+//! A paced job uses only part of the device or link, as the job of a slow client does.
+//! `blkio.throttle` works in slices of 100 ms and serves at full speed until a slice is exhausted.
+//! Data then comes in bursts, but the throughput is the same, and so is the knee.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -21,22 +22,24 @@ use curtail_stage::link;
 use serde::Serialize;
 
 use super::load::Load;
-use crate::place::{Host, Process, listens, run};
+use crate::environment::{Host, Process, listens, run};
 
-/// Where servers, leaves, stages, and the metrics of stages are in the namespace of each.
+/// The addresses of servers, leaves, stages, and stage metrics in the namespace of each server.
 const SERVER: SocketAddr = local(8000);
 const LEAF: SocketAddr = local(8001);
 const STAGE_PORT: u16 = 9900;
 pub(super) const ADMIN: SocketAddr = local(9901);
-/// A response from a disk or over a link; and what nginx sends of it in a second, 16 KB every 8 ms.
+/// The size of a response from a disk or over a link, and the rate at which nginx sends it, in
+/// bytes per second (16 KB every 8 ms).
 const FILE_BYTES: usize = 200_000;
 const PACE: f64 = 2.04e6;
-/// Bytes on the wire per byte of data: heads of TCP, IP and Ethernet.
+/// Bytes on the wire per byte of data, with the headers of TCP, IP and Ethernet.
 const OVERHEAD: f64 = 1514.0 / 1448.0;
-/// Control groups of version 1 that limit block devices.
+/// The control groups (version 1) that limit block devices.
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 const LIMIT: &str = "blkio.throttle.read_bps_device";
-/// Mounts an image where only this process sees it, limits it, and goes on as nginx: the mount ends with that.
+/// A script that mounts an image visible only to its own process, limits it, and becomes nginx. The
+/// mount ends with that process.
 const MOUNT: &str = "mount -o loop,ro \"$0\" \"$1\" && echo $$ > \"$2/cgroup.procs\" \
                      && echo \"$(mountpoint -d \"$1\") 1000000000\" > \"$2/$3\" && exec nginx -c \"$4\"";
 
@@ -48,7 +51,7 @@ pub(super) enum Kind {
     Network,
 }
 
-/// How much a bottleneck can do.
+/// The capacity of a bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Capacity {
@@ -57,30 +60,31 @@ pub(super) enum Capacity {
 }
 
 impl Capacity {
-    /// How many jobs use it up.
+    /// Returns the number of jobs that saturate the bottleneck.
     fn jobs(self) -> u32 {
         if self == Self::Low { 3 } else { 7 }
     }
 
-    /// In bytes per second: a little less than all of these jobs ask for, so that the last one uses it up surely.
+    /// Returns bytes per second: slightly less than the demand of these jobs, so that the last one
+    /// is guaranteed to saturate the bottleneck.
     fn rate(self) -> f64 {
         (f64::from(self.jobs()) - 0.1) * PACE
     }
 
-    /// In bits per second on a link.
+    /// Returns bits per second on a link.
     fn bits(self) -> u64 {
         (self.rate() * 8.0 * OVERHEAD) as u64
     }
 }
 
-/// A server that runs. It ends with this.
+/// A running server, which ends when this value is dropped.
 pub(super) struct Server {
     kind: Kind,
     pub(super) host: Host,
     curtail: String,
     folder: PathBuf,
     processes: Vec<Process>,
-    // It can be removed when the processes are gone.
+    // Dropped last, because it can be removed only after the processes have ended.
     group: Option<Group>,
 }
 
@@ -89,7 +93,8 @@ const fn local(port: u16) -> SocketAddr {
 }
 
 impl Server {
-    /// From the main thread: it ends with the one that starts it. `folder` is not there yet.
+    /// Starts a server. Call this from the main thread, because the server ends with the thread
+    /// that starts it. `folder` must not exist yet.
     pub(super) fn start(kind: Kind, host: Host, curtail: &str, folder: PathBuf) -> Result<Self> {
         fs::create_dir_all(folder.join("files"))?;
         fs::write(folder.join("files/file"), vec![7; FILE_BYTES])?;
@@ -153,7 +158,8 @@ impl Server {
         Ok(command)
     }
 
-    /// Small buffers make an even pace. Without a master it is one process, which ends with this one.
+    /// Writes the configuration of nginx. Small buffers keep the pace even. Without a master, nginx
+    /// is a single process, which ends with this one.
     fn nginx_config(&self, root: &str, reads: &str) -> Result<PathBuf> {
         let (config, folder) = (self.folder.join("nginx.conf"), self.folder.display());
         let text = format!(
@@ -166,26 +172,28 @@ impl Server {
         Ok(config)
     }
 
-    /// From now on.
+    /// Changes the capacity.
     pub(super) fn set(&self, capacity: Capacity) -> Result<()> {
         match (self.kind, &self.group) {
             (Kind::Fast, _) => {
                 let mut stats = UnixStream::connect(self.folder.join("stats"))?;
                 writeln!(stats, "set maxconn server fast/leaf {}", capacity.jobs())?;
-                let said = io::read_to_string(stats)?;
-                ensure!(said.trim().is_empty(), "haproxy: {}", said.trim());
+                let reply = io::read_to_string(stats)?;
+                ensure!(reply.trim().is_empty(), "haproxy: {}", reply.trim());
                 Ok(())
             }
             (Kind::Disk, Some(group)) => group.limit(capacity.rate() as u64),
             _ => {
-                // The class alone: a link that has its queueing disciplines cannot get them again.
+                // Only the class is changed, because queueing disciplines cannot be added to a link
+                // that already has them.
                 let (program, line) = &link::commands("eth0", capacity.bits())[2];
                 run(self.host.command(program).args(line.split(' ')))
             }
         }
     }
 
-    /// A stage before it, and clients of that. From the main thread, in the clients' namespace.
+    /// Starts a stage in front of the server, and clients of the stage. Call this from the main
+    /// thread, in the clients' namespace.
     pub(super) fn loaded(&self, slots: &str) -> Result<(Process, Load)> {
         let address: SocketAddr = format!("{}:{STAGE_PORT}", self.host.address).parse()?;
         let text = format!(
@@ -199,7 +207,7 @@ impl Server {
     }
 }
 
-/// A control group of the server whose disk is limited.
+/// The control group that limits the disk of a server.
 struct Group(PathBuf);
 
 impl Group {
@@ -211,7 +219,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Another limit for the device that has one.
+    /// Changes the limit of the group's device.
     fn limit(&self, bytes_per_s: u64) -> Result<()> {
         let limit = fs::read_to_string(self.0.join(LIMIT))?;
         let device = limit.split(' ').next().filter(|device| device.contains(':'));
@@ -226,10 +234,10 @@ impl Drop for Group {
     }
 }
 
-/// Installs a program that is not here; `RUNLEVEL` keeps its service from being started.
+/// Installs a program if it is missing. `RUNLEVEL` keeps its service from being started.
 pub(super) fn install(program: &str) -> Result<()> {
     let script = "command -v \"$0\" || DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
                   apt-get install -y --no-install-recommends \"$0\"";
     let done = run(Command::new("sh").args(["-c", script, program]));
-    done.with_context(|| format!("SKIPPED: {program} is not here, and cannot be installed"))
+    done.with_context(|| format!("SKIPPED: {program} is missing and cannot be installed"))
 }

@@ -1,5 +1,5 @@
-# Suricata of Debian's bookworm-backports, from the mirror that this machine uses. The machine's own sources and lists
-# of packages stay as they are.
+# Installs Suricata from Debian's bookworm-backports, from the mirror that this machine uses. The machine's own sources and
+# package lists stay unchanged.
 set -e
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -14,5 +14,5 @@ set -- -qq -o Dir::Etc::SourceList="$folder/list" -o Dir::Etc::SourceParts="$fol
     -o Dir::State::Lists="$folder/lists"
 apt-get "$@" update
 DEBIAN_FRONTEND=noninteractive apt-get "$@" -y --no-install-recommends -t bookworm-backports install suricata
-# The service of the package would inspect this machine's own traffic.
+# The package's service would inspect this machine's own traffic.
 if [ -d /run/systemd/system ]; then systemctl disable --now suricata; fi

@@ -1,9 +1,9 @@
-//! Policies take turns on the same servers: requests by a schedule, whatever comes back (open loop), and what became of
-//! them.
+//! Policies that take turns on the same servers. Requests follow a schedule regardless of responses
+//! (open loop), and their results are recorded.
 //!
-//! Latencies run from when a request was due to when its response was whole. A turn is unstable where more than a tenth
-//! of its requests had no response when the last was due: then a queue grows, and its percentiles say how long the
-//! turn was.
+//! A latency runs from the time at which a request was due to the time at which its response was
+//! complete. A turn is unstable if more than a tenth of its requests had no response when the last
+//! one was due. Then a queue grows, and the percentiles only reflect the length of the turn.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,12 +17,13 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-/// How long responses may take after the last request was due.
+/// How long to wait for responses after the last request was due.
 const REST: Duration = Duration::from_secs(5);
-/// Beyond that a turn is unstable: the share of requests without a response when the last was due.
+/// The maximum share of requests without a response when the last one was due. Above it a turn is
+/// unstable.
 const LEFT_MAX: f64 = 0.1;
 
-/// When requests are sent, and for how long.
+/// The rate at which requests are sent, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// Requests per second.
@@ -31,21 +32,22 @@ pub(crate) struct Pace {
     pub(crate) seed: u64,
 }
 
-/// Requests, when each is due, and their class.
+/// Requests, each with its class and the time at which it is due. Requests without a class are not
+/// measured.
 pub(crate) type Requests<R> = Vec<(Duration, Option<&'static str>, Query<R>)>;
 
-/// What became of a turn's requests.
+/// The results of a turn's requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     offered: u64,
-    /// Had failed, or had no response when the last was due.
+    /// Requests that had failed, or had no response, when the last one was due.
     left: u64,
     errors: u64,
-    /// By class of request, in microseconds.
+    /// Latencies by class of request, in microseconds.
     pub(crate) latencies: BTreeMap<&'static str, Histogram<u64>>,
 }
 
-/// A policy at a load: all of its turns.
+/// All turns of a policy at a load.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) policy: String,
@@ -56,7 +58,7 @@ pub(crate) struct Outcome {
     pub(crate) classes: BTreeMap<&'static str, Class>,
 }
 
-/// Requests of a class, latencies in ms.
+/// The requests of a class. Latencies are in ms.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Class {
     pub(crate) count: u64,
@@ -68,12 +70,12 @@ pub(crate) struct Class {
     pub(crate) p90: f64,
     pub(crate) p95: f64,
     pub(crate) p99: f64,
-    /// The first policy's over this one's: how often faster. Of all turns, and of the turns of each round: the least
-    /// and the most.
+    /// The speedup: the first policy's figure divided by this policy's figure. The first value is
+    /// for all turns, and the others are the lowest and the highest of the rounds.
     pub(crate) gain: BTreeMap<&'static str, [f64; 3]>,
 }
 
-/// The arrivals of a Poisson process.
+/// Returns the arrival times of a Poisson process.
 pub(crate) fn arrivals(pace: Pace) -> Vec<Duration> {
     let mut rng = rng(pace.seed);
     let (mut at, mut all) = (0.0, Vec::new());
@@ -86,7 +88,7 @@ pub(crate) fn arrivals(pace: Pace) -> Vec<Duration> {
     }
 }
 
-/// A cell of a policy, whose servers stop what is purged.
+/// Builds a cell for a policy. Its servers stop purged copies.
 pub(crate) fn cell<T: Transport>(
     policy: &Policy,
     topology: &Topology,
@@ -105,9 +107,9 @@ pub(crate) fn cell<T: Transport>(
     Ok(Cell::new(kernel, transport, Timers::precise()))
 }
 
-/// Sends requests when they are due; `whole` waits until a response is whole. Requests without a class are not looked
-/// at: they are there to disturb.
-pub(crate) fn open<T, W>(
+/// Sends requests when they are due. `whole` waits until a response is complete. Requests without a
+/// class are not measured: they are the background.
+pub(crate) fn run<T, W>(
     runtime: &Runtime,
     cell: &Cell<T>,
     requests: Requests<T::Request>,
@@ -123,7 +125,7 @@ where
     for (due, class, query) in requests {
         std::thread::sleep(due.saturating_sub(start.elapsed()));
         let (cell, seen) = (cell.clone(), Arc::clone(&seen));
-        let asked = runtime.spawn(async move {
+        let task = runtime.spawn(async move {
             let good = match cell.query(query).await {
                 Ok(response) => whole(response.response).await,
                 Err(_) => false,
@@ -133,7 +135,7 @@ where
             seen.lock().unwrap_or_else(PoisonError::into_inner).ended(class, good, took);
         });
         if class.is_some() {
-            tasks.push(asked);
+            tasks.push(task);
         }
     }
     let lock = || seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +145,7 @@ where
     while tasks.iter().any(|task| !task.is_finished()) && end.elapsed() < REST {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // What is still under way is given up, so that the next turn meets idle servers.
+    // Pending requests are aborted, so that the next turn finds idle servers.
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     let mut turn = lock().clone();
     (turn.offered, turn.left) = (offered, left);
@@ -166,7 +168,7 @@ impl Turn {
         }
         let histogram = self.latencies.entry(class).or_insert_with(empty);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        histogram.record(micros).expect("it grows as it must");
+        histogram.record(micros).expect("it resizes itself");
     }
 
     pub(crate) fn is_stable(&self) -> bool {
@@ -179,17 +181,17 @@ impl Turn {
         self.errors += other.errors;
         for (class, histogram) in &other.latencies {
             let mine = self.latencies.entry(class).or_insert_with(empty);
-            mine.add(histogram).expect("both grow as they must");
+            mine.add(histogram).expect("both resize themselves");
         }
     }
 }
 
 pub(crate) fn empty() -> Histogram<u64> {
-    Histogram::new(3).expect("three digits can be had")
+    Histogram::new(3).expect("three digits are supported")
 }
 
-/// Lets policies take turns at each load; each is first once.
-pub(crate) fn take(
+/// Lets policies take turns at each load. The order rotates from round to round.
+pub(crate) fn run_turns(
     names: &[String],
     loads: &[f64],
     rounds: u64,
@@ -213,7 +215,8 @@ pub(crate) fn take(
     Ok(all)
 }
 
-/// All turns of policies at a load: by policy, then by round. The first policy is what the others are compared with.
+/// Combines the turns at a load. `turns` is indexed by policy and then by round. All other policies
+/// are compared with the first one.
 fn outcomes(load: f64, policies: &[String], turns: &[Vec<Turn>]) -> Vec<Outcome> {
     let sum = |turns: &[Turn]| {
         let mut all = Turn::new();
@@ -275,7 +278,7 @@ fn class_of(of: &Histogram<u64>, gain: BTreeMap<&'static str, [f64; 3]>) -> Clas
     }
 }
 
-/// As people read it, or as programs do.
+/// Prints a table, or JSON.
 pub(crate) fn print(outcomes: &[Outcome], as_json: bool) -> Result<()> {
     if as_json {
         println!("{}", serde_json::to_string(outcomes)?);
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_add_up_and_are_compared_with_the_first_policys() {
+    fn turns_add_up_and_are_compared_with_the_first_policy() {
         let single = vec![turn(&[10; 100], 0), turn(&[20; 100], 5)];
         let other = vec![turn(&[5; 100], 0), turn(&[5; 100], 11)];
         let names = ["random".to_owned(), "das".to_owned()];

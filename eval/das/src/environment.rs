@@ -1,4 +1,4 @@
-//! Where things run: namespaces behind a bridge, and programs in them.
+//! The environment: namespaces behind a bridge, and programs that run in them.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, ensure};
 use curtail_stage::link;
 use curtail_xdp::namespace::Namespace;
 
-/// A network of namespaces, each with one device `eth0` and an address, behind a bridge. Like its namespaces it is gone
-/// with this process.
+/// A network of namespaces behind a bridge. Each has one device `eth0` and an address. The network
+/// disappears with this process, as its namespaces do.
 #[derive(Debug)]
 pub(crate) struct Network {
     hub: Namespace,
@@ -33,8 +33,8 @@ impl Network {
         Ok(Self { hub, hosts: 0 })
     }
 
-    /// One more host, `10.77.0.LAST`. `socket_bytes`: at most so much of a response is in a socket buffer, so that a
-    /// connection that closes stops what is sent over it.
+    /// Adds a host `10.77.0.LAST`. At most `socket_bytes` of a response are in a socket buffer, so
+    /// a transfer stops soon after its connection is closed.
     pub(crate) fn host(&mut self, last: u8, socket_bytes: u32) -> Result<Host> {
         let (namespace, port) = (Namespace::new()?, format!("port{}", self.hosts));
         self.hosts += 1;
@@ -55,7 +55,7 @@ impl Network {
 }
 
 impl Host {
-    /// A program that runs there, and ends with this process.
+    /// Returns a command that runs a program on this host. The program ends with this process.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--", "nsenter"]);
@@ -64,7 +64,7 @@ impl Host {
         command
     }
 
-    /// From now on it sends so many bits per second, in two bands.
+    /// Limits the host's link to this rate, in two bands.
     pub(crate) fn limit(&self, bits_per_s: u64) -> Result<()> {
         let commands = link::commands("eth0", bits_per_s);
         commands
@@ -72,7 +72,7 @@ impl Host {
             .try_for_each(|(program, line)| run(self.command(program).args(line.split(' '))))
     }
 
-    /// A stage that runs there by a configuration, which is written to a file.
+    /// Starts a stage on this host with a configuration, which is written to a file.
     pub(crate) fn stage(&self, curtail: &str, file: &Path, text: &str) -> Result<Process> {
         fs::write(file, text)?;
         let mut command = self.command(curtail);
@@ -81,18 +81,18 @@ impl Host {
     }
 }
 
-/// Runs a program to its end, which must be good.
+/// Runs a program to completion. Fails if the program fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     output(command).map(drop)
 }
 
-/// What a program prints, which must end well.
+/// Runs a program and returns its output. Fails if the program fails.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let out = command.output().with_context(|| format!("cannot run {name}"))?;
-    let said = String::from_utf8_lossy(&out.stderr);
+    let stderr = String::from_utf8_lossy(&out.stderr);
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
-    ensure!(out.status.success(), "{name} {}: {}", words.join(" "), said.trim());
+    ensure!(out.status.success(), "{name} {}: {}", words.join(" "), stderr.trim());
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn listens(address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// A process that ends with this.
+/// A process that ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Process(pub(crate) Child);
 
