@@ -1,21 +1,24 @@
-//! What is on the wires: Ethernet frames of 64 bytes (with their check sequence), as in document 000, §3.2.2.
+//! The frames on the wires: 64 bytes of Ethernet (including the check sequence), as in document
+//! 000, §3.2.2.
 //!
-//! The 18 bytes of payload hold the number of the run and of the packet, and room for two stamps, which
-//! the taps write on the way ([`program`](crate::program)). Stamps are the low 32 bits of nanoseconds:
-//! what takes longer than four seconds counts as lost long before.
+//! The 18 bytes of payload contain the numbers of the run and of the packet, and room for two
+//! timestamps, which the taps write on the way ([`program`](crate::program)). A timestamp is the
+//! low 32 bits of a time in nanoseconds. Timestamps wrap after four seconds, and a packet counts as
+//! lost long before that.
 
 use std::net::Ipv4Addr;
 
-/// Without its check sequence, which nobody sees.
+/// Length without the check sequence, which programs never see.
 pub(crate) const FRAME_BYTES: usize = 60;
-/// Ethernet, IPv4 and UDP.
+/// Length of the Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADER_BYTES: usize = 42;
 pub(crate) const PAYLOAD_BYTES: usize = FRAME_BYTES - HEADER_BYTES;
-/// Frames of a socket of AF_XDP in each direction: few, so that they stay in the caches.
+/// The number of frames of an AF_XDP socket in each direction. It is small, so that the frames stay
+/// in the caches.
 pub(crate) const FRAMES: u32 = 256;
 /// The UDP port of all packets.
 pub(crate) const PORT: u16 = 4803;
-/// Where in the payload the taps write.
+/// The offsets in the payload at which the taps write.
 pub(crate) const ARRIVED_AT: usize = 6;
 pub(crate) const RETURNED_AT: usize = 10;
 
@@ -27,7 +30,7 @@ pub(crate) struct End {
     pub(crate) address: Ipv4Addr,
 }
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Payload {
     pub(crate) run: u16,
@@ -37,7 +40,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Of a packet that is sent.
+    /// Returns the payload of a packet to send.
     pub(crate) fn new(run: u16, number: u32) -> Self {
         Self { run, number, arrived: 0, returned: 0 }
     }
@@ -51,7 +54,7 @@ impl Payload {
         bytes
     }
 
-    /// None if it is of another length, and so none of ours.
+    /// Parses a payload. `None` if it has another length, because such a packet is not ours.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PAYLOAD_BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
@@ -63,14 +66,14 @@ impl Payload {
         })
     }
 
-    /// From tap to tap, in nanoseconds.
+    /// Returns the time from tap to tap in nanoseconds.
     pub(crate) fn tapped_ns(self) -> u64 {
         u64::from(self.returned.wrapping_sub(self.arrived))
     }
 }
 
-/// The headers of a packet from one end to another. UDP over IPv4 may do without a checksum, and does:
-/// the taps change the payload.
+/// Returns the headers of a packet from one end to another. The UDP checksum is left out, which
+/// IPv4 allows, because the taps change the payload.
 pub(crate) fn header(from: &End, to: &End) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..6].copy_from_slice(&to.mac);
@@ -80,7 +83,7 @@ pub(crate) fn header(from: &End, to: &End) -> [u8; HEADER_BYTES] {
     let length = (FRAME_BYTES - 14) as u16;
     ip[0] = 0x45;
     ip[2..4].copy_from_slice(&length.to_be_bytes());
-    // Not to be fragmented; may live for 64 hops; UDP.
+    // The flag "don't fragment", a TTL of 64, and the protocol UDP.
     ip[6..10].copy_from_slice(&[0x40, 0, 64, 17]);
     ip[12..16].copy_from_slice(&from.address.octets());
     ip[16..20].copy_from_slice(&to.address.octets());
@@ -110,9 +113,9 @@ mod tests {
     const B: End = End { interface: "b", mac: [3; 6], address: Ipv4Addr::new(10, 0, 0, 2) };
 
     #[test]
-    fn the_header_is_one_that_hosts_accept() {
+    fn hosts_accept_the_header() {
         let header = header(&A, &B);
-        assert_eq!(checksum(&header[14..34]), 0, "a sum over a right header is zero");
+        assert_eq!(checksum(&header[14..34]), 0, "a sum over a valid header is zero");
         assert_eq!((&header[..6], &header[6..12]), (&[3; 6][..], &[2; 6][..]));
         assert_eq!(u16::from_be_bytes([header[16], header[17]]), 46);
         assert_eq!(u16::from_be_bytes([header[38], header[39]]), 26);

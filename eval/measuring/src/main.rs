@@ -1,24 +1,25 @@
-//! Chapter 3 of document 000 again: how far to believe what measures microseconds.
+//! Repeats chapter 3 of document 000: how far can tools that measure microseconds be trusted?
 //!
-//! A flow of UDP packets goes through a network function between network namespaces. Taps in the kernel
-//! write into each packet when it arrived at the function and when it returned to the generator: that is
-//! what there is in place of a hardware appliance. Four methods measure the same packets from the generator.
+//! A flow of UDP packets goes through a network function between network namespaces. Taps in the
+//! kernel write into each packet the time at which it arrived at the function and the time at which
+//! it returned to the generator. They replace the hardware appliance of the document. Four methods
+//! measure the same packets from the generator.
 //!
-//! `world` is the testbed, `program` and `sys` the taps; `function` is what is measured, `method` how;
-//! `run` has the turns; `agree` compares; `out` tells.
+//! `testbed` is the testbed, with its taps in `program` and `sys`. `function` is measured by the
+//! generators in `method`. `run` takes the turns, `agree` compares, and `out` writes the results.
 
-mod agree;
+mod agreement;
 mod frame;
 mod function;
 mod method;
 mod out;
-mod place;
+mod processors;
 mod program;
 mod run;
 mod slice;
 mod sys;
+mod testbed;
 mod worker;
-mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,10 +35,10 @@ use run::Size;
                   lacks something"
 )]
 struct Args {
-    /// A third of a second for each turn, and two turns: about a minute
+    /// Run two turns of a third of a second each: about a minute in all
     #[arg(long)]
     smoke: bool,
-    /// Where the report, its pictures and the data go
+    /// Folder for the report, its pictures and the data
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Print one JSON document
@@ -56,9 +57,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything was measured.
+/// Runs the measurement and returns whether it is complete.
 fn work(args: &Args) -> Result<bool> {
-    // Five turns are enough for p99.99, with some packets to miss.
+    // Five turns are enough for p99.99, even if some packets are missing.
     let (seconds, repetitions) = if args.smoke { (0.3, 2) } else { (2.2, 5) };
     let results = run::run(Size { rate: 10_000.0, seconds, repetitions })?;
     out::write(&args.out, &results)?;

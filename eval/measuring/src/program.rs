@@ -1,9 +1,10 @@
-//! The taps: XDP programs that stamp packets where they enter a device, and say where those go on.
+//! The taps: XDP programs that timestamp packets as they enter a device, and choose where they go
+//! next.
 //!
-//! A tap looks at every packet that its device receives, before the network stack does. What is not one of
-//! ours is left to the stack (ARP, say). Ours get the time of the kernel's monotonic clock written into their
-//! payload; then they go on to the AF_XDP socket of the device if there is one and to the stack if there is
-//! none, or, in the switch, straight out of another device.
+//! A tap inspects every packet that its device receives, before the network stack does. It passes
+//! packets that are not ours, such as ARP, to the stack. It writes the time of the kernel's
+//! monotonic clock into the payload of our packets. These then go to the device's AF_XDP socket, or
+//! to the stack if there is none. In the switch they go straight out of another device.
 //!
 //! Cost: about 0.1 µs per packet. Source: Linux, include/uapi/linux/bpf.h.
 
@@ -16,20 +17,20 @@ use curtail_xdp::program::{
 
 use crate::frame::{FRAME_BYTES, HEADER_BYTES, PORT};
 
-/// The numbers of helpers.
+/// The numbers of the BPF helpers.
 const KTIME_GET_NS: i32 = 5;
 const REDIRECT: i32 = 23;
 
-/// Where packets of ours go on.
+/// The destination of our packets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Onward {
-    /// To the socket that a map of sockets has for the queue, or to the stack.
+    /// The socket for the packet's queue, from a map of sockets. The stack, if the map has none.
     Socket { map: RawFd },
-    /// Out of another device, under another header.
+    /// Another device, with a new header.
     Device { index: u32, header: [u8; HEADER_BYTES] },
 }
 
-/// A program that stamps at a place of the payload.
+/// Returns a program that writes a timestamp at an offset in the payload.
 pub(crate) fn tap(stamp_at: usize, onward: Onward) -> Code {
     let stamp = (HEADER_BYTES + stamp_at) as i16;
     let mut program = Program::on_packets_of(FRAME_BYTES);
@@ -78,11 +79,12 @@ mod tests {
         [&header(&A, &B)[..], &Payload::new(7, 42).bytes()].concat()
     }
 
-    /// None where programs may not be loaded, after saying so.
+    /// Runs a tap on a packet, or prints that the test is skipped and returns `None` if BPF
+    /// programs are not permitted.
     fn run(stamp_at: usize, device: Option<u32>, packet: &[u8]) -> Option<Tested> {
         let map = match map_of_sockets() {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                println!("SKIPPED: programs of BPF need root");
+                println!("SKIPPED: BPF programs need root");
                 return None;
             }
             map => map.expect("a kernel with AF_XDP"),
@@ -92,31 +94,31 @@ mod tests {
             None => Onward::Socket { map: map.as_raw_fd() },
         };
         let program =
-            load("test", tap(stamp_at, onward).instructions()).expect("the verifier takes it");
+            load("test", tap(stamp_at, onward).instructions()).expect("the verifier accepts it");
         Some(test(program.as_fd(), packet).expect("it runs"))
     }
 
     #[test]
-    fn packets_of_ours_are_stamped_and_left_to_the_stack_where_there_is_no_socket() {
+    fn our_packets_are_stamped_and_go_to_the_stack_without_a_socket() {
         let sent = packet();
         let Some(Tested { action, packet: first }) = run(ARRIVED_AT, None, &sent) else { return };
         assert_eq!(action, PASS);
         let Some(Tested { packet: second, .. }) = run(RETURNED_AT, None, &first) else { return };
         let read = Payload::read(&second[HEADER_BYTES..]).expect("a payload");
         assert_eq!((read.run, read.number), (7, 42));
-        assert!((1..1_000_000_000).contains(&read.tapped_ns()), "{read:?}: apart by two runs");
-        assert_eq!(second[..HEADER_BYTES], sent[..HEADER_BYTES], "headers are left alone");
+        assert!((1..1_000_000_000).contains(&read.tapped_ns()), "{read:?}: separated by two runs");
+        assert_eq!(second[..HEADER_BYTES], sent[..HEADER_BYTES], "headers are unchanged");
     }
 
     #[test]
-    fn what_is_not_ours_is_left_alone() {
+    fn other_packets_are_unchanged() {
         let ours = packet();
         let changed = |at: usize| {
             let mut packet = ours.clone();
             packet[at] ^= 1;
             packet
         };
-        // The protocol (ARP), options of IPv4, TCP, another port, a frame that is too short.
+        // The protocol (ARP), IPv4 options, TCP, another port, and a frame that is too short.
         let others = [changed(13), changed(14), changed(23), changed(37), ours[..59].to_vec()];
         for other in others {
             let Some(Tested { action, packet }) = run(ARRIVED_AT, None, &other) else { return };

@@ -1,8 +1,8 @@
-//! The whole experiment: every subject by every method, in turns.
+//! The whole experiment: every method measures every subject, in turns.
 //!
-//! In each repetition all subjects have their turn, and while one runs all methods measure it, one right
-//! after the other. So what disturbs the machine for a while disturbs all methods alike. Who comes first
-//! changes from repetition to repetition.
+//! In each repetition all subjects have a turn. While a subject runs, all methods measure it one
+//! right after the other, so a temporary disturbance of the machine affects all methods alike. The
+//! order rotates from repetition to repetition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use curtail_load::Histogram;
 
 use crate::function::{Running, Subject};
 use crate::method::{Flow, Method, measure};
-use crate::place::Places;
+use crate::processors::Processors;
 use crate::slice::{Slice, nanoseconds};
-use crate::world::World;
+use crate::testbed::Testbed;
 
-/// How large the experiment is.
+/// The size of the experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) rate: f64,
@@ -25,8 +25,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// The flow of one turn. A tenth of it, and no more than half a second, is there to warm up: sockets
-    /// find their routes, caches fill, and the kernel begins to stamp.
+    /// Returns the flow of one turn. A tenth of it, but at most half a second, is a warm-up in
+    /// which sockets find their routes, caches fill, and the kernel starts to take timestamps.
     pub(crate) fn flow(&self) -> Flow {
         let packets = (self.rate * self.seconds).ceil();
         let warmup = (packets / 10.0).min(self.rate / 2.0);
@@ -35,14 +35,14 @@ impl Size {
     }
 }
 
-/// A subject by a method: all turns.
+/// All turns of a subject and a method.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct MethodSlices {
     pub(crate) slices: Vec<Slice>,
 }
 
-impl Cell {
-    /// All turns added up.
+impl MethodSlices {
+    /// Merges the histograms of all turns.
     pub(crate) fn sum(&self, of: impl Fn(&Slice) -> &Histogram<u64>) -> Histogram<u64> {
         let mut all = nanoseconds();
         for slice in &self.slices {
@@ -55,49 +55,50 @@ impl Cell {
         self.slices.iter().map(of).sum()
     }
 
-    /// The mean over the turns.
+    /// Returns the mean over the turns.
     pub(crate) fn mean(&self, of: impl Fn(&Slice) -> f64) -> f64 {
         self.slices.iter().map(of).sum::<f64>() / self.slices.len().max(1) as f64
     }
 }
 
-/// What was measured.
+/// The results of the experiment.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) size: Size,
-    pub(crate) places: Places,
-    pub(crate) cells: BTreeMap<(Subject, Method), Cell>,
+    pub(crate) places: Processors,
+    pub(crate) cells: BTreeMap<(Subject, Method), MethodSlices>,
 }
 
 impl Results {
-    pub(crate) fn cell(&self, subject: Subject, method: Method) -> Option<&Cell> {
+    pub(crate) fn cell(&self, subject: Subject, method: Method) -> Option<&MethodSlices> {
         self.cells.get(&(subject, method)).filter(|cell| cell.total(|s| s.measured.len()) > 0)
     }
 
-    /// Every subject was measured by every method, and most packets were seen.
+    /// Whether every method measured every subject and received most packets.
     pub(crate) fn whole(&self) -> bool {
-        let seen = |cell: &Cell| cell.total(|s| s.measured.len()) * 2 > cell.total(|s| s.sent);
+        let seen =
+            |cell: &MethodSlices| cell.total(|s| s.measured.len()) * 2 > cell.total(|s| s.sent);
         let all = Subject::all().len() * Method::ALL.len();
         self.cells.len() == all && self.cells.values().all(seen)
     }
 }
 
-/// Runs all of it.
+/// Runs the whole experiment.
 pub(crate) fn run(size: Size) -> Result<Results> {
-    let places = Places::find()?;
-    let world = Arc::new(World::new()?);
+    let places = Processors::find()?;
+    let testbed = Arc::new(Testbed::new()?);
     let flow = size.flow();
-    let mut cells: BTreeMap<(Subject, Method), Cell> = BTreeMap::new();
+    let mut cells: BTreeMap<(Subject, Method), MethodSlices> = BTreeMap::new();
     let mut number = 0_u16;
     for repetition in 0..size.repetitions {
-        for (i, subject) in turned(&Subject::all(), repetition as usize).into_iter().enumerate() {
+        for (i, subject) in rotated(&Subject::all(), repetition as usize).into_iter().enumerate() {
             eprintln!("{} of {}: {subject}", repetition + 1, size.repetitions);
-            let running = Running::start(&world, places, subject)?;
-            for method in turned(&Method::ALL, i + repetition as usize) {
+            let running = Running::start(&testbed, places, subject)?;
+            for method in rotated(&Method::ALL, i + repetition as usize) {
                 number = number.wrapping_add(1);
-                let slice = measure(&world, places, method, (flow, number))?;
+                let slice = measure(&testbed, places, method, (flow, number))?;
                 let cell = cells.entry((subject, method));
-                cell.or_insert_with(|| Cell { slices: Vec::new() }).slices.push(slice);
+                cell.or_insert_with(|| MethodSlices { slices: Vec::new() }).slices.push(slice);
             }
             running.end()?;
         }
@@ -105,8 +106,8 @@ pub(crate) fn run(size: Size) -> Result<Results> {
     Ok(Results { size, places, cells })
 }
 
-/// The same, beginning elsewhere.
-fn turned<T: Clone>(all: &[T], by: usize) -> Vec<T> {
+/// Rotates a list, so that it starts with another element.
+fn rotated<T: Clone>(all: &[T], by: usize) -> Vec<T> {
     let mut all = all.to_vec();
     let by = by % all.len().max(1);
     all.rotate_left(by);
@@ -117,17 +118,18 @@ fn turned<T: Clone>(all: &[T], by: usize) -> Vec<T> {
 mod tests {
     use super::*;
     use crate::function::Function;
-    use crate::place::Configuration;
+    use crate::processors::Configuration;
 
     const SIZE: Size = Size { rate: 2_000.0, seconds: 0.1, repetitions: 1 };
 
-    /// None where there may be no testbed, after saying so.
-    fn testbed() -> Option<(Arc<World>, Places)> {
-        let made = World::new().and_then(|world| Ok((Arc::new(world), Places::find()?)));
+    /// Creates the testbed, or prints that the test is skipped and returns `None` if that is not
+    /// permitted.
+    fn testbed() -> Option<(Arc<Testbed>, Processors)> {
+        let made = Testbed::new().and_then(|testbed| Ok((Arc::new(testbed), Processors::find()?)));
         match made {
             Ok(made) => Some(made),
             Err(error) => {
-                // No veth, no XDP, no `ip`, or one processor: it says which.
+                // The error names the reason: no veth, no XDP, no `ip`, or only one processor.
                 println!("SKIPPED: {error:#}");
                 None
             }
@@ -136,18 +138,18 @@ mod tests {
 
     #[test]
     fn every_method_measures_every_function_and_never_less_than_the_taps() {
-        let Some((world, places)) = testbed() else { return };
+        let Some((testbed, places)) = testbed() else { return };
         let mut number = 0;
         for function in [Function::Switch, Function::Sockets, Function::Xdp] {
             let process = (function != Function::Switch).then_some(Configuration::Pinned);
             let subject = Subject { function, configuration: process, antagonist: false };
-            let running = Running::start(&world, places, subject).expect("it starts");
+            let running = Running::start(&testbed, places, subject).expect("it starts");
             for method in Method::ALL {
                 number += 1;
                 let flow = (SIZE.flow(), number);
-                let slice = measure(&world, places, method, flow).expect("it measures");
+                let slice = measure(&testbed, places, method, flow).expect("it measures");
                 let seen = slice.measured.len();
-                // A busy machine holds the generator up, and then packets are left out.
+                // A busy machine delays the generator, which then skips packets.
                 assert!(
                     seen > 0 && slice.sent + slice.skipped <= 200,
                     "{subject} {method}: {seen}"
@@ -155,7 +157,7 @@ mod tests {
                 for quantile in [0.1, 0.5, 0.9] {
                     let of = |of: &Histogram<u64>| of.value_at_quantile(quantile);
                     let (by_method, by_taps) = (of(&slice.measured), of(&slice.tapped));
-                    // Histograms round, to three digits.
+                    // Histograms round to three digits.
                     assert!(
                         by_method + 1_000 > by_taps,
                         "{subject} {method}: {by_method} {by_taps}"
@@ -167,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn everybody_comes_first_once() {
-        let firsts: Vec<u32> = (0..4).map(|by| turned(&[1, 2, 3, 4], by)[0]).collect();
+    fn every_element_comes_first_once() {
+        let firsts: Vec<u32> = (0..4).map(|by| rotated(&[1, 2, 3, 4], by)[0]).collect();
         assert_eq!(firsts, [1, 2, 3, 4]);
     }
 }

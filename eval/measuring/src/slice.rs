@@ -1,4 +1,4 @@
-//! What became of each packet of a run, and what that adds up to.
+//! Records the fate of each packet of a run and adds up the results.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use curtail_load::Histogram;
 use crate::frame::Payload;
 use crate::method::Flow;
 
-/// Longer ones count as so long.
+/// The longest latency that a histogram distinguishes. Longer ones count as this long.
 const LONGEST_NS: u64 = 4_000_000_000;
 
-/// A histogram of nanoseconds, with three digits.
+/// Returns a histogram of nanoseconds with three significant digits.
 pub(crate) fn nanoseconds() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constants in range")
 }
@@ -22,7 +22,7 @@ struct Shot {
     sent_ns: u64,
     came_ns: u64,
     tapped_ns: u64,
-    /// By the kernel's clock; zero if there is no stamp.
+    /// Timestamps of the kernel's clock. Zero if there is none.
     left_ns: u64,
     stamped_ns: u64,
 }
@@ -36,25 +36,25 @@ pub(crate) struct Shots {
     by_kernel: bool,
 }
 
-/// What a run measured.
+/// The results of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Slice {
-    /// Packets per second that were to be sent, and that were.
+    /// The planned and the achieved rate, in packets per second.
     pub(crate) offered: f64,
     pub(crate) achieved: f64,
-    /// Of those after the warm-up.
+    /// Packets that were sent after the warm-up. The following counts also leave the warm-up out.
     pub(crate) sent: u64,
-    /// Never sent, for the generator was held up.
+    /// Packets that were never sent, because the generator was delayed.
     pub(crate) skipped: u64,
-    /// Sent, and never seen again.
+    /// Packets that were sent and did not return.
     pub(crate) lost: u64,
-    /// Seen again, without the stamps that were asked for.
+    /// Packets that returned without the required timestamps.
     pub(crate) unstamped: u64,
-    /// By the method.
+    /// Latencies measured by the method.
     pub(crate) measured: Histogram<u64>,
-    /// By the taps, of the same packets.
+    /// Latencies of the same packets, measured by the taps.
     pub(crate) tapped: Histogram<u64>,
-    /// What the method adds to each.
+    /// The difference between the two for each packet.
     pub(crate) added: Histogram<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Shots {
         }
     }
 
-    /// Later copies of a packet are ignored.
+    /// Records a packet that returned. Later copies of it are ignored.
     pub(crate) fn came(&mut self, payload: Payload, came_ns: u64) {
         let shot = self.shots.get_mut(payload.number as usize);
         if let Some(shot) = shot.filter(|shot| shot.sent && !shot.came) {
@@ -81,7 +81,7 @@ impl Shots {
         }
     }
 
-    /// The kernel's time of a packet that came.
+    /// Records the kernel's timestamp of a packet that returned.
     pub(crate) fn stamped(&mut self, number: u32, stamp: Option<u64>) {
         self.by_kernel = true;
         if let Some(shot) = self.shots.get_mut(number as usize) {
@@ -89,19 +89,19 @@ impl Shots {
         }
     }
 
-    /// The kernel's time of one that was sent.
+    /// Records the kernel's timestamp of a packet that was sent.
     pub(crate) fn left(&mut self, number: u32, left_ns: u64) {
         if let Some(shot) = self.shots.get_mut(number as usize) {
             shot.left_ns = left_ns;
         }
     }
 
-    /// How many were sent and did not come yet.
+    /// Returns the number of packets that were sent and have not returned yet.
     pub(crate) fn under_way(&self) -> u64 {
         self.under_way
     }
 
-    /// Adds up what is after the warm-up, of a run that sent for so long.
+    /// Adds up the packets after the warm-up. `took` is the time for which the run sent packets.
     pub(crate) fn finish(&self, took: Duration) -> Slice {
         let Flow { period_ns, packets, warmup } = self.flow;
         let (mut measured, mut tapped, mut added) = (nanoseconds(), nanoseconds(), nanoseconds());
@@ -127,7 +127,7 @@ impl Shots {
             added.saturating_record(latency_ns.saturating_sub(shot.tapped_ns));
         }
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        // It may have been interrupted before the end.
+        // The run may have been interrupted.
         let due = took_ns.div_ceil(period_ns).min(u64::from(packets)).saturating_sub(warmup.into());
         let span_s = due as f64 * period_ns as f64 / 1e9;
         Slice {
@@ -151,7 +151,7 @@ mod tests {
     const FLOW: Flow = Flow { period_ns: 100_000, packets: 10, warmup: 2 };
 
     #[test]
-    fn packets_are_counted_by_what_became_of_them() {
+    fn packets_are_counted_by_their_fate() {
         let mut shots = Shots::new(FLOW);
         for number in [0, 1, 2, 3, 5, 6] {
             shots.sent(number, u64::from(number) * FLOW.period_ns);

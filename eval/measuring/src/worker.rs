@@ -1,4 +1,5 @@
-//! A thread beside the measurement that is ready before it begins, and gone after it ends.
+//! A thread that runs beside a measurement. It is ready before the measurement starts, and stops
+//! after it ends.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,9 +9,9 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context as _, Result, anyhow};
 
-use crate::place::Places;
+use crate::processors::Processors;
 
-/// Stops when it is dropped.
+/// A thread that stops when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Worker {
     stop: Arc<AtomicBool>,
@@ -18,7 +19,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a thread and waits until it says that it is ready.
+    /// Starts a thread and waits until it signals that it is ready.
     pub(crate) fn start(
         name: &str,
         work: impl FnOnce(&AtomicBool, &dyn Fn()) -> Result<()> + Send + 'static,
@@ -27,7 +28,7 @@ impl Worker {
         let (sender, ready) = sync_channel(1);
         let until = Arc::clone(&stop);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // Nobody waits any more if it was ready before.
+            // A second signal is dropped, because the receiver waits only for the first.
             work(&until, &|| {
                 let _ = sender.try_send(());
             })
@@ -35,12 +36,12 @@ impl Worker {
         let mut worker = Self { stop, thread: Some(thread) };
         match ready.recv() {
             Ok(()) => Ok(worker),
-            Err(_) => Err(worker.end().err().unwrap_or_else(|| anyhow!("it ended at once"))),
+            Err(_) => Err(worker.end().err().unwrap_or_else(|| anyhow!("it ended immediately"))),
         }
-        .with_context(|| format!("the {name} does not start"))
+        .with_context(|| format!("the {name} did not start"))
     }
 
-    /// Stops it, and says how it ended.
+    /// Stops the thread and returns its result.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else { return Ok(()) };
@@ -52,18 +53,18 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Whoever wants to know how it ended calls `end`.
+            // The result is dropped. Use `end` to get it.
             drop(thread.join());
         }
     }
 }
 
-/// More than the cache of a core.
+/// The memory that the antagonist walks over, larger than the cache of a core.
 const BYTES: usize = 4 << 20;
 const LINE_BYTES: usize = 64;
 
-/// Starts one. It ends when it is dropped.
-pub(crate) fn antagonist(places: Places) -> anyhow::Result<Worker> {
+/// Starts an antagonist that runs until the result is dropped.
+pub(crate) fn antagonist(places: Processors) -> anyhow::Result<Worker> {
     Worker::start("antagonist", move |stop, ready| {
         places.be_antagonist()?;
         let mut memory = vec![0_u8; BYTES];
@@ -87,16 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_fails_says_why() {
+    fn a_worker_that_fails_returns_the_reason() {
         let failed = Worker::start("worker", |_, _| Err(anyhow!("no room"))).err();
-        assert_eq!(
-            format!("{:#}", failed.expect("it fails")),
-            "the worker does not start: no room"
-        );
+        assert_eq!(format!("{:#}", failed.expect("it fails")), "the worker did not start: no room");
     }
 
     #[test]
-    fn a_worker_stops_when_it_is_told() {
+    fn a_worker_stops_when_it_is_ended() {
         let mut worker = Worker::start("worker", |stop, ready| {
             ready();
             while !stop.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! The function on AF_XDP: frames from one device to the other, under another header. It sleeps until the
-//! kernel has a frame, or it looks at the ring again and again.
+//! The function on AF_XDP: it passes frames from one device to the other with a new header. It
+//! sleeps until the kernel has a frame, or it polls the ring.
 
 use std::hint;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use curtail_xdp::XdpSocket;
 
 use super::LOOK;
 use crate::frame::{FRAME_BYTES, FRAMES, HEADER_BYTES, header};
-use crate::world::{FUNCTION_IN, FUNCTION_OUT, GENERATOR_IN, Tap};
+use crate::testbed::{FUNCTION_IN, FUNCTION_OUT, GENERATOR_IN, Tap};
 
 pub(super) fn forward(tap: &Tap, busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result<()> {
     let mut from = XdpSocket::open(FUNCTION_IN.interface, FRAMES)?;
@@ -29,7 +29,7 @@ pub(super) fn forward(tap: &Tap, busy: bool, stop: &AtomicBool, ready: &dyn Fn()
         })?;
         match came {
             Some(Some(())) => match to.send(&frame) {
-                // As a switch whose queue is full, it drops.
+                // The frame is dropped, as a switch with a full queue would do.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 sent => sent?,
             },

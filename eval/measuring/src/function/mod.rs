@@ -1,8 +1,10 @@
-//! The network function: what comes in on wire one goes out on wire two, addressed to the generator.
+//! The network function: packets that arrive on wire one leave on wire two, addressed to the
+//! generator.
 //!
-//! Port forwarding as in document 000, §3.2.2, by two programs that wait for packets as programs do; and a
-//! switch, which is the tap itself: packets turn around in the kernel, with no process to be woken. Like
-//! the hardware switch of Figure 3.2 it is what all methods are tried on first.
+//! Two programs do the port forwarding of document 000, §3.2.2, and wait for packets in the usual
+//! ways. The third function is a switch. It consists only of the tap: packets turn around in the
+//! kernel, and no process is woken. Like the hardware switch of Figure 3.2, it is the first subject
+//! for all methods.
 
 mod frames;
 mod sockets;
@@ -13,21 +15,21 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::place::{Configuration, Places};
+use crate::processors::{Configuration, Processors};
+use crate::testbed::{Tap, Testbed};
 use crate::worker::{self, Worker};
-use crate::world::{Tap, World};
 
-/// How often a function that waits looks whether it is to end.
+/// The interval at which a waiting function checks whether it must end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What forwards packets.
+/// The kinds of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Function {
-    /// The kernel, at once.
+    /// The kernel forwards packets immediately.
     Switch,
-    /// A process, with UDP sockets.
+    /// A process with UDP sockets.
     Sockets,
-    /// A process, with sockets of AF_XDP.
+    /// A process with AF_XDP sockets.
     Xdp,
 }
 
@@ -41,17 +43,17 @@ impl Function {
     }
 }
 
-/// A function, how the system is configured for it, and whether it is alone.
+/// A function, its system configuration, and whether an antagonist runs beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Subject {
     pub(crate) function: Function,
-    /// None of the switch, which is no process.
+    /// `None` for the switch, which is not a process.
     pub(crate) configuration: Option<Configuration>,
     pub(crate) antagonist: bool,
 }
 
 impl Subject {
-    /// All of them: those without an antagonist first, as the figures have them.
+    /// Returns all subjects, those without an antagonist first, as in the figures.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for antagonist in [false, true] {
@@ -79,7 +81,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A subject that runs. It is gone when it is dropped.
+/// A running subject, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
     forwarder: Option<Worker>,
@@ -88,16 +90,21 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts the antagonist first, if there is one, so that the function meets it.
-    pub(crate) fn start(world: &Arc<World>, places: Places, subject: Subject) -> Result<Self> {
+    /// Starts a subject. If it has an antagonist, the antagonist starts first, so that the function
+    /// is disturbed from its start.
+    pub(crate) fn start(
+        testbed: &Arc<Testbed>,
+        places: Processors,
+        subject: Subject,
+    ) -> Result<Self> {
         let antagonist = subject.antagonist.then(|| worker::antagonist(places)).transpose()?;
         let Some(configuration) = subject.configuration else {
-            return Ok(Self { forwarder: None, antagonist, _tap: Arc::new(world.switch()?) });
+            return Ok(Self { forwarder: None, antagonist, _tap: Arc::new(testbed.switch()?) });
         };
-        let tap = Arc::new(world.tap_function()?);
-        let (world, at) = (Arc::clone(world), Arc::clone(&tap));
+        let tap = Arc::new(testbed.tap_function()?);
+        let (testbed, at) = (Arc::clone(testbed), Arc::clone(&tap));
         let forwarder = Worker::start("network function", move |stop, ready| {
-            world.function.enter()?;
+            testbed.function.enter()?;
             places.be_function(configuration)?;
             match subject.function {
                 Function::Xdp => frames::forward(&at, configuration.busy(), stop, ready),
@@ -107,7 +114,7 @@ impl Running {
         Ok(Self { forwarder: Some(forwarder), antagonist, _tap: tap })
     }
 
-    /// Ends it.
+    /// Ends the subject and returns its errors.
     pub(crate) fn end(mut self) -> Result<()> {
         let forwarder = self.forwarder.as_mut().map_or(Ok(()), Worker::end);
         forwarder.and(self.antagonist.as_mut().map_or(Ok(()), Worker::end))
@@ -119,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subjects_are_told_apart() {
+    fn subjects_have_distinct_names() {
         let all = Subject::all();
         let mut names: Vec<String> = all.iter().map(Subject::to_string).collect();
         assert_eq!(names[0], "switch");

@@ -1,5 +1,5 @@
-//! The function on UDP sockets: a blocking read, then a write. Busy polling is the kernel's
-//! (`SO_BUSY_POLL`): the read looks at the device until there is something.
+//! The function on UDP sockets: a blocking read, then a write. The kernel does the busy polling
+//! (`SO_BUSY_POLL`): a read polls the device until a packet arrives.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -9,9 +9,9 @@ use anyhow::Result;
 
 use super::LOOK;
 use crate::frame::{PAYLOAD_BYTES, PORT};
-use crate::place::BUSY_POLL;
+use crate::processors::BUSY_POLL;
 use crate::sys::busy_poll;
-use crate::world::{FUNCTION_IN, FUNCTION_OUT, GENERATOR_IN};
+use crate::testbed::{FUNCTION_IN, FUNCTION_OUT, GENERATOR_IN};
 
 pub(super) fn forward(busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result<()> {
     let from = UdpSocket::bind((FUNCTION_IN.address, PORT))?;
@@ -22,7 +22,7 @@ pub(super) fn forward(busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result
         busy_poll(&from, BUSY_POLL)?;
     }
     ready();
-    // Longer ones are none of ours: they are cut off, and the generator ignores them.
+    // Longer packets are not ours. They are truncated, and the generator ignores them.
     let mut bytes = [0; PAYLOAD_BYTES + 1];
     while !stop.load(Ordering::Relaxed) {
         let count = match from.recv(&mut bytes) {
@@ -30,7 +30,7 @@ pub(super) fn forward(busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result
             count => count?,
         };
         match to.send(&bytes[..count]) {
-            // Nobody listens there between two measurements.
+            // Between two measurements, no socket receives at the generator.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             sent => drop(sent?),
         }

@@ -1,19 +1,21 @@
-//! One packet at a time, by sockets that sleep: as netperf's request-response with a time between packets.
+//! One packet at a time through sockets that sleep, like netperf's request-response test with a
+//! time between packets.
 //!
-//! While an answer is out nothing is sent, so packets that were due meanwhile are never sent: the rate
-//! falls, and the slowest times are measured least often. That is how this method is.
+//! Nothing is sent while a response is outstanding, so packets that become due in that time are
+//! never sent. The rate falls, and the slowest times are measured least often. This is a property
+//! of the method.
 
 use std::io::{self, ErrorKind};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Clock, Flow, PATIENCE, or_lost, sockets};
+use super::{Clock, Flow, LOSS_TIMEOUT, or_lost, sockets};
 use crate::frame::{PAYLOAD_BYTES, Payload};
 use crate::slice::Shots;
 
 pub(super) fn run(shots: &mut Shots, flow: Flow, run: u16) -> io::Result<Duration> {
     let (out, back) = sockets()?;
-    back.set_read_timeout(Some(PATIENCE))?;
+    back.set_read_timeout(Some(LOSS_TIMEOUT))?;
     let clock = Clock(Instant::now());
     let mut number = 0;
     while number < flow.packets {
@@ -22,7 +24,7 @@ pub(super) fn run(shots: &mut Shots, flow: Flow, run: u16) -> io::Result<Duratio
         if due_ns > now_ns {
             thread::sleep(Duration::from_nanos(due_ns - now_ns));
         } else if now_ns - due_ns >= flow.period_ns {
-            // The next one that is not past.
+            // Continue with the next packet that is not overdue.
             number = u32::try_from(now_ns.div_ceil(flow.period_ns)).unwrap_or(u32::MAX);
             continue;
         }
@@ -41,7 +43,7 @@ pub(super) fn run(shots: &mut Shots, flow: Flow, run: u16) -> io::Result<Duratio
                 count => count?,
             };
             let came_ns = clock.now_ns();
-            // Others are late ones of before.
+            // Any other packet was sent earlier and is late.
             let ours = |payload: &Payload| (payload.run, payload.number) == (run, number);
             if let Some(payload) = Payload::read(&bytes).filter(ours) {
                 shots.came(payload, came_ns);

@@ -1,5 +1,5 @@
-//! UDP sockets as for the program's clock, but the times are the kernel's: those of `curtail load --stamps
-//! kernel`, by the same code.
+//! Polls UDP sockets and takes the kernel's timestamps, with the code of `curtail load --stamps
+//! kernel`.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
@@ -13,7 +13,7 @@ pub(super) struct Port {
     out: UdpSocket,
     back: UdpSocket,
     room: Room,
-    /// The numbers of our packets by those that the kernel gave them, which count what was sent.
+    /// Our packet numbers, indexed by the kernel's numbers, which count sent packets.
     numbers: Vec<u32>,
 }
 

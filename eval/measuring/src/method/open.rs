@@ -1,33 +1,35 @@
-//! The loop of the generators that never sleep: it sends what is due, and looks whether something came.
+//! The loop of the generators that never sleep: it sends packets that are due and polls for
+//! returned ones.
 //!
-//! The flow has a constant rate. Where the loop is held up for longer than a period, what was due meanwhile
-//! is left out and counted, rather than sent in a burst which would wait for itself.
+//! The flow has a constant rate. If the loop is delayed for longer than a period, the packets that
+//! became due in the meantime are skipped and counted. If they were sent in a burst, they would
+//! wait for each other.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Clock, Flow, PATIENCE};
+use super::{Clock, Flow, LOSS_TIMEOUT};
 use crate::frame::{PAYLOAD_BYTES, Payload};
 use crate::slice::Shots;
 
-/// With so many packets under way, stamps of those that left are fetched though none came back: the
-/// kernel keeps a few hundred.
+/// If more packets than this are in flight, the timestamps of sent packets are fetched even if no
+/// packet came back, because the kernel keeps only a few hundred.
 const UNDER_WAY_MAX: u64 = 8;
 
-/// What a generator sends and receives by.
+/// The interface through which a generator sends and receives.
 pub(super) trait Port {
-    /// Sends the packet with a number.
+    /// Sends the packet with this number.
     fn send(&mut self, number: u32, payload: &[u8; PAYLOAD_BYTES]) -> io::Result<()>;
 
-    /// What came, if anything; with the kernel's time of it, where that is asked for.
+    /// Returns a packet if one came back, with the kernel's timestamp if it was requested.
     fn receive(&mut self) -> io::Result<Option<(Payload, Option<u64>)>>;
 
-    /// The times of the kernel are taken, not ours.
+    /// Whether the kernel's timestamps are used instead of ours.
     fn stamps(&self) -> bool {
         false
     }
 
-    /// Of packets that were sent: their numbers and the kernel's times.
+    /// Reports the numbers of sent packets and the kernel's timestamps.
     fn left(&mut self, _: &mut dyn FnMut(u32, u64)) -> io::Result<()> {
         Ok(())
     }
@@ -59,7 +61,7 @@ pub(super) fn run(
         look(port, shots, run, clock)?;
     }
     let took = clock.0.elapsed();
-    while shots.under_way() > 0 && clock.0.elapsed() < took + PATIENCE {
+    while shots.under_way() > 0 && clock.0.elapsed() < took + LOSS_TIMEOUT {
         look(port, shots, run, clock)?;
     }
     Ok(took)

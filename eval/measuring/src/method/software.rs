@@ -1,4 +1,4 @@
-//! UDP sockets that are looked at again and again, and the program's clock.
+//! Polls UDP sockets and takes the time from the program's clock.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;

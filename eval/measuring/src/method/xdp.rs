@@ -1,4 +1,4 @@
-//! Frames past the network stack, and the program's clock.
+//! Sends frames past the network stack and takes the time from the program's clock.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd as _;
@@ -7,7 +7,7 @@ use curtail_xdp::XdpSocket;
 
 use super::open;
 use crate::frame::{FRAME_BYTES, FRAMES, HEADER_BYTES, PAYLOAD_BYTES, Payload, header};
-use crate::world::{FUNCTION_IN, GENERATOR_IN, GENERATOR_OUT, Tap};
+use crate::testbed::{FUNCTION_IN, GENERATOR_IN, GENERATOR_OUT, Tap};
 
 pub(super) struct Port {
     out: XdpSocket,
@@ -30,7 +30,7 @@ impl open::Port for Port {
     fn send(&mut self, _: u32, payload: &[u8; PAYLOAD_BYTES]) -> io::Result<()> {
         self.frame[HEADER_BYTES..].copy_from_slice(payload);
         match self.out.send(&self.frame) {
-            // It is lost, and counted so.
+            // The packet is lost and is counted as lost.
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             sent => sent,
         }

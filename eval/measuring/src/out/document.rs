@@ -1,14 +1,14 @@
-//! The document of `--json`. Times are in nanoseconds, as names say.
+//! The document of `--json`. Times are in nanoseconds, as their names state.
 
 use curtail_load::Histogram;
 use serde_json::{Value, json};
 
 use super::table::orders;
-use crate::agree::{self, LADDER, SLACK_NS, SLACK_SHARE, at};
+use crate::agreement::{self, LADDER, SLACK_NS, SLACK_SHARE, at};
 use crate::function::Subject;
 use crate::method::Method;
-use crate::place::Configuration;
-use crate::run::{Cell, Results};
+use crate::processors::Configuration;
+use crate::run::{MethodSlices, Results};
 use crate::slice::Slice;
 
 pub(crate) fn document(results: &Results) -> Value {
@@ -33,9 +33,9 @@ pub(crate) fn document(results: &Results) -> Value {
     })
 }
 
-fn one(subject: Subject, method: Method, cell: &Cell) -> Value {
+fn one(subject: Subject, method: Method, cell: &MethodSlices) -> Value {
     let (measured, tapped) = (cell.sum(|s| &s.measured), cell.sum(|s| &s.tapped));
-    let offset_ns = agree::offset_ns(&measured, &tapped);
+    let offset_ns = agreement::offset_ns(&measured, &tapped);
     json!({
         "function": subject.function.name(),
         "configuration": subject.configuration.map(Configuration::name),
@@ -51,9 +51,9 @@ fn one(subject: Subject, method: Method, cell: &Cell) -> Value {
         "tapped_ns": summary(&tapped),
         "added_ns": summary(&cell.sum(|s| &s.added)),
         "offset_ns": offset_ns,
-        "highest_percentile": agree::highest(&measured),
-        "agrees_up_to": agree::up_to(&measured, &tapped, 0.0),
-        "agrees_less_offset_up_to": agree::up_to(&measured, &tapped, offset_ns),
+        "highest_percentile": agreement::highest(&measured),
+        "agrees_up_to": agreement::up_to(&measured, &tapped, 0.0),
+        "agrees_less_offset_up_to": agreement::up_to(&measured, &tapped, offset_ns),
         "turns": cell.slices.iter().map(turn).collect::<Value>(),
     })
 }

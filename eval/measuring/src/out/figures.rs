@@ -1,11 +1,11 @@
-//! The figures: shares of packets that took longer, on logarithmic scales, as in Figures 3.2 and 3.3 of
-//! document 000.
+//! The figures: the share of packets that took longer, on logarithmic scales, as in Figures 3.2 and
+//! 3.3 of document 000.
 
 use curtail_load::{Histogram, SAMPLES_ABOVE_MIN};
 
 use crate::function::{Function, Subject};
 use crate::method::Method;
-use crate::place::Configuration;
+use crate::processors::Configuration;
 use crate::run::Results;
 use crate::slice::nanoseconds;
 use curtail_plot::axes::Caption;
@@ -13,23 +13,23 @@ use curtail_plot::curves::{Axis, Curve, Curves, draw};
 use curtail_plot::format::share;
 use curtail_plot::palette::{Look, look};
 
-/// The size of a picture, its class, and the end of its id.
+/// The width and height of a picture, its class, and the suffix of its id.
 pub(super) type Size = (f64, f64, &'static str, &'static str);
 
-/// That of a picture in a file of its own.
+/// The size of a picture in its own file.
 pub(super) const ALONE: Size = (960.0, 400.0, "wide", "");
 
-/// Several distributions in a picture.
+/// A picture with several distributions.
 pub(super) struct Figure {
-    /// The name of its file, and unique in a page.
+    /// The file name without extension, unique in a page.
     pub(super) id: String,
     pub(super) title: String,
-    /// The share that is above, or that is below.
+    /// Whether the figure shows the share above a latency instead of the share at or below it.
     above: bool,
     pub(super) lines: Vec<(String, Look, Histogram<u64>)>,
 }
 
-/// Who measured: the taps, or a method.
+/// The source of a measurement: the taps or a method.
 #[derive(Clone, Copy)]
 enum By {
     Taps,
@@ -37,7 +37,7 @@ enum By {
 }
 
 impl By {
-    /// The most precise one comes first, for it is drawn on top.
+    /// The most precise source comes first, because it is drawn on top.
     const ALL: [Self; 5] = [
         Self::Taps,
         Self::Method(Method::Kernel),
@@ -53,7 +53,7 @@ impl By {
         }
     }
 
-    /// The latencies of a subject; the taps' are those of the packets of all methods.
+    /// Returns the latencies of a subject. Those of the taps cover the packets of all methods.
     fn of(self, results: &Results, subject: Subject) -> Option<Histogram<u64>> {
         let all = match self {
             Self::Method(method) => results.cell(subject, method)?.sum(|s| &s.measured),
@@ -73,14 +73,20 @@ fn switch(antagonist: bool) -> Subject {
     Subject { function: Function::Switch, configuration: None, antagonist }
 }
 
-/// All figures for which there is something to draw.
+/// Returns all figures that are not empty.
 pub(super) fn all(results: &Results) -> Vec<Figure> {
     let mut all = Vec::new();
     for above in [false, true] {
         let (id, title) = if above {
-            ("switch-ccdf", "The switch, by the taps and by each method: share of packets slower")
+            (
+                "switch-ccdf",
+                "The switch, measured by the taps and by each method: share of slower packets",
+            )
         } else {
-            ("switch-cdf", "The switch, by the taps and by each method: share at most as slow")
+            (
+                "switch-cdf",
+                "The switch, measured by the taps and by each method: share of packets not slower",
+            )
         };
         let line = |(color, by): (usize, By)| {
             Some((by.name().to_owned(), look(color), by.of(results, switch(false))?))
@@ -97,7 +103,8 @@ pub(super) fn all(results: &Results) -> Vec<Figure> {
     all
 }
 
-/// All configurations of a function by one that measured them, and the switch for comparison.
+/// Returns the figure that shows all configurations of a function as one source measured them, with
+/// the switch for comparison.
 fn configurations(results: &Results, function: Function, antagonist: bool, by: By) -> Figure {
     let (name, beside) = (function.name(), if antagonist { "-antagonist" } else { "" });
     let line = |(color, configuration): (usize, Configuration)| {
@@ -109,11 +116,11 @@ fn configurations(results: &Results, function: Function, antagonist: bool, by: B
     if let Some(of) = by.of(results, switch(antagonist)) {
         lines.push(("switch".to_owned(), look(0), of));
     }
-    let with = if antagonist { ", beside an antagonist" } else { "" };
+    let with = if antagonist { ", with an antagonist" } else { "" };
     Figure {
         id: format!("{name}{beside}-{}-ccdf", by.name()),
         title: format!(
-            "The function on {name}{with}, by the {}: share of packets slower",
+            "The function on {name}{with}, measured by the {}: share of slower packets",
             match by {
                 By::Taps => "taps".to_owned(),
                 By::Method(method) => format!("method {method}"),
@@ -133,9 +140,9 @@ impl Figure {
         let high = all().map(|point| point.0).fold(low, f64::max);
         let (y, right) = if self.above {
             let smallest = all().map(|point| point.1).fold(1.0, f64::min);
-            Axis::shares_above("Share of packets slower", smallest)
+            Axis::shares_above("Share of slower packets", smallest)
         } else {
-            let mut y = Axis::linear("Share of packets at most as slow", 0.0, 1.0);
+            let mut y = Axis::linear("Share of packets not slower", 0.0, 1.0);
             y.ticks.iter_mut().for_each(|(value, text)| *text = share(*value));
             (y, Vec::new())
         };
@@ -162,7 +169,7 @@ impl Figure {
     }
 }
 
-/// (µs, share), without what is chance.
+/// Returns points (µs, share). Shares of too few packets are left out.
 fn points(of: &Histogram<u64>, above: bool) -> Vec<(f64, f64)> {
     let all = of.len();
     let mut below = 0;

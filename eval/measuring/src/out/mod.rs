@@ -1,4 +1,4 @@
-//! What is told: a table, a document, pictures, and a page with all of it.
+//! The output: a table, a document, pictures, and a page with all of them.
 
 mod document;
 mod figures;
@@ -16,12 +16,12 @@ pub(crate) use table::text;
 use crate::run::Results;
 use curtail_plot::picture;
 
-/// The page, in the folder of results.
+/// The file name of the page in the folder of results.
 pub(crate) const PAGE: &str = "report.html";
 
-/// Writes all of it. What was there before under these names is overwritten.
+/// Writes all output. Existing files with these names are overwritten.
 pub(crate) fn write(folder: &Path, results: &Results) -> Result<()> {
-    let why = || format!("{}: cannot write; give another --out", folder.display());
+    let why = || format!("{}: cannot write; use another --out", folder.display());
     fs::create_dir_all(folder).with_context(why)?;
     let put = |name: &str, text: &str| fs::write(folder.join(name), text).with_context(why);
     put("results.json", &format!("{:#}\n", document(results)))?;

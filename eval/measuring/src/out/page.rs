@@ -1,4 +1,4 @@
-//! The page: all figures and tables in one file.
+//! The page with all figures and tables in one file.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use curtail_plot::{FIGURE_SIZES, Page};
 pub(super) fn render(results: &Results) -> String {
     let mut main = String::new();
     let table = format!("<div class=\"scroll\"><pre>{}</pre></div>", escape(&text(results)));
-    section(&mut main, "all", "How far to believe each method, and all figures", &table);
+    section(&mut main, "all", "Accuracy of each method, and all figures", &table);
     let figures: String = all(results).iter().map(figure).collect();
     section(&mut main, "figures", "Distributions", &figures);
     Page {
         verb: "eval papers measuring",
         title: "chapter 3 of document 000",
-        headline: "How far to believe what measures microseconds",
+        headline: "How accurate are measurements of microseconds?",
         more: "",
         main: main.trim_end(),
     }

@@ -1,21 +1,21 @@
-//! The tables: latencies, agreement, the order of configurations, and what the thesis says.
+//! The tables: latencies, agreement, the order of configurations, and the figures of the thesis.
 
 use std::fmt::Write as _;
 
 use curtail_load::Histogram;
 
-use crate::agree::{self, at};
+use crate::agreement::{self, at};
 use crate::function::{Function, Subject};
 use crate::method::Method;
-use crate::place::Configuration;
-use crate::run::{Cell, Results};
+use crate::processors::Configuration;
+use crate::run::{MethodSlices, Results};
 use crate::slice::Slice;
 use curtail_plot::format::{NONE, three};
 
-/// The percentiles of a row.
+/// The percentiles in a row.
 const COLUMNS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 
-/// Where configurations are put in order.
+/// The percentiles at which configurations are ranked.
 const ORDERED_AT: [f64; 3] = [50.0, 99.0, 99.9];
 
 pub(crate) fn text(results: &Results) -> String {
@@ -40,7 +40,7 @@ pub(crate) fn text(results: &Results) -> String {
     text + &thesis(results)
 }
 
-/// A row of all columns; the first is at the left, the others at the right.
+/// Formats a row. The first column is aligned left, the others right.
 fn row(first: &str, others: &[String], widths: &[usize]) -> String {
     let mut line = format!("{first:<9}");
     for (cell, width) in others.iter().zip(widths) {
@@ -88,8 +88,8 @@ fn latencies(results: &Results) -> String {
     text
 }
 
-/// The lowest and the highest of a percentile over the turns.
-fn spread(cell: &Cell, percent: f64) -> String {
+/// Formats the lowest and the highest value of a percentile over the turns.
+fn spread(cell: &MethodSlices, percent: f64) -> String {
     let of = |slice: &Slice| at(&slice.measured, percent);
     let all: Option<Vec<u64>> = cell.slices.iter().map(of).collect();
     let ends = all.and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
@@ -103,23 +103,24 @@ fn micros(ns: Option<u64>) -> String {
     ns.map_or_else(|| NONE.to_owned(), |ns| three(ns as f64 / 1e3))
 }
 
-/// As in `p99.9`.
+/// Formats a percentile, such as `p99.9`.
 fn percentile(percent: Option<f64>) -> String {
     percent.map_or_else(|| NONE.to_owned(), |percent| format!("p{percent}"))
 }
 
-/// How far a method is to be believed, as it is and less what it is off at the median.
-fn believed(cell: &Cell) -> (Option<f64>, Option<f64>, f64) {
+/// Returns the highest percentile at which a method agrees with the taps, the highest percentile
+/// after the method's offset at the median is subtracted, and that offset in ns.
+fn agreed_up_to(cell: &MethodSlices) -> (Option<f64>, Option<f64>, f64) {
     let (measured, tapped) = (cell.sum(|s| &s.measured), cell.sum(|s| &s.tapped));
-    let offset_ns = agree::offset_ns(&measured, &tapped);
-    let up_to = |offset_ns| agree::up_to(&measured, &tapped, offset_ns);
+    let offset_ns = agreement::offset_ns(&measured, &tapped);
+    let up_to = |offset_ns| agreement::up_to(&measured, &tapped, offset_ns);
     (up_to(0.0), up_to(offset_ns), offset_ns)
 }
 
 fn agreement(results: &Results) -> String {
     let mut text = String::from(
-        "Up to which percentile a method agrees with the taps (within 1 µs or 10 %):\n\
-         as it is / less what it is off at the median, which is in parentheses, in µs\n",
+        "Highest percentile at which a method agrees with the taps (within 1 µs or 10 %):\n\
+         unchanged / after its offset at the median is subtracted (in parentheses, in µs)\n",
     );
     let _ = write!(text, "{:<44}", "");
     for method in Method::ALL {
@@ -129,23 +130,23 @@ fn agreement(results: &Results) -> String {
     for subject in Subject::all() {
         let _ = write!(text, "{:<44}", subject.to_string());
         for method in Method::ALL {
-            let said = results.cell(subject, method).map_or_else(
+            let cell = results.cell(subject, method).map_or_else(
                 || NONE.to_owned(),
                 |cell| {
-                    let (plain, less, offset_ns) = believed(cell);
+                    let (plain, less, offset_ns) = agreed_up_to(cell);
                     let off = three(offset_ns / 1e3);
                     format!("{} / {} ({off})", percentile(plain), percentile(less))
                 },
             );
-            let _ = write!(text, "{said:>26}");
+            let _ = write!(text, "{cell:>26}");
         }
         text += "\n";
     }
     text
 }
 
-/// By method and percentile: of the pairs of configurations that the taps tell apart, how many are in the
-/// same order.
+/// Counts pairs of configurations by method and percentile: first the pairs that the method ranks
+/// as the taps do, then all pairs that the taps distinguish.
 pub(super) fn orders(results: &Results) -> Vec<(Method, f64, (usize, usize))> {
     let mut all = Vec::new();
     for method in Method::ALL {
@@ -160,8 +161,8 @@ pub(super) fn orders(results: &Results) -> Vec<(Method, f64, (usize, usize))> {
                         let at = |of: Histogram<u64>| at(&of, percent);
                         at(cell.sum(|s| &s.measured)).zip(at(cell.sum(|s| &s.tapped)))
                     };
-                    let told: Vec<_> = Configuration::ALL.into_iter().filter_map(of).collect();
-                    let (these, those) = agree::in_order(&told);
+                    let latencies: Vec<_> = Configuration::ALL.into_iter().filter_map(of).collect();
+                    let (these, those) = agreement::in_order(&latencies);
                     (right, pairs) = (right + these, pairs + those);
                 }
             }
@@ -173,7 +174,8 @@ pub(super) fn orders(results: &Results) -> Vec<(Method, f64, (usize, usize))> {
 
 fn order(results: &Results) -> String {
     let mut text = String::from(
-        "Pairs of configurations that the taps tell apart, and that the method has in the same order\n",
+        "Pairs of configurations that the taps distinguish, and that the method puts in the same \
+         order\n",
     );
     let orders = orders(results);
     for method in Method::ALL {
@@ -186,14 +188,14 @@ fn order(results: &Results) -> String {
     text
 }
 
-/// What document 000, §3.3 says of the hardware switch, beside ours.
+/// Returns the claims of document 000, §3.3 about the hardware switch, each with our figure.
 fn claims(results: &Results) -> Vec<(&'static str, &'static str, String)> {
     let switch = Subject { function: Function::Switch, configuration: None, antagonist: false };
     let of = |method| results.cell(switch, method);
     let added = |method| {
         of(method).map_or_else(
             || NONE.to_owned(),
-            |cell: &Cell| {
+            |cell: &MethodSlices| {
                 let added = cell.sum(|s| &s.added);
                 let at = |percent| micros(at(&added, percent));
                 format!("p50 {}, p99 {}, p99.9 {}", at(50.0), at(99.0), at(99.9))
@@ -212,16 +214,16 @@ fn claims(results: &Results) -> Vec<(&'static str, &'static str, String)> {
         format!("{}, p50 {}, p99.9 {}, {}", ends[0], at(50.0), at(99.9), ends[1])
     };
     vec![
-        ("switch, by what is most precise: min to max", "2.24 to 2.52 (Spirent)", spread),
-        ("off by, stamps below the program", "0.3, < 1 up to p99.99 (NIC)", added(Method::Kernel)),
-        ("off by, past the network stack", "4 to 5; 5 to 10 (TRex)", added(Method::Xdp)),
-        ("off by, sockets that are looked at", "not measured", added(Method::Software)),
-        ("off by, blocking sockets", "17 or more (netperf)", added(Method::Blocking)),
+        ("switch, most precise method: min to max", "2.24 to 2.52 (Spirent)", spread),
+        ("error, kernel timestamps", "0.3, < 1 up to p99.99 (NIC)", added(Method::Kernel)),
+        ("error, network stack bypassed", "4 to 5; 5 to 10 (TRex)", added(Method::Xdp)),
+        ("error, polled sockets", "not measured", added(Method::Software)),
+        ("error, blocking sockets", "17 or more (netperf)", added(Method::Blocking)),
     ]
 }
 
 fn thesis(results: &Results) -> String {
-    let mut text = format!("{:<46}{:<30}ours, µs\n", "of the switch", "thesis, µs");
+    let mut text = format!("{:<46}{:<30}ours, µs\n", "the switch", "thesis, µs");
     for (claim, published, ours) in claims(results) {
         let _ = writeln!(text, "{claim:<46}{published:<30}{ours}");
     }

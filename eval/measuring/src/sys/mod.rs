@@ -1,21 +1,21 @@
-//! What no library does safely: how a thread is scheduled, and how a socket waits. All of the unsafe code is
-//! here, each block with its reason.
+//! System calls that no library wraps safely: the scheduling of a thread and the busy polling of a
+//! socket. All unsafe code of the crate is here, and each block states its reason.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
 
-/// How a thread is scheduled.
+/// The scheduling policy of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// Fairly, among equals.
+    /// Fair scheduling (`SCHED_OTHER`).
     Other,
-    /// Before all that is fair, until it waits.
+    /// Runs before all fair threads until it waits (`SCHED_FIFO`), with this priority.
     Fifo(i32),
 }
 
-/// Schedules this thread so.
+/// Sets the scheduling policy of this thread.
 pub(crate) fn schedule(policy: Policy) -> io::Result<()> {
     let (policy, priority) = match policy {
         Policy::Other => (libc::SCHED_OTHER, 0),
@@ -27,11 +27,11 @@ pub(crate) fn schedule(policy: Policy) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Lets reads look at the device for so long before they sleep (`SO_BUSY_POLL`).
+/// Lets reads poll the device for this time before they sleep (`SO_BUSY_POLL`).
 pub(crate) fn busy_poll(socket: &impl AsFd, span: Duration) -> io::Result<()> {
     let micros = i32::try_from(span.as_micros()).unwrap_or(i32::MAX);
     let bytes = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: the value is of as many bytes as are said, and lives until the call returns.
+    // SAFETY: the value has the stated length and lives until the call returns.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

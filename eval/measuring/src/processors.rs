@@ -1,7 +1,7 @@
-//! Where threads run, and before whom: the generator, the function and the antagonist.
+//! Processors and scheduling of the threads: the generator, the function and the antagonist.
 //!
-//! Two processors are all there is: one is the generator's, the other the function's and, with it, the
-//! antagonist's. All of it is set for single threads of this process, so there is nothing to restore.
+//! Two processors suffice: one for the generator, and one that the function and the antagonist
+//! share. Everything is set for single threads of this process, so nothing has to be restored.
 
 use std::fmt;
 use std::io;
@@ -13,28 +13,28 @@ use nix::unistd::Pid;
 
 use crate::sys::{Policy, schedule};
 
-/// Of the function, with FIFO.
+/// The FIFO priority of the function.
 const FUNCTION_PRIORITY: i32 = 30;
-/// How long a socket is looked at before a read sleeps: longer than packets are apart.
+/// How long a read polls a socket before it sleeps. This is longer than the time between packets.
 pub(crate) const BUSY_POLL: Duration = Duration::from_millis(1);
 
-/// How the system is configured for the network function: what Figure 3.3 varies.
+/// The system configurations for the network function, which Figure 3.3 varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Configuration {
-    /// As a process that nobody cares for.
+    /// An ordinary process without special treatment.
     Default,
-    /// On one processor, which is not the generator's.
+    /// Pinned to one processor, which is not the generator's.
     Pinned,
-    /// And before every process that is scheduled fairly.
+    /// Pinned, and scheduled before every fair process.
     Fifo,
-    /// And it never sleeps.
+    /// Pinned, scheduled before every fair process, and never asleep.
     BusyPoll,
 }
 
 impl Configuration {
     pub(crate) const ALL: [Self; 4] = [Self::Default, Self::Pinned, Self::Fifo, Self::BusyPoll];
 
-    /// As in tables, in the document and in names of files.
+    /// Returns the name used in tables, in the document and in file names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -55,32 +55,37 @@ impl fmt::Display for Configuration {
     }
 }
 
-/// The two processors.
+/// The processors of the generator and of the function.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct Processors {
     pub(crate) generator: usize,
     pub(crate) function: usize,
 }
 
-impl Places {
-    /// The first two that this process may use.
+impl Processors {
+    /// Returns the first two processors that this process may use.
     pub(crate) fn find() -> Result<Self> {
-        let allowed = sched_getaffinity(Pid::from_raw(0)).context("cannot ask for processors")?;
+        let allowed =
+            sched_getaffinity(Pid::from_raw(0)).context("cannot read the allowed processors")?;
         let all = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
         let two: Vec<usize> = all.take(2).collect();
-        ensure!(two.len() == 2, "this needs two processors, one for the generator: there is one");
+        ensure!(
+            two.len() == 2,
+            "this needs two processors, one of them for the generator, but there is only one"
+        );
         Ok(Self { generator: two[0], function: two[1] })
     }
 
-    /// Puts this thread where the generator belongs. It is the same in all configurations, as in the
-    /// thesis, so that only the function differs. It is scheduled fairly: with FIFO, a function that is
-    /// not pinned and was woken beside it would not run again for up to a second.
+    /// Moves this thread to the generator's processor. The generator is the same in all
+    /// configurations, as in the thesis, so that only the function differs. It is scheduled fairly.
+    /// If the generator had FIFO priority, a function that is not pinned could be woken on the same
+    /// processor, and might then not run for up to a second.
     pub(crate) fn be_generator(self) -> io::Result<()> {
         pin(self.generator)?;
         schedule(Policy::Other)
     }
 
-    /// Puts this thread where the function belongs.
+    /// Moves this thread to the processor and scheduling policy of the function.
     pub(crate) fn be_function(self, configuration: Configuration) -> io::Result<()> {
         if configuration == Configuration::Default {
             return schedule(Policy::Other);
@@ -90,7 +95,7 @@ impl Places {
         schedule(if fair { Policy::Other } else { Policy::Fifo(FUNCTION_PRIORITY) })
     }
 
-    /// Puts this thread beside the function.
+    /// Moves this thread to the function's processor.
     pub(crate) fn be_antagonist(self) -> io::Result<()> {
         pin(self.function)?;
         schedule(Policy::Other)

@@ -1,4 +1,4 @@
-//! The testbed: a generator and a network function, two wires between them.
+//! The testbed: a generator and a network function, connected by two wires.
 //!
 //! ```text
 //!  generator                     function
@@ -9,8 +9,8 @@
 //!  +-----------+   wire two    +----------+
 //! ```
 //!
-//! Each side is a network namespace, each wire a pair of veth devices with one queue. The counterpart of
-//! Figure 3.1 of document 000, whose generator has two ports as well.
+//! Each side is a network namespace, and each wire is a pair of veth devices with one queue. The
+//! testbed corresponds to Figure 3.1 of document 000, whose generator has two ports as well.
 
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -30,25 +30,25 @@ const fn end(interface: &'static str, wire: u8, side: u8) -> End {
     End { interface, mac: [2, 0, 0, 0, wire, side], address: Ipv4Addr::new(10, 201, wire, side) }
 }
 
-/// Where packets leave the generator.
+/// The device through which packets leave the generator.
 pub(crate) const GENERATOR_OUT: End = end("ga", 1, 1);
-/// Where they arrive at the function.
+/// The device at which packets arrive at the function.
 pub(crate) const FUNCTION_IN: End = end("na", 1, 2);
-/// Where they leave it.
+/// The device through which packets leave the function.
 pub(crate) const FUNCTION_OUT: End = end("nb", 2, 2);
-/// Where they return.
+/// The device at which packets return to the generator.
 pub(crate) const GENERATOR_IN: End = end("gb", 2, 1);
 
 /// Both namespaces, and the tap at the generator.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Testbed {
     pub(crate) generator: Namespace,
     pub(crate) function: Namespace,
-    /// At the generator.
+    /// The tap at the generator.
     pub(crate) returned: Tap,
 }
 
-/// A program on a device. Where there is a socket of AF_XDP it hands packets to that.
+/// An XDP program on a device. It passes packets to an AF_XDP socket if there is one.
 #[derive(Debug)]
 pub(crate) struct Tap {
     sockets: OwnedFd,
@@ -56,8 +56,8 @@ pub(crate) struct Tap {
     _attached: OwnedFd,
 }
 
-impl World {
-    /// Sets up all of it.
+impl Testbed {
+    /// Creates the namespaces, the wires and the tap at the generator.
     pub(crate) fn new() -> Result<Self> {
         let (generator, function) = (Namespace::new()?, Namespace::new()?);
         let (mut here, mut there) = (String::new(), String::new());
@@ -81,12 +81,12 @@ impl World {
         Ok(Self { generator, function, returned })
     }
 
-    /// Puts the tap at the function, from which packets go to its sockets.
+    /// Attaches a tap at the function. The tap passes packets to the function's sockets.
     pub(crate) fn tap_function(&self) -> Result<Tap> {
         self.function.inside(|| Tap::new(&FUNCTION_IN, ARRIVED_AT, None))
     }
 
-    /// Makes the function a switch: the tap sends packets back by itself.
+    /// Makes the function a switch: the tap itself sends packets back.
     pub(crate) fn switch(&self) -> Result<Tap> {
         self.function.inside(|| Tap::new(&FUNCTION_IN, ARRIVED_AT, Some(&FUNCTION_OUT)))
     }
@@ -94,8 +94,7 @@ impl World {
 
 impl Tap {
     fn new(at: &End, stamp_at: usize, out: Option<&End>) -> Result<Self> {
-        let sockets =
-            bpf::map_of_sockets().context("cannot make a map of BPF; run this as root")?;
+        let sockets = bpf::map_of_sockets().context("cannot create a BPF map; run this as root")?;
         let onward = match out {
             Some(out) => {
                 Onward::Device { index: index(out)?, header: header(&FUNCTION_OUT, &GENERATOR_IN) }
@@ -109,7 +108,7 @@ impl Tap {
         Ok(Self { sockets, _program: program, _attached: attached })
     }
 
-    /// Hands packets to a socket of AF_XDP on the device of the tap, until it is closed.
+    /// Passes packets to an AF_XDP socket on the tap's device, until the socket is closed.
     pub(crate) fn hand_to(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         bpf::set_socket(self.sockets.as_fd(), socket)
     }
@@ -120,7 +119,8 @@ fn index(end: &End) -> Result<u32> {
     if_nametoindex(name.as_c_str()).with_context(|| format!("{}: no such device", end.interface))
 }
 
-/// Neighbors are told, so nobody has to ask for them.
+/// Adds the commands that configure one end. Its neighbor gets a permanent entry, so no address is
+/// ever resolved.
 fn up(lines: &mut String, end: &End, neighbor: &End) {
     let End { interface, address, .. } = end;
     let _ = writeln!(lines, "addr add {address}/24 dev {interface}");

@@ -1,33 +1,35 @@
-//! Up to which percentile a method is to be believed: as far as it agrees with the taps, which saw the
-//! same packets.
+//! Computes up to which percentile a method can be trusted, by comparing it with the taps, which
+//! saw the same packets.
 //!
-//! Rule: at a percentile they agree if they differ by at most 1 µs, or by at most 10 % of what the taps say.
-//! A method agrees up to the highest percentile of the [`LADDER`] at which it does, and at all lower ones.
-//! A percentile has at least ten packets above it, or is not looked at.
+//! The rule: a method agrees with the taps at a percentile if the two differ by at most 1 µs, or by
+//! at most 10 % of the taps' value. A method agrees up to a percentile of the [`LADDER`] if it
+//! agrees there and at all lower ones. A percentile is used only if at least ten packets are above
+//! it.
 //!
-//! A method that is off by the same time everywhere is wrong about latencies and right about their
-//! differences: so it is judged a second time, less what it is off at the median.
+//! A method that is off by the same amount everywhere is wrong about latencies but right about
+//! their differences. It is therefore judged a second time, after its offset at the median is
+//! subtracted.
 
 use curtail_load::{Histogram, SAMPLES_ABOVE_MIN};
 
-/// Where distributions are compared, in percent.
+/// The percentiles at which distributions are compared.
 pub(crate) const LADDER: [f64; 10] =
     [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 99.999];
 
-/// They may differ by so much, whatever the latency.
+/// The difference that is allowed at any latency.
 pub(crate) const SLACK_NS: f64 = 1_000.0;
-/// Or by so much of it.
+/// The difference that is allowed as a share of the latency.
 pub(crate) const SLACK_SHARE: f64 = 0.1;
 
-/// The latency at a percentile; none where fewer than ten packets are above.
+/// Returns the latency at a percentile. `None` if fewer than ten packets are above it.
 pub(crate) fn at(of: &Histogram<u64>, percent: f64) -> Option<u64> {
     let above = of.len() as f64 * (1.0 - percent / 100.0);
     let enough = above + 1e-6 >= SAMPLES_ABOVE_MIN as f64;
     enough.then(|| of.value_at_quantile(percent / 100.0))
 }
 
-/// Up to which percentile the first agrees with the second, after `offset_ns` was taken from it; none if
-/// not even at the median.
+/// Returns the highest percentile up to which `measured` minus `offset_ns` agrees with `tapped`.
+/// `None` if they differ at the median.
 pub(crate) fn up_to(
     measured: &Histogram<u64>,
     tapped: &Histogram<u64>,
@@ -43,19 +45,20 @@ pub(crate) fn up_to(
     LADDER.into_iter().take_while(agrees).last()
 }
 
-/// By how much the first is above the second at the median.
+/// Returns the difference between the medians: `measured` minus `tapped`.
 pub(crate) fn offset_ns(measured: &Histogram<u64>, tapped: &Histogram<u64>) -> f64 {
     let median = |of: &Histogram<u64>| of.value_at_quantile(0.5) as f64;
     median(measured) - median(tapped)
 }
 
-/// The highest percentile that so many packets have.
+/// Returns the highest percentile of the ladder with enough packets above it.
 pub(crate) fn highest(of: &Histogram<u64>) -> Option<f64> {
     LADDER.into_iter().rfind(|percent| at(of, *percent).is_some())
 }
 
-/// Of pairs of latencies that the taps tell apart (by more than both slacks), how many a method has in the
-/// same order, and how many there are. Each is what a method says and what the taps say.
+/// Considers the pairs whose latencies at the taps differ by more than both slacks. Returns how
+/// often the method ranks a pair as the taps do, and the number of these pairs. Each element
+/// contains the method's latency and the taps' latency.
 pub(crate) fn in_order(pairs: &[(u64, u64)]) -> (usize, usize) {
     let (mut right, mut all) = (0, 0);
     for (i, a) in pairs.iter().enumerate() {
@@ -75,7 +78,7 @@ mod tests {
     use super::*;
     use crate::slice::nanoseconds;
 
-    /// A thousand packets for each microsecond from 10 to 19, and some in the tail.
+    /// Returns ten thousand packets for each microsecond from 10 to 19, and some in the tail.
     fn distribution(offset_ns: u64, tail_ns: u64) -> Histogram<u64> {
         let mut of = nanoseconds();
         for ns in (10_000..20_000_u64).step_by(1_000) {
@@ -86,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn a_method_agrees_until_it_does_not() {
+    fn a_method_agrees_up_to_the_first_percentile_that_differs() {
         let tapped = distribution(0, 100_000);
         let judge = |measured: &Histogram<u64>, offset| up_to(measured, &tapped, offset);
         assert_eq!(judge(&tapped, 0.0), Some(99.99));
         assert_eq!(highest(&tapped), Some(99.99), "ten packets of 100,050 are above");
         assert_eq!(judge(&distribution(900, 100_000), 0.0), Some(99.99), "within a microsecond");
-        assert_eq!(judge(&distribution(0, 150_000), 0.0), Some(99.95), "but for the tail");
+        assert_eq!(judge(&distribution(0, 150_000), 0.0), Some(99.95), "except for the tail");
         let off = distribution(5_000, 105_000);
         assert_eq!(judge(&off, 0.0), None);
         assert_eq!(judge(&off, offset_ns(&off, &tapped)), Some(99.99));
@@ -107,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn configurations_are_ranked_where_the_taps_tell_them_apart() {
+    fn only_configurations_that_differ_for_the_taps_are_ranked() {
         let pairs = [(30_000, 10_000), (31_000, 10_500), (20_000, 20_000), (90_000, 50_000)];
-        assert_eq!(in_order(&pairs), (3, 5), "the first two are one to the taps");
+        assert_eq!(in_order(&pairs), (3, 5), "the taps cannot distinguish the first two");
         assert_eq!(in_order(&[]), (0, 0));
     }
 }
