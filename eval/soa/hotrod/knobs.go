@@ -1,6 +1,6 @@
 package config
 
-// Delays of HotROD's Redis that an experiment sets, as there are flags for those of its database.
+// Delays of HotROD's Redis that an experiment sets. HotROD has flags only for the delays of its database.
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// RedisFails is after how many calls the next one fails.
+// RedisFails is the number of calls after which the next one fails.
 var RedisFails = 5
 
 func init() {

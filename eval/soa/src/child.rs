@@ -1,6 +1,6 @@
-//! Processes that end with this one.
+//! Child processes that end with this one.
 //!
-//! Cost: one exec more per process, of `setpriv`.
+//! Cost: one additional exec per process, for `setpriv`.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::{Child as Process, Command};
 
 use anyhow::{Context as _, Result};
 
-/// A process that ends when it is dropped, and with the thread that started it.
+/// A process that is killed when this value is dropped, or when the thread that started it ends.
 #[derive(Debug)]
 pub(crate) struct Child(Process);
 
@@ -39,7 +39,7 @@ impl Drop for Child {
     }
 }
 
-/// What starts a program so.
+/// Returns a command that starts a program in this way.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);

@@ -1,15 +1,20 @@
-//! HotROD behind sidecars: three tenants at a modest rate, and a fourth that sends far more than its fair share.
+//! HotROD behind sidecars: three tenants at a modest rate, and a fourth that sends far more than
+//! its fair share.
 //!
-//! HotROD is Jaeger's example of a graph of services, in Go. Each of its services that speak HTTP gets a sidecar by
-//! `eval/soa/hotrod/*.toml`, its driver is called directly. The database of its customer service serves one query at a
-//! time. It is built without one thing: its Redis fails every fifth time, and requests with three such failures in a row
-//! fail, which is by chance 5 to 8 % of all, the more there are. The baseline is the same proxies without `[flow]`, which
-//! queue in the order of arrival.
+//! HotROD, which is written in Go, is Jaeger's example of a graph of services. Each of its HTTP
+//! services gets a sidecar, configured in `eval/soa/hotrod/*.toml`; its driver is called directly.
+//! The database of its customer service serves one query at a time. HotROD makes every fifth call
+//! to Redis fail, and a request fails after three such failures in a row. Our build adds a variable
+//! that switches these failures off. Otherwise 5 to 8 % of all requests would fail by chance, and
+//! more at higher rates. The baseline consists of the same proxies without `[flow]`. These queue
+//! requests in the order of arrival.
 //!
-//! Tenants a, b and c are one open loop, so that there is one p99 of all three; d is another. A response is good if its
-//! status is 200, which it has within the proxies' timeout of 2 s; latencies are of those, from when they were due.
+//! Tenants a, b and c share one open loop, so there is one p99 for all three; d has another. A
+//! response is good if its status is 200. A good response takes at most 2 s, because that is the
+//! proxies' timeout. Latencies are those of good responses, from the time at which the request was
+//! due.
 //!
-//! Cost: about 4 · (seconds + 8).
+//! Cost: about 4 · (`--seconds` + 8) seconds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,16 +30,17 @@ use serde_json::Value;
 
 use crate::child::{self, Child};
 
-/// Whose `examples/hotrod` is built.
+/// The module whose `examples/hotrod` is built.
 const MODULE: &str = "github.com/jaegertracing/jaeger";
 const VERSION: &str = "v1.62.0";
-/// Where Redis fails, and what is built in place of that.
+/// The line that makes Redis fail, and its replacement.
 const FAILS: (&str, &str) = ("es.countTillError = 5", "es.countTillError = config.RedisFails");
-/// What is built in addition.
+/// A source file that is added.
 const KNOBS: &str = include_str!("../hotrod/knobs.go");
-/// So many calls of Redis are never made.
+/// A number of Redis calls that is never reached.
 const NEVER: &str = "1000000000000";
-/// Its services with the ports that they listen at and call, as the configurations have them.
+/// The services with the ports on which they listen and to which they send, as in the
+/// configurations.
 const SERVICES: [(&str, &[&str], u16); 4] = [
     ("frontend", &["-f", "18180", "-c", "18081", "-d", "18182", "-r", "18083"], 18180),
     ("customer", &["-c", "18181"], 18181),
@@ -48,13 +54,13 @@ const SIDECARS: [(&str, &str, u16); 3] = [
 ];
 const URL: &str = "http://127.0.0.1:18080/dispatch?customer=123";
 
-/// HotROD, and the curtail beside it.
+/// HotROD and the curtail beside it.
 #[derive(clap::Args)]
 pub(crate) struct Programs {
-    /// The program; built with go where none is given
+    /// HotROD program. Built with go by default
     #[arg(long, value_name = "FILE")]
     pub(crate) hotrod: Option<PathBuf>,
-    /// Where it is built, and configurations are written
+    /// Folder for the build and the configurations
     #[arg(long, value_name = "DIR", default_value = "out/hotrod")]
     pub(crate) dir: PathBuf,
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
@@ -65,30 +71,31 @@ pub(crate) struct Programs {
 pub(crate) struct Args {
     #[command(flatten)]
     programs: Programs,
-    /// What a query takes at the database, at the median; its deviation is 30 ms, so the mean is 18 ms
+    /// Median time of a database query. Its standard deviation is 30 ms, so the mean is 18 ms
     #[arg(long, default_value = "10ms")]
     query: String,
     /// Requests per second of a, b and c together
     #[arg(long, default_value_t = 18.0)]
     rate: f64,
-    /// Requests per second of d: the database bears about 55 in all, so a fair share is about 14
+    /// Requests per second of d. The database can serve about 55 in all, so a fair share is about
+    /// 14
     #[arg(long, default_value_t = 160.0)]
     flood: f64,
-    /// Of each of the four runs, after 10 s that do not count
+    /// Length of each of the four runs, after 10 s that do not count
     #[arg(long, default_value_t = 58)]
     seconds: u32,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// What became of the requests of some tenants.
+/// The results of some tenants' requests.
 #[derive(Debug, Serialize)]
 struct Tenants {
     sent: u64,
     /// The share of good responses.
     goodput: f64,
-    /// Of good responses.
+    /// Latencies of good responses.
     p50_ms: f64,
     p99_ms: f64,
 }
@@ -96,12 +103,12 @@ struct Tenants {
 #[derive(Debug, Serialize)]
 struct Outcome {
     sidecars: &'static str,
-    /// Without d.
+    /// Results without d.
     calm: BTreeMap<&'static str, Tenants>,
     flood: BTreeMap<&'static str, Tenants>,
 }
 
-/// What is missing on this machine.
+/// A requirement that is missing on this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("SKIPPED: {0}")]
 pub(crate) struct Lacking(String);
@@ -117,19 +124,19 @@ pub(crate) fn spawn(command: &mut Command, port: u16) -> Result<Child> {
     let since = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         if let Some(status) = process.try_wait()? {
-            bail!("{command:?} ended ({status}) before it listened at {port}; is the port in use?");
+            bail!("{command:?} ended ({status}) before it listened on {port}; is the port in use?");
         }
-        ensure!(since.elapsed() < Duration::from_secs(20), "{command:?} does not listen at {port}");
+        ensure!(since.elapsed() < Duration::from_secs(20), "{command:?} does not listen on {port}");
         thread::sleep(Duration::from_millis(20));
     }
     Ok(process)
 }
 
-/// The program, built where it is not there yet.
+/// Returns the program, and builds it if necessary.
 pub(crate) fn build(given: Option<&Path>, dir: &Path) -> Result<PathBuf> {
     fs::create_dir_all(dir)?;
     if let Some(given) = given {
-        ensure!(given.is_file(), Lacking(format!("{} is no file", given.display())));
+        ensure!(given.is_file(), Lacking(format!("{} is not a file", given.display())));
         return Ok(given.canonicalize()?);
     }
     let built = dir.join("hotrod-knobs");
@@ -137,32 +144,32 @@ pub(crate) fn build(given: Option<&Path>, dir: &Path) -> Result<PathBuf> {
         return Ok(built.canonicalize()?);
     }
     let from = format!("{MODULE}@{VERSION}");
-    let said: Value = serde_json::from_str(&go(dir, &["mod", "download", "-json", &from])?)?;
-    let cached = said["Dir"].as_str().context("go does not say where the module is")?;
+    let module: Value = serde_json::from_str(&go(dir, &["mod", "download", "-json", &from])?)?;
+    let cached = module["Dir"].as_str().context("go does not report the location of the module")?;
     let copy = dir.join("jaeger");
-    // What go downloads cannot be written.
+    // Files that the `go` command downloads are read-only.
     let words = ["-rT", "--no-preserve=mode", cached];
     let copied = Command::new("cp").args(words).arg(&copy).status();
     ensure!(copied.is_ok_and(|status| status.success()), "{cached} cannot be copied");
     let redis = copy.join("examples/hotrod/services/driver/redis.go");
     let text = fs::read_to_string(&redis)?;
-    ensure!(text.contains(FAILS.0), "{} is not that of {VERSION}", redis.display());
+    ensure!(text.contains(FAILS.0), "{} is not the file of version {VERSION}", redis.display());
     fs::write(&redis, text.replace(FAILS.0, FAILS.1))?;
     fs::write(copy.join("examples/hotrod/services/config/knobs.go"), KNOBS)?;
     go(&copy, &["build", "-o", "../hotrod-knobs", "./examples/hotrod"])?;
     Ok(built.canonicalize()?)
 }
 
-/// What go prints.
+/// Runs the `go` command and returns its output.
 fn go(folder: &Path, words: &[&str]) -> Result<String> {
     let done = Command::new("go").args(words).current_dir(folder).output();
     let done = done.map_err(|error| Lacking(format!("go cannot be run: {error}")))?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    ensure!(done.status.success(), Lacking(format!("go {}: {}", words.join(" "), said.trim())));
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.status.success(), Lacking(format!("go {}: {}", words.join(" "), stderr.trim())));
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// A configuration without its table `[flow]` and the roles in it.
+/// Returns a configuration without its table `[flow]` and the roles in it.
 fn plain(text: &str) -> String {
     let mut in_flow = false;
     let kept = text.lines().filter(|line| {
@@ -174,13 +181,13 @@ fn plain(text: &str) -> String {
     kept.map(|line| format!("{line}\n")).collect()
 }
 
-/// All processes; the sidecars have this in their configurations.
+/// Starts all processes. `of` transforms the configurations of the sidecars.
 fn processes(args: &Args, hotrod: &Path, of: impl Fn(&str) -> String) -> Result<Vec<Child>> {
     let mut all = Vec::new();
     for (name, ports, port) in SERVICES {
         let mut command = start(hotrod);
         command.arg(name).args(ports).args(["-D", &args.query, "-W", "200"]);
-        // There is no collector to send spans to.
+        // No collector is running that could receive spans.
         command.env("OTEL_TRACES_SAMPLER", "always_off").env("HOTROD_REDIS_FAILS", NEVER);
         all.push(spawn(&mut command, port)?);
     }
@@ -204,15 +211,16 @@ fn load(args: &Args, tenants: &[&str], rate: f64, seed: u64) -> Result<process::
     command.args(["load", URL, "--json", "--warmup", "10s", "--connections", "1000", "--queries"]);
     command.arg(file).args(["--rate", &rate.to_string(), "--seed", &seed.to_string()]);
     command.args(["--duration", &format!("{}s", args.seconds)]);
-    command.stdout(Stdio::piped()).spawn().context("the load does not start")
+    command.stdout(Stdio::piped()).spawn().context("the load generator did not start")
 }
 
 fn tenants(loading: process::Child) -> Result<Tenants> {
     let done = loading.wait_with_output()?;
-    let said: Value = serde_json::from_slice(&done.stdout).context("the load said no JSON")?;
-    let number = |pointer: &str| said.pointer(pointer).and_then(Value::as_f64);
-    let sent = number("/requests").context("the load says nothing of its requests")?;
-    let bad = said["errors"].as_object().into_iter().flatten();
+    let report: Value =
+        serde_json::from_slice(&done.stdout).context("the load generator printed no JSON")?;
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64);
+    let sent = number("/requests").context("the load generator reported no requests")?;
+    let bad = report["errors"].as_object().into_iter().flatten();
     let bad: f64 = bad.filter_map(|(_, count)| count.as_f64()).sum();
     let ms = |pointer| number(pointer).map_or(f64::NAN, |ns| ns / 1e6);
     Ok(Tenants {

@@ -1,11 +1,13 @@
-//! What the layers of flow control cost: CPU time per hop, bytes of metadata, and time per interval.
+//! Measures the cost of the flow-control layers: CPU time per hop, bytes of metadata, and time per
+//! interval.
 //!
-//! A hop is what a service in the middle does with a request: the server layer reads its metadata and admits it, one
-//! sub-task runs on a resource, and the client layer calls the next service and reads its response. The services are
-//! in this process and do nothing else, so the same chain without the layers costs what is not theirs. Both run in
-//! turn, in one thread; a round is the difference of two runs next to each other.
+//! A hop is the work of a service in the middle for one request: the server layer reads the
+//! metadata and admits the request, one sub-task runs on a resource, and the client layer calls the
+//! next service and reads its response. The services are in this process and do nothing else, so
+//! the same chain without the layers gives the cost of everything else. The two chains run in turn,
+//! in one thread. The result of a round is the difference between two adjacent runs.
 //!
-//! Source: document 002 §5.2.3 and §5.2.4; the figures are of this implementation.
+//! Source: document 002 §5.2.3 and §5.2.4; the figures are those of this implementation.
 //!
 //! Cost: half a minute.
 
@@ -22,24 +24,24 @@ use serde::Serialize;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Services in the chain
+    /// Number of services in the chain
     #[arg(long, default_value_t = 8)]
     hops: u32,
-    /// Pairs of runs, with the layers and without them
+    /// Number of pairs of runs, with the layers and without them
     #[arg(long, default_value_t = 25)]
     rounds: usize,
     /// Requests per run
     #[arg(long, default_value_t = 5_000)]
     requests: u32,
-    /// Workflows
+    /// Numbers of workflows
     #[arg(long, value_delimiter = ',', default_value = "16,1024")]
     workflows: Vec<u32>,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// The median of rounds, and an interval around it that has it in 95 % of all cases, by the sign test.
+/// The median of rounds, and an interval that contains it in 95 % of all cases, by the sign test.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Median {
     median: f64,
@@ -56,7 +58,7 @@ impl Median {
     }
 }
 
-/// Of one request and hop, in ns.
+/// CPU time per request and hop, in ns.
 #[derive(Debug, Serialize)]
 struct Hop {
     workflows: u32,
@@ -65,16 +67,16 @@ struct Hop {
     cost_ns: Median,
 }
 
-/// Bytes of header values.
+/// Sizes of header values in bytes.
 #[derive(Debug, Serialize)]
 struct Sizes {
-    /// Our member of the request's `baggage`.
+    /// Our member of the `baggage` of a request.
     member: usize,
-    /// `grpc-timeout`, which gRPC has anyway.
+    /// `grpc-timeout`, which gRPC always sends.
     timeout: usize,
-    /// `curtail-rate` of the response.
+    /// `curtail-rate` of a response.
     rate: usize,
-    /// `curtail-spent` of the response.
+    /// `curtail-spent` of a response.
     spent: usize,
 }
 
@@ -86,16 +88,19 @@ struct Report {
     intervals: Vec<intervals::Interval>,
 }
 
-/// The CPU time of this thread so far, in ns.
+/// Returns the CPU time of this thread so far, in ns.
 fn cpu_ns() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    anyhow::ensure!(args.hops > 0 && args.rounds > 0 && args.requests > 0, "each is 1 at least");
+    anyhow::ensure!(
+        args.hops > 0 && args.rounds > 0 && args.requests > 0,
+        "each must be at least 1"
+    );
     let workflows = || args.workflows.iter().copied();
-    // First, while no memory is free again that would hide what they take.
+    // The intervals come first, because reused memory would hide how much they allocate.
     let intervals = workflows().map(intervals::measure).collect();
     let hops = workflows().map(|workflows| hop(args, workflows)).collect::<Result<_, _>>()?;
     let report = Report { hops, typical: typical()?, largest: largest(), intervals };
@@ -136,7 +141,7 @@ fn hop(args: &Args, workflows: u32) -> anyhow::Result<Hop> {
     })
 }
 
-/// Of a request in the middle of a chain that has run for a while.
+/// Returns the sizes for a request in the middle of a chain that has run for a while.
 fn typical() -> anyhow::Result<Sizes> {
     let runtime = runtime()?;
     let flows = chain::flows(2, 16)?;
@@ -154,7 +159,7 @@ fn typical() -> anyhow::Result<Sizes> {
     })
 }
 
-/// Of values that take as many digits as may be.
+/// Returns the sizes for values with the maximum number of digits.
 fn largest() -> Sizes {
     let most = Spent { service_ns: u64::MAX, work_ns: u64::MAX };
     let name = WorkflowName::new(&"w".repeat(96)).expect("96 bytes are not too long");
@@ -167,7 +172,7 @@ fn largest() -> Sizes {
     };
     let mut via = Via::default();
     (0..20).for_each(|service| via.insert(service));
-    // The highest rate that is no infinity.
+    // The highest finite rate.
     let rate = 1e12;
     Sizes {
         member: call.to_member(None).len(),

@@ -1,10 +1,11 @@
-//! Document 002, chapter 5: what a file for `curtail graph` cannot say.
+//! Experiments of document 002, chapter 5, that a file for `curtail graph` cannot express.
 //!
 //! - `hotrod`: services in Go behind sidecars, live;
-//! - `layers`: what the layers of `curtail-flow` cost per hop;
+//! - `layers`: the cost of the layers of `curtail-flow` per hop;
 //! - `live`: the same files as real processes, over gRPC;
-//! - `traces`: which of the same services owns the variance, found by `curtail profile`;
-//! - `settle`: how fast the rates settle after a step in capacity or demand, by the depth and width of the graph.
+//! - `traces`: the services of HotROD ranked by their share of the variance, by `curtail profile`;
+//! - `settle`: how fast the rates settle after a step in capacity or demand, depending on the depth
+//!   and width of the graph.
 
 mod child;
 mod hotrod;
@@ -26,15 +27,16 @@ struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// What the layers cost per hop
+    /// Measure the cost of the layers per hop
     Layers(layers::Args),
-    /// A graph as real processes, over gRPC
+    /// Run a graph as real processes, over gRPC
     Live(live::Args),
-    /// HotROD behind sidecars: three tenants beside one that floods
+    /// Run HotROD behind sidecars: three tenants beside one that floods the services
     Hotrod(hotrod::Args),
-    /// HotROD's traces: which service owns the variance, and after another one was made to vary
+    /// Rank HotROD's services by their share of the variance in traces: as they are, and after
+    /// another service was made to vary
     Traces(traces::Args),
-    /// How fast rates settle after a step
+    /// Measure how fast rates settle after a step
     Settle(settle::Args),
 }
 

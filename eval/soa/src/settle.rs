@@ -1,10 +1,11 @@
-//! How fast the rates settle after a step, and whether they swing afterwards.
+//! Measures how fast the rates settle after a step, and whether they oscillate afterward.
 //!
-//! A chain of services, so deep and so wide, of which the last is short; four workflows that are alike ask for twice
-//! what there is. At 10 s the capacity of the last service halves or doubles, or a fifth workflow begins. The rates at
-//! the entry, averaged over three intervals, settle when they stay within a fifth of what they are on average at the
-//! end. Sampled once per interval of 100 ms. Where a service is one process of a few slots, its rates are noisy; the
-//! mean over several runs shows the transient in the noise.
+//! The graph is a chain of services with a given depth and width, and its last service is the
+//! bottleneck. Four equal workflows demand twice its capacity. At 10 s the capacity of the last
+//! service halves or doubles, or a fifth workflow starts. The rates at the entry, averaged over
+//! three intervals, have settled when they stay within a fifth of their average at the end. They
+//! are sampled once per interval of 100 ms. The rates of a service with one process and a few slots
+//! are noisy, so the mean over several runs is used to show the transient.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -19,25 +20,25 @@ use serde::Serialize;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Depths
+    /// Depths of the chain
     #[arg(long, value_delimiter = ',', default_value = "1,2,5,10")]
     depth: Vec<u32>,
-    /// Widths
+    /// Widths of the chain: processes per service
     #[arg(long, value_delimiter = ',', default_value = "1,10,100")]
     width: Vec<u32>,
-    /// q
+    /// Quantile q of the flow control
     #[arg(long, default_value_t = 0.5)]
     quantile: f64,
-    /// The part of all announcements that is lost
+    /// Share of all announcements that are lost
     #[arg(long, default_value_t = 0.0)]
     loss: f64,
-    /// After so many seconds the others arrive
+    /// Delay of the other announcements, in seconds
     #[arg(long, default_value_t = 0.0)]
     delay: f64,
-    /// Of the draws
+    /// Seed of the random draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -55,17 +56,17 @@ struct Settled {
     depth: u32,
     width: u32,
     step: Step,
-    /// Until the rates stay where they are in the end.
+    /// The number of intervals until the rates stay near their final value.
     intervals: usize,
-    /// The standard deviation of the rates in the last 5 s, over their mean.
+    /// The standard deviation of the rates in the last 5 s, divided by their mean.
     swing: f64,
-    /// Jain's index of the goodput of the workflows, which are alike.
+    /// Jain's index of the workflows' goodput. The workflows are equal.
     jain: f64,
-    /// The goodput over the capacity of the last service.
+    /// The goodput divided by the capacity of the last service.
     used: f64,
 }
 
-/// What one process of the last service serves per second: 4 slots, 40 ms each.
+/// The requests per second that one process of the last service can serve: 4 slots, 40 ms each.
 const PER_PROCESS: f64 = 100.0;
 const STEP_AT: usize = 100;
 const SAMPLES: usize = 250;
@@ -159,7 +160,7 @@ fn settled(outcomes: &[GraphOutcome], (depth, width, step): (u32, u32, Step)) ->
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let of_all =
         |of: &dyn Fn(&GraphOutcome) -> f64| mean(&outcomes.iter().map(of).collect::<Vec<_>>());
-    // All workflows together: one that begins has no limit before.
+    // The first four workflows together. The fifth has no limit before it starts.
     let rate = |of: &GraphOutcome, sample: usize| {
         (0..4).map(|index: usize| of.workflows[index].series[sample].rates[0]).sum::<f64>()
     };

@@ -1,12 +1,15 @@
-//! HotROD's traces, as `curtail profile --otlp` ranks them, before and after another service was made to vary.
+//! Ranks the stages of HotROD's traces with `curtail profile --otlp`: for HotROD as it is, and for
+//! one in which another service was made to vary.
 //!
-//! Two HotRODs beside each other, all services of one in one process, get the same modest load. One is as it is: its
-//! database serves one query at a time, in 300 ms with a deviation of 30 ms; a call of Redis takes 10 ms with one of
-//! 2.5 ms, and a request makes ten in turn, of which every fifth fails after 20 ms more and is repeated: 12.5 calls and
-//! 175 ms. In the other, a call is drawn from a normal distribution whose part above zero has a mean of 14 ms, and fails
-//! without delay: 4 % of the calls take 326 ms, the others nothing, which is 175 ms per request again.
+//! Two HotRODs run beside each other, each with all services in one process, under the same modest
+//! load. One is unmodified: its database serves one query at a time, in 300 ms with a deviation of
+//! 30 ms. A Redis call takes 10 ms with a deviation of 2.5 ms. A request makes ten of them in turn,
+//! and every fifth fails after another 20 ms and is repeated. On average, a request therefore makes
+//! 12.5 calls, which take 175 ms. In the other HotROD, the time of a call is drawn from a normal
+//! distribution whose positive part has a mean of 14 ms, and calls fail without a delay. 4 % of the
+//! calls take 326 ms and the others take no time, which is again 175 ms per request.
 //!
-//! Cost: seconds + 10, and two mostly idle processes.
+//! Cost: `--seconds` plus about 10 s, and two mostly idle processes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,29 +24,29 @@ use serde_json::Value;
 use crate::child::Child;
 use crate::hotrod::{Programs, build, spawn, start};
 
-/// Until exporters have sent their last spans: they do so every second.
+/// The time until exporters have sent their last spans. They send every second.
 const FLUSH_S: u32 = 4;
-/// From the profile's begin to the load's.
+/// The time from the start of the profile to the start of the load.
 const LEAD_S: u32 = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     programs: Programs,
-    /// Requests per second: the database bears 3.3
+    /// Requests per second. The database can serve 3.3
     #[arg(long, default_value_t = 0.8)]
     rate: f64,
     #[arg(long, default_value_t = 240)]
     seconds: u32,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// One HotROD.
+/// A HotROD.
 struct Run {
     name: &'static str,
-    /// The first of the ports that it and the profile listen at.
+    /// The first of the ports that HotROD and the profile use.
     port: u16,
     environment: &'static [(&'static str, &'static str)],
 }
@@ -64,16 +67,17 @@ const RUNS: [Run; 2] = [
 struct Outcome {
     hotrod: &'static str,
     requests: Value,
-    /// What owns most of the variance.
+    /// The stage with the largest share of the variance.
     first: String,
-    /// What has the largest mean.
+    /// The stage with the largest mean.
     longest: String,
-    /// The profile's, by their names with a hyphen for each space.
+    /// The profile's stages by name, with hyphens instead of spaces.
     stages: BTreeMap<String, Value>,
     lost: Value,
 }
 
-/// What must live while it runs: HotROD. And what gives the result: the profile.
+/// Starts HotROD and its profile. Both must stay alive during the run; the profile prints the
+/// result.
 fn begin(args: &Args, program: &Path, run: &Run) -> Result<(Child, Child)> {
     let at = |offset: u16| (run.port + offset).to_string();
     let collector = format!("127.0.0.1:{}", at(9));
@@ -97,10 +101,10 @@ fn load(args: &Args, run: &Run) -> Command {
 }
 
 fn outcome(run: &Run, profile: &mut Child) -> Result<Outcome> {
-    let stdout = profile.stdout.take().context("no output of the profile")?;
-    let said: Value = serde_json::from_reader(stdout).context("the profile said no JSON")?;
+    let stdout = profile.stdout.take().context("the profile has no output")?;
+    let document: Value = serde_json::from_reader(stdout).context("the profile printed no JSON")?;
     ensure!(profile.wait()?.success(), "the profile failed");
-    let stages = said["stages"].as_array().context("the profile has no stages")?;
+    let stages = document["stages"].as_array().context("the profile has no stages")?;
     let name = |stage: &Value| stage["name"].as_str().unwrap_or_default().to_owned();
     let most = |field: &str| {
         let of = |stage: &&Value| stage[field].as_f64().unwrap_or(f64::NEG_INFINITY);
@@ -108,11 +112,11 @@ fn outcome(run: &Run, profile: &mut Child) -> Result<Outcome> {
     };
     Ok(Outcome {
         hotrod: run.name,
-        requests: said["requests"].clone(),
+        requests: document["requests"].clone(),
         first: most("variance_share"),
         longest: most("mean_ns"),
         stages: stages.iter().map(|of| (name(of).replace(' ', "-"), of.clone())).collect(),
-        lost: said["lost_by"].clone(),
+        lost: document["lost_by"].clone(),
     })
 }
 

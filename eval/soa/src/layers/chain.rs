@@ -16,7 +16,7 @@ pub(super) type Http = BoxCloneSyncService<Request<()>, Response<()>, Infallible
 
 const SLOTS: ResourceSpec = ResourceSpec { slots: 4, queue: 100 };
 
-/// The processes of a chain.
+/// Builds the flow control of each process in a chain.
 pub(super) fn flows(hops: u32, workflows: u32) -> Result<Vec<Flow>, BuildError> {
     let flow = |hop| {
         let builder = Flow::builder(&format!("service-{hop}")).resource("cpu", SLOTS);
@@ -32,12 +32,12 @@ fn name(workflow: u32) -> String {
     format!("workflow-{workflow}")
 }
 
-/// A service that does nothing.
+/// Returns a service that does nothing.
 pub(super) fn leaf() -> Http {
     Http::new(service_fn(|_: Request<()>| async { Ok(Response::new(())) }))
 }
 
-/// One that keeps the headers of the last request.
+/// Returns a service that does nothing and keeps the headers of the last request.
 pub(super) fn recorder() -> (Http, Arc<Mutex<HeaderMap>>) {
     let seen = Arc::new(Mutex::new(HeaderMap::new()));
     let into = Arc::clone(&seen);
@@ -50,7 +50,7 @@ pub(super) fn recorder() -> (Http, Arc<Mutex<HeaderMap>>) {
     (Http::new(service), seen)
 }
 
-/// The headers that a call has anyway.
+/// Returns a request with the headers that every call has, even without the layers.
 fn call() -> Request<()> {
     let mut request = Request::new(());
     let headers = request.headers_mut();
@@ -66,7 +66,8 @@ pub(super) fn plain(hops: u32) -> Http {
     (0..hops).fold(leaf(), |next, _| Http::new(hop(next)))
 }
 
-/// Each service does a sub-task and calls the next one; the last one calls the leaf.
+/// Returns a chain with the layers. Each service runs a sub-task and calls the next one; the last
+/// one calls the leaf.
 pub(super) fn layered(flows: &[Flow], leaf: Http) -> Http {
     flows.iter().rev().fold(leaf, |next, flow| {
         let next = Http::new(ClientLayer::new(flow.clone(), "next", "next-1").layer(next));
@@ -82,11 +83,12 @@ pub(super) fn layered(flows: &[Flow], leaf: Http) -> Http {
     })
 }
 
-/// So many requests, one after the other, of so many workflows in turn; without metadata where there are none.
+/// Sends requests one after the other, with the workflows in turn. Without workflows, requests have
+/// no metadata.
 pub(super) async fn drive(service: &Http, requests: u32, workflows: Option<u32>) {
     for at in 0..requests {
         one(service, workflows.map(|workflows| at % workflows)).await;
-        // The tasks of the processes run in between.
+        // Lets the background tasks of the processes run.
         tokio::task::yield_now().await;
     }
 }

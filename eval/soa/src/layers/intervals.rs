@@ -1,7 +1,9 @@
-//! What an interval costs: how long the kernel takes to find new rates, by the number of workflows.
+//! Measures the cost of an interval: the time that the kernel takes to compute new rates, as a
+//! function of the number of workflows.
 //!
-//! The process has two resources, calls four instances of each of eight services, and has sixteen callers; every
-//! workflow uses all of it in every interval. `calm` is where nothing is short, `short` where a resource is.
+//! The process has two resources, calls four instances of each of eight services, and has sixteen
+//! callers. Every workflow uses all of this in every interval. In `calm` there is no bottleneck. In
+//! `short`, one of the resources is the bottleneck.
 
 use std::fs;
 
@@ -28,7 +30,8 @@ pub(super) struct Interval {
     workflows: u32,
     calm_ns: Median,
     short_ns: Median,
-    /// Of a sub-task, where one of each workflow waits and they differ in what they are expected to take.
+    /// The time per sub-task, while one sub-task of each workflow waits and their expected times
+    /// differ.
     subtask_ns: Median,
     /// Resident memory of both processes, in KiB.
     resident_kib: u64,
@@ -67,7 +70,7 @@ fn process(workflows: u32) -> Process {
     process
 }
 
-/// One request of each workflow, its calls, and what is said of it.
+/// Feeds the process one request of each workflow, its calls, and the announcements about it.
 fn requests(process: &mut Process, workflows: u32, begin: Timestamp) {
     let via = Via::only(7);
     for at in 0..workflows {
@@ -86,7 +89,7 @@ fn requests(process: &mut Process, workflows: u32, begin: Timestamp) {
     }
 }
 
-/// One sub-task of each workflow on each resource; in ns of CPU time.
+/// Runs one sub-task of each workflow on each resource. Returns the CPU time in ns.
 fn serve(process: &mut Process, workflows: u32, begin: Timestamp, held_ns: u64) -> f64 {
     let cpu = cpu_ns();
     for resource in (0..RESOURCES).map(ResourceId) {
@@ -104,7 +107,7 @@ fn serve(process: &mut Process, workflows: u32, begin: Timestamp, held_ns: u64) 
     cpu_ns() - cpu
 }
 
-/// The end of an interval, in ns of CPU time.
+/// Ends an interval. Returns the CPU time in ns.
 fn tick(process: &mut Process, now: Timestamp) -> f64 {
     let begin = cpu_ns();
     process.tick(now);

@@ -1,10 +1,12 @@
-//! The clients of a file, over gRPC: open ones by the clock, closed ones after their responses.
+//! The clients of a file, over gRPC: open clients send on a schedule, and closed clients send after
+//! each response.
 //!
-//! Who sends when and what is the simulator's ([`Senders`]), and so are the books. Latency runs from when a request was
-//! due, so a late start counts. A client that gives up drops its call. As many requests of an open client are out as it
-//! sends in the file's `timeout`.
+//! The simulator determines the sender, the time and the content of each request ([`Senders`]), and
+//! its books record the results. Latency runs from the time at which a request was due, so it
+//! includes the delay of a late start. A client that gives up drops its call. The number of
+//! outstanding requests of an open client is limited only by the file's `timeout`.
 //!
-//! Cost: a task per request; one short lock when it starts and when it ends.
+//! Cost: a task per request; one short lock when it starts and one when it ends.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,21 +21,22 @@ use tonic::Code;
 use tonic::metadata::AsciiMetadataValue;
 
 use super::clock::Clock;
-use super::guarded::Asks;
+use super::guarded::RequestMeta;
 use super::message::encode;
 use super::process::WORKFLOW;
 use super::rpc::{Client, call};
 
-/// What clients have seen.
+/// The results of all clients.
 pub(super) struct Seen {
     pub(super) books: Vec<Book>,
     pub(super) all: Book,
-    /// What was worked for good requests, by their plans, in ns.
+    /// The planned work of the good requests, in ns.
     pub(super) good_ns: u128,
-    /// Requests that failed for another reason than control, and of the last one the reason.
+    /// The number of requests that failed for a reason other than control, and the last such
+    /// reason.
     pub(super) errors: u64,
     pub(super) error: Option<String>,
-    /// How long after they were due requests were sent, in ns.
+    /// The total lateness of sends, in ns.
     pub(super) lag_ns: u64,
     pub(super) sent: u64,
 }
@@ -42,13 +45,13 @@ struct Clients {
     graph: Arc<Graph>,
     clock: Clock,
     timers: Timers,
-    /// By instance of the entry.
+    /// Connections to the instances of the entry service.
     entries: Vec<Client>,
     senders: Mutex<Senders>,
     seen: Mutex<Seen>,
-    /// By workflow: its name, and after how long its requests are late, in ns.
+    /// The name of each workflow, and the time after which its requests are late, in ns.
     workflows: Vec<(AsciiMetadataValue, u64)>,
-    /// Whether requests say who asks, and when they are late.
+    /// Whether requests contain the user and the deadline.
     sends_deadlines: bool,
 }
 
@@ -56,7 +59,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs them until the end.
+/// Runs the clients until the end of the run.
 pub(super) async fn run(
     graph: &Arc<Graph>,
     entries: Vec<Client>,
@@ -66,7 +69,7 @@ pub(super) async fn run(
     let samples = graph.samples() as usize;
     let named = |of: &curtail_sim::graph::Workflow| {
         let name = AsciiMetadataValue::try_from(&of.name);
-        let name = name.with_context(|| format!("workflow {:?}: name it in ASCII", of.name))?;
+        let name = name.with_context(|| format!("workflow {:?}: must be ASCII", of.name))?;
         Ok((name, deadline_ns(graph, of)))
     };
     let seen = Seen {
@@ -106,7 +109,7 @@ pub(super) async fn run(
     })
 }
 
-/// One client.
+/// Runs one client.
 async fn send(clients: Arc<Clients>, sender: u32) {
     let mut next = lock(&clients.senders).first(sender);
     while let Some(due) = next {
@@ -127,7 +130,7 @@ async fn send(clients: Arc<Clients>, sender: u32) {
     }
 }
 
-/// One request.
+/// Sends one request and records its result.
 async fn request(clients: Arc<Clients>, workflow: usize, mut rng: Pcg64Mcg, due: u64) -> Ending {
     let Clients { graph, clock, .. } = &*clients;
     let plan = RequestPlan::draw(graph, &graph.workflows[workflow], &mut rng);
@@ -139,7 +142,7 @@ async fn request(clients: Arc<Clients>, workflow: usize, mut rng: Pcg64Mcg, due:
     if clients.sends_deadlines {
         let business = graph.workflows[workflow].settings.priority;
         let (ask, deadline) = (Ask { business, user: plan.user }, clock.at(due + deadline_ns));
-        Asks { ask, deadline }.write(&mut request);
+        RequestMeta { ask, deadline }.write(&mut request);
     }
     let lag_ns = clock.now().saturating_sub(due);
     let entry = clients.entries[plan.nodes[0].instance as usize].clone();
@@ -165,7 +168,7 @@ async fn request(clients: Arc<Clients>, workflow: usize, mut rng: Pcg64Mcg, due:
         seen.good_ns += work_ns(&plan);
     }
     let (at, counts) = ((now / graph.sample_ns) as usize, graph.counted_ns().contains(&due));
-    // None when the run is over.
+    // `None` after the end of the run.
     let Some(book) = seen.books.get_mut(workflow) else { return ending };
     for book in [book, &mut seen.all] {
         book.ended(at, ending, (took_ns, *deadline_ns), counts);

@@ -1,4 +1,5 @@
-//! The time of a file and the time of the machine: the one runs `--time-scale` times slower than the other.
+//! The time of a file and the time of the machine. The file's time runs slower by the factor
+//! `--time-scale`.
 //!
 //! Cost: none.
 
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Since when the file's time runs, and how fast.
+/// The start of the file's time, and its scale.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     start: Instant,
@@ -18,7 +19,7 @@ impl Clock {
         Self { start, scale }
     }
 
-    /// How long a time of the file takes.
+    /// Converts a duration of the file to the machine's time.
     pub(super) fn length(&self, file_ns: u64) -> Duration {
         Duration::from_nanos((file_ns as f64 * self.scale) as u64)
     }
@@ -27,12 +28,12 @@ impl Clock {
         self.start + self.length(file_ns)
     }
 
-    /// The file's time, in ns.
+    /// Returns the file's time, in ns.
     pub(super) fn now(&self) -> u64 {
         self.file_ns(self.start.elapsed())
     }
 
-    /// A time of the machine in the file's, in ns.
+    /// Converts a duration of the machine to the file's time, in ns.
     pub(super) fn file_ns(&self, length: Duration) -> u64 {
         (length.as_nanos() as f64 / self.scale) as u64
     }

@@ -1,7 +1,8 @@
-//! Processes that decide by themselves whom they let in and whom they call, as others do: the simulator's
-//! [`Guard`]s, over gRPC.
+//! Processes whose admission and calls are controlled by published methods of other authors: the
+//! simulator's [`Guard`]s, over gRPC.
 //!
-//! Requests carry who asks and `grpc-timeout`, responses what the guard of their process signals. Times are the file's.
+//! A request contains the identity of its sender and `grpc-timeout`. A response contains the signal
+//! of its process's guard. All times are in the file's time.
 //!
 //! Cost: one short lock per decision.
 
@@ -20,14 +21,14 @@ use super::clock::Clock;
 const ASK: &str = "ask";
 const SIGNAL: &str = "signal";
 
-/// Who asks, and when that is late.
+/// The sender of a request, and the time at which it is late.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asks {
+pub(super) struct RequestMeta {
     pub(super) ask: Ask,
     pub(super) deadline: Instant,
 }
 
-impl Asks {
+impl RequestMeta {
     pub(super) fn write<T>(self, request: &mut Request<T>) {
         let Ask { business, user } = self.ask;
         if let Ok(text) = MetadataValue::try_from(format!("{business}:{user}")) {
@@ -36,7 +37,7 @@ impl Asks {
         request.set_timeout(self.deadline.saturating_duration_since(Instant::now()));
     }
 
-    /// None where it is malformed.
+    /// Reads the metadata of a request. `None` if it is malformed.
     pub(super) fn read(metadata: &MetadataMap) -> Option<Self> {
         let (business, user) = metadata.get(ASK)?.to_str().ok()?.split_once(':')?;
         let ask = Ask { business: business.parse().ok()?, user: user.parse().ok()? };
@@ -49,11 +50,11 @@ impl Asks {
 pub(super) struct Guarded {
     guard: Mutex<Box<dyn Guard>>,
     clock: Clock,
-    /// Requests that were not admitted.
+    /// The number of requests that were not admitted.
     pub(super) turned_away: AtomicU64,
 }
 
-/// An admitted request. Dropping it says that it did not end well.
+/// An admitted request. Unless `is_good` is set, dropping it reports a failure to the guard.
 pub(super) struct Inside<'a> {
     of: &'a Guarded,
     since: u64,
@@ -88,10 +89,10 @@ impl Guarded {
         }
     }
 
-    /// A sub-task has its slot, for which it asked then.
-    pub(super) fn waited(&self, asked: Instant) {
+    /// Reports that a sub-task got the slot that it requested at `requested`.
+    pub(super) fn waited(&self, requested: Instant) {
         let (mut guard, now) = self.lock();
-        guard.waited(now, self.clock.file_ns(asked.elapsed()));
+        guard.waited(now, self.clock.file_ns(requested.elapsed()));
     }
 
     pub(super) fn call(&self, to: usize, ask: Ask) -> Result<(), Status> {
@@ -102,7 +103,8 @@ impl Guarded {
         }
     }
 
-    /// A call has come back. One without a signal did not reach its process's guard.
+    /// Reports that a call has returned. A call without a signal did not reach the guard of its
+    /// process.
     pub(super) fn returned(&self, to: usize, is_good: bool, metadata: &MetadataMap) {
         let signal = metadata.get(SIGNAL).and_then(|text| text.to_str().ok()?.parse().ok());
         if let Some(signal) = signal {

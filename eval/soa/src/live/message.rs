@@ -1,24 +1,26 @@
-//! What a call says: what its process is to do, and below each of its calls what the process called is to do.
+//! The message of a call: the acts of the called process and, within each of its calls, the message
+//! for the next process.
 //!
-//! Source: document 002 §5.3, whose services emulate work by holding resources. The client draws a request as the
-//! simulator does ([`RequestPlan`]), so that both, and all ways of control, meet the same requests. A visit is a list of
-//! acts: `0 resource ns`, or `1 via count`, and for each call the instance, its length, and its visit. Big-endian.
+//! Source: document 002 §5.3, whose services emulate work by holding resources. The client draws a
+//! request as the simulator does ([`RequestPlan`]), so both get the same requests under every
+//! control. A visit is a list of acts: `0 resource ns`, or `1 via count` followed by the instance,
+//! the length and the visit of each call. Numbers are big-endian.
 //!
-//! Cost: 22 bytes per call; parts of a message are passed on as they are.
+//! Cost: 22 bytes per call. Parts of a message are forwarded unchanged.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use curtail_sim::graph::{self, RequestPlan};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// What a visit does.
+/// An act of a visit.
 #[derive(Debug)]
 pub(super) enum Act {
     Use {
         resource: usize,
         ns: u64,
     },
-    /// By instance, what it is to do.
+    /// Calls in parallel: the instance, and its visit.
     Call {
         via: Option<usize>,
         calls: Vec<(usize, Bytes)>,
@@ -26,10 +28,10 @@ pub(super) enum Act {
 }
 
 const NONE: u32 = u32::MAX;
-/// As many calls in parallel as a file may have.
+/// The maximum number of parallel calls in a file.
 const CALLS_MAX: u32 = 10_000;
 
-/// The visit of a node, and what is below it.
+/// Encodes the visit of a node and everything below it.
 pub(super) fn encode(plan: &RequestPlan, node: u32, into: &mut BytesMut) {
     for act in (0..).map_while(|step| plan.act(node, step)) {
         match act {
@@ -55,7 +57,7 @@ pub(super) fn encode(plan: &RequestPlan, node: u32, into: &mut BytesMut) {
     }
 }
 
-/// The acts of a visit; none where they are malformed.
+/// Decodes the acts of a visit. `None` if they are malformed.
 pub(super) fn decode(mut bytes: Bytes) -> Option<Vec<Act>> {
     let mut acts = Vec::new();
     while bytes.has_remaining() {
@@ -84,7 +86,7 @@ pub(super) fn decode(mut bytes: Bytes) -> Option<Vec<Act>> {
     Some(acts)
 }
 
-/// Messages are their bytes.
+/// A codec whose messages are plain bytes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Raw;
 
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_or_made_up_is_no_visit() {
+    fn truncated_or_malformed_visits_are_rejected() {
         let mut leaf = BytesMut::new();
         leaf.put_u8(0);
         leaf.put_u32(3);

@@ -1,15 +1,18 @@
-//! A graph of services as real processes: what `curtail graph` simulates, over gRPC and loopback TCP.
+//! A graph of services as real processes: what `curtail graph` simulates, over gRPC and loopback
+//! TCP.
 //!
-//! Source: document 002 §5.3. Each instance is a process with the layers of `curtail-flow`, or without any; the file, its
-//! clients and the draws of requests are the simulator's. `--divide 5` has a fifth of the processes, and of the load.
-//! The results have the form of those of `curtail graph --json`, in the file's time, and beside them those of the
-//! simulator for the very same graph and seed.
+//! Source: document 002 §5.3. Each instance is a process, with the layers of `curtail-flow` or
+//! without any. The file, its clients and the random draws of requests are those of the simulator.
+//! `--divide 5` runs a fifth of the processes with a fifth of the load. The results have the same
+//! form as those of `curtail graph --json`, in the file's time. They include the simulator's
+//! results for the same graph and seed.
 //!
-//! Deviations from the simulator: network and processing are the machine's; announcements come with responses; what is
-//! no longer needed stops when its calls have been reset.
+//! Deviations from the simulator: network and processing are those of the machine. Announcements
+//! come with responses. Work that is no longer needed stops when its calls have been reset.
 //!
-//! Cost: the run takes the file's duration times `--time-scale`, per control. A call costs about 100 µs of processor
-//! time; a run that uses more than three fifths of the machine, or is 1 ms late with what is due, is not valid.
+//! Cost: the run takes the file's duration times `--time-scale`, per control. A call costs about
+//! 100 µs of processor time. A run that uses more than three fifths of the machine, or sends
+//! requests 1 ms late, is not valid.
 
 mod clients;
 mod clock;
@@ -43,65 +46,69 @@ use system::System;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The graph, in TOML
+    /// Graph file, in TOML
     file: PathBuf,
-    /// How it is controlled: `timeouts`, parts of `fq+DISCIPLINE+rc`, or what others do: google, gradient2, dagor, prices (repeatable) [default: timeouts, fifo+rc]
+    /// Control: `timeouts`, parts of `fq+DISCIPLINE+rc`, or a method of others: google, gradient2,
+    /// dagor, prices (repeatable) [default: timeouts, fifo+rc]
     #[arg(long, value_name = "CONTROL")]
     control: Vec<Control>,
-    /// Services have so many times fewer processes, and clients send so many times less [default: at most 8 processes]
+    /// Divide the processes of each service, and the load, by this number [default: the lowest
+    /// divisor with at most 8 processes]
     #[arg(long, value_name = "TIMES")]
     divide: Option<u32>,
-    /// So many times slower than in the file: arrivals, service times, deadlines, intervals
+    /// Slow the file's time down by this factor: arrivals, service times, deadlines, intervals
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     time_scale: f64,
-    /// Times the load: of the rate of open clients, and of the number of closed ones, but not of `fixed` ones
+    /// Multiply the load by this factor: the rate of open clients and the number of closed ones,
+    /// except `fixed` ones
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     load: f64,
-    /// Without the clients of a workflow (repeatable)
+    /// Leave out the clients of a workflow (repeatable)
     #[arg(long, value_name = "WORKFLOW")]
     without: Vec<String>,
-    /// Of the draws
+    /// Seed of the random draws
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// One JSON document on stdout
+    /// Print one JSON document to stdout
     #[arg(long)]
     json: bool,
-    /// Be this process of all
+    /// Run as the process with this number
     #[arg(long, hide = true)]
     process: Option<usize>,
 }
 
-/// Parts of all processors that were used.
+/// Shares of all processors that were used.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Cpu {
     processes: f64,
     clients: f64,
-    /// By the whole machine, others included.
+    /// The share that the whole machine used, including other programs.
     machine: f64,
 }
 
-/// One control.
+/// The result of one control.
 #[derive(Debug, Serialize)]
 struct Outcome {
     #[serde(flatten)]
     measured: Replicated,
     live: bool,
-    /// Enough of the machine was left, and no call failed.
+    /// Whether the machine had enough capacity to spare and no call failed.
     valid: bool,
     time_scale: f64,
     divided: u32,
     instances: BTreeMap<String, u32>,
     cpu: Cpu,
-    /// Requests that failed for another reason than control.
+    /// The number of requests that failed for a reason other than control.
     errors: u64,
     error: Option<String>,
-    /// How long after they were due requests were sent, on average, in ms of the machine.
+    /// The mean lateness of sends, in ms of the machine's time.
     lag_ms: f64,
-    /// Without its series.
+    /// The simulator's result, without its series.
     simulated: GraphOutcome,
 }
 
-/// A machine that we use more than this, or that is late with what is due, has queues that are not in the file.
+/// Limits of a valid run. If the machine is busier, or sends later than this, it has queues that
+/// are not in the file.
 const CPU_MOST: f64 = 0.6;
 const LAG_MOST_MS: f64 = 1.0;
 const PROCESSES_MOST: u32 = 8;
@@ -144,7 +151,7 @@ fn graph(args: &Args) -> Result<(Graph, u32)> {
     let file: GraphFile = toml::from_str(&text).with_context(|| name.to_string())?;
     let whole = Graph::new(&file).with_context(|| name.to_string())?;
     for (option, value) in [("--load", args.load), ("--time-scale", args.time_scale)] {
-        ensure!(value > 0.0 && value <= 1e3, "{option} {value}: give it a number up to 1000");
+        ensure!(value > 0.0 && value <= 1e3, "{option} {value}: must be a number up to 1000");
     }
     let count = whole.services.iter().map(|of| of.instances).sum::<u32>();
     let divides = |by: &u32| whole.services.iter().all(|of| of.instances % by == 0);
@@ -162,18 +169,19 @@ fn graph(args: &Args) -> Result<(Graph, u32)> {
         let name = &service.name;
         ensure!(
             service.is_steady(),
-            "service {name}: live processes stay as they are; leave out changes_at, fluctuates, fault and picks"
+            "service {name}: live processes do not support changes; leave out changes_at, \
+             fluctuates, fault and picks"
         );
     }
     Ok((graph, by))
 }
 
-/// Runs it under one control.
+/// Runs the graph under one control.
 fn measure(args: &Args, graph: &Arc<Graph>, control: Control, divided: u32) -> Result<Outcome> {
     let seconds = graph.duration_ns as f64 / 1e9 * args.time_scale;
     writeln!(std::io::stderr(), "{control}: {seconds:.0} s")?;
     let count = graph.services.iter().map(|of| of.instances).sum();
-    let file = args.file.to_str().context("the name of the file is no UTF-8")?;
+    let file = args.file.to_str().context("the file name is not UTF-8")?;
     let (name, scale, by) = (control.to_string(), args.time_scale.to_string(), divided.to_string());
     let words = ["live", file, "--control", &name, "--time-scale", &scale, "--divide", &by];
     let (system, addresses) = System::start(&words.map(str::to_owned), count)?;
@@ -223,7 +231,8 @@ fn measure(args: &Args, graph: &Arc<Graph>, control: Control, divided: u32) -> R
     })
 }
 
-/// What clients saw and processes reported, in the form of the simulator's.
+/// Combines the results of the clients and the reports of the processes in the form of the
+/// simulator's results.
 fn outcome(
     graph: &Graph,
     control: Control,
@@ -272,13 +281,13 @@ fn outcome(
     }
 }
 
-/// What all processors did, and had, since the start, in ticks.
+/// Returns the busy and the total time of all processors since the start of the machine, in ticks.
 fn machine() -> Result<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
     let line = text.lines().next().unwrap_or_default();
     let ticks: Vec<u64> =
         line.split_whitespace().skip(1).filter_map(|of| of.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; what guests had is in user.
+    // user nice system idle iowait irq softirq steal. Guest time is included in user.
     let all: u64 = ticks.iter().take(8).sum();
     let idle: u64 = ticks.iter().skip(3).take(2).sum();
     Ok((all - idle, all))

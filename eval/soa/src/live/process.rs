@@ -1,5 +1,5 @@
-//! One process of a service: says where it listens, hears where the others do, serves until its standard input ends, and
-//! reports.
+//! One process of a service: prints its address, reads the addresses of all processes, serves until
+//! its standard input ends, and prints a report.
 //!
 //! Source: document 002 §5.3, *Implementation*: gRPC services whose resources are emulated.
 //!
@@ -28,32 +28,33 @@ use super::message::Raw;
 use super::rpc::{self, Server};
 use super::work::{Node, Resource};
 
-/// The header by which a client says of which workflow its request is.
+/// The header with the workflow of a client's request.
 pub(super) const WORKFLOW: &str = "workflow";
 
-/// What a process has seen.
+/// The report of a process.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Report {
-    /// By sample and workflow: what it admits at most, per second; −1 for no limit.
+    /// The maximum admission rate per second, by sample and workflow. −1 for no limit.
     pub(super) rates: Vec<Vec<f64>>,
-    /// Requests.
+    /// The number of rejected requests.
     pub(super) turned_away: u64,
-    /// Sub-tasks.
+    /// The number of expired sub-tasks.
     pub(super) expired: u64,
-    /// By resource: for how long its slots were held, and of that for work of its own.
+    /// The time for which the slots of each resource were held, and the part of it that the process
+    /// spent on its own work.
     pub(super) busy_ns: Vec<u64>,
     pub(super) work_ns: Vec<u64>,
-    /// Of the processor.
+    /// Processor time.
     pub(super) cpu_ns: u64,
 }
 
-/// The processor time of this process, in ns.
+/// Returns the processor time of this process, in ns.
 pub(super) fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Which service an instance is of.
+/// Returns the service of an instance.
 fn service_of(graph: &Graph, mut instance: usize) -> Option<&Service> {
     graph.services.iter().find(|service| {
         let count = service.instances as usize;
@@ -63,7 +64,7 @@ fn service_of(graph: &Graph, mut instance: usize) -> Option<&Service> {
     })
 }
 
-/// Runs instance `at` of all.
+/// Runs the instance with index `at`, counted over all services.
 pub(super) fn run(graph: &Graph, control: Control, time_scale: f64, at: usize) -> Result<()> {
     let service = service_of(graph, at).context("there is no such instance")?;
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -104,11 +105,12 @@ pub(super) fn run(graph: &Graph, control: Control, time_scale: f64, at: usize) -
         anyhow::Ok(watch(graph, clock, flow.as_ref(), &node).await)
     })?;
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
-    // Requests that are still there are no one's any more.
+    // Exits immediately, because no client waits for the remaining requests.
     std::process::exit(0)
 }
 
-/// The flow control of a process, in the time of the machine.
+/// Builds the flow control of a process. `time_scale` converts times of the graph to times on the
+/// machine.
 fn flow(graph: &Graph, service: &Service, control: Control, time_scale: f64) -> Result<Flow> {
     let config = control.config(graph.flow);
     let scaled = |ns: u64| (ns as f64 * time_scale) as u64;
@@ -132,7 +134,7 @@ fn flow(graph: &Graph, service: &Service, control: Control, time_scale: f64) -> 
     Ok(builder.build()?)
 }
 
-/// With flow control behind its layer.
+/// Returns the server. With flow control it is behind the server layer.
 fn server(node: Arc<Node>, flow: Option<Flow>, is_entry: bool) -> Server {
     let handler = service_fn(move |request: http::Request<tonic::body::Body>| {
         let node = Arc::clone(&node);
@@ -153,7 +155,7 @@ fn server(node: Arc<Node>, flow: Option<Flow>, is_entry: bool) -> Server {
     }
 }
 
-/// Samples rates until the input ends.
+/// Samples rates until the input ends, and returns the report.
 async fn watch(graph: &Graph, clock: Clock, flow: Option<&Flow>, node: &Node) -> Report {
     let ends =
         tokio::task::spawn_blocking(|| std::io::stdin().lock().read_line(&mut String::new()));

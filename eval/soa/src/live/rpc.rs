@@ -1,7 +1,8 @@
-//! gRPC over TCP: a server and a connection, as tower services, of hyper's HTTP/2 and tonic's messages.
+//! gRPC over TCP: a server and a connection as tower services, built from hyper's HTTP/2 and
+//! tonic's messages.
 //!
-//! tonic's own transport is not used, because both of its ends cut requests off at `grpc-timeout`, with or without flow
-//! control: lateness could not be measured.
+//! tonic's own transport is not used, because both of its ends abort requests at `grpc-timeout`,
+//! with or without flow control, so that lateness could not be measured.
 //!
 //! Cost: one connection per pair of processes, two tasks per call.
 
@@ -25,19 +26,19 @@ use tower::{Service, ServiceExt as _};
 
 use super::message::Raw;
 
-/// Calls that a connection has at once: more than any file makes.
+/// The maximum number of concurrent calls on a connection, more than any file makes.
 const STREAMS_MAX: u32 = 100_000;
-/// Of a connection, both ways.
+/// The flow-control window of a connection, in each direction.
 const WINDOW_BYTES: u32 = 16 << 20;
 pub(super) const PATH: PathAndQuery = PathAndQuery::from_static("/curtail.Soa/Do");
 
-/// What serves calls.
+/// A service that serves calls.
 pub(super) type Server =
     BoxCloneSyncService<Request<Body>, Response<Body>, std::convert::Infallible>;
-/// What sends them to one process.
+/// A service that sends calls to one process.
 pub(super) type Client = BoxCloneSyncService<Request<Body>, Response<Incoming>, hyper::Error>;
 
-/// Serves whatever connects.
+/// Serves all connections.
 pub(super) async fn serve(listener: TcpListener, server: Server) -> std::io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -49,18 +50,19 @@ pub(super) async fn serve(listener: TcpListener, server: Server) -> std::io::Res
         let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         builder.max_concurrent_streams(STREAMS_MAX);
         builder.initial_connection_window_size(WINDOW_BYTES);
-        // Clients give up, and scans give up many calls at once. They are our own.
+        // Clients give up calls, and scans give up many at once. No limit is needed, because all
+        // clients are our own.
         builder.max_pending_accept_reset_streams(STREAMS_MAX as usize);
         builder.max_local_error_reset_streams(None);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
-            // A peer that is gone is seen at the other end.
+            // The other end handles a closed connection.
             let _ = connection.await;
         });
     }
 }
 
-/// A connection to a process.
+/// Connects to a process.
 pub(super) async fn connect(address: SocketAddr) -> Result<Client> {
     let stream = TcpStream::connect(address).await;
     let stream = stream.with_context(|| format!("no process at {address}"))?;
@@ -72,7 +74,7 @@ pub(super) async fn connect(address: SocketAddr) -> Result<Client> {
     builder.max_local_error_reset_streams(None);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
-        // Calls fail with it.
+        // Calls fail when the connection does.
         let _ = connection.await;
     });
     Ok(BoxCloneSyncService::new(Connection(sender)))
@@ -95,7 +97,7 @@ impl Service<Request<Body>> for Connection {
     }
 }
 
-/// One call: the metadata of its response.
+/// Sends one call and returns the metadata of its response.
 pub(super) async fn call(
     client: Client,
     request: tonic::Request<Bytes>,

@@ -1,6 +1,6 @@
-//! The processes of all services: started, connected, stopped, and what they report.
+//! Starts, connects and stops the processes of all services, and collects their reports.
 //!
-//! Cost: a process per instance. They end with this one.
+//! Cost: a process per instance. They end with this process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -11,19 +11,19 @@ use anyhow::{Context as _, Result};
 use super::process::Report;
 use crate::child::{self, Child};
 
-/// A process that ends with this.
+/// A process that ends when this value is dropped.
 struct Running {
     _child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
-/// All of them.
+/// All processes.
 pub(super) struct System(Vec<Running>);
 
 impl System {
-    /// Starts so many processes of this program with these arguments and `--process N`, and connects them. It must be
-    /// called by a thread that lives as long as they do.
+    /// Starts `count` processes of this program with these arguments and `--process N`, and
+    /// connects them. Call this from a thread that lives at least as long as they do.
     pub(super) fn start(arguments: &[String], count: u32) -> Result<(Self, Vec<SocketAddr>)> {
         let us = std::env::current_exe().context("cannot find this program")?;
         let start = |at: u32| {
@@ -40,7 +40,7 @@ impl System {
         for process in &mut all {
             let line = process.line()?;
             let address = line.trim().parse();
-            addresses.push(address.with_context(|| format!("a process said {line:?}"))?);
+            addresses.push(address.with_context(|| format!("a process printed {line:?}"))?);
         }
         let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         for process in &mut all {
@@ -50,7 +50,7 @@ impl System {
         Ok((Self(all), addresses))
     }
 
-    /// Stops all, and collects what they report.
+    /// Stops all processes and collects their reports.
     pub(super) fn stop(mut self) -> Result<Vec<Report>> {
         self.0.iter_mut().for_each(|process| process.input = None);
         let report = |process: &mut Running| {
@@ -64,7 +64,7 @@ impl Running {
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        anyhow::ensure!(!line.is_empty(), "a process ended before it was to; see its messages");
+        anyhow::ensure!(!line.is_empty(), "a process ended too early; see its messages");
         Ok(line)
     }
 }

@@ -1,4 +1,4 @@
-//! A live run as a table, beside what the simulator says.
+//! Formats a live run as a table, beside the simulator's figures.
 //!
 //! Cost: none.
 
@@ -12,7 +12,7 @@ fn figure(of: Option<&Figures>, pick: fn(&Figures) -> f64, digits: usize) -> Str
     of.map_or_else(|| "-".to_owned(), |of| format!("{:.digits$}", pick(of)))
 }
 
-/// Several lines.
+/// Returns the table, which has several lines.
 pub(super) fn text(outcome: &Outcome) -> String {
     let (mean, simulated) = (&outcome.measured.mean, &outcome.simulated);
     let instances: Vec<String> =
@@ -33,7 +33,8 @@ pub(super) fn text(outcome: &Outcome) -> String {
     let percent = |part: f64| format!("{:.1} %", 100.0 * part);
     let _ = writeln!(
         text,
-        "in vain {} ({}); processors: services {}, clients {}, machine {}; lag {:.2} ms; errors {}{}",
+        "wasted {} ({}); processors: services {}, clients {}, machine {}; lag {:.2} ms; errors \
+         {}{}",
         percent(mean.wasted_work),
         percent(simulated.wasted_work),
         percent(cpu.processes),
@@ -85,7 +86,7 @@ fn service(text: &mut String, of: &ServiceOutcome, simulated: &ServiceOutcome) {
     }
     let _ = writeln!(
         text,
-        "turned away {:.1}/s ({:.1}/s), expired {:.1}/s ({:.1}/s)",
+        "rejected {:.1}/s ({:.1}/s), expired {:.1}/s ({:.1}/s)",
         of.dropped_at_admission, simulated.dropped_at_admission, of.expired, simulated.expired
     );
 }

@@ -1,9 +1,10 @@
-//! What a process does for a request: it holds resources for a time, and calls others.
+//! The work of a process for a request: it holds resources for a time, and calls other processes.
 //!
-//! Source: document 002 §5.3, where resources are emulated by semaphores and waiting. With flow control they are those of
-//! [`curtail_flow::Flow`]; without, semaphores, first come, first served, with the same bounds.
+//! Source: document 002 §5.3, where resources are emulated by semaphores and waiting. With flow
+//! control they are those of [`curtail_flow::Flow`]. Without it they are semaphores with the same
+//! bounds, and requests get them first come, first served.
 //!
-//! Cost: a timer per held resource; parallel calls are polled by one task.
+//! Cost: a timer per held resource. Parallel calls are polled by one task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use super::clock::Clock;
-use super::guarded::{Asks, Guarded};
+use super::guarded::{Guarded, RequestMeta};
 use super::message::{Act, decode};
 use super::rpc::{Client, call};
 
@@ -25,16 +26,17 @@ use super::rpc::{Client, call};
 pub(super) struct Resource {
     name: String,
     slots: Semaphore,
-    /// How many may wait, and do; without flow control.
+    /// Without flow control: the maximum and the current number of waiting requests.
     queue: u32,
     waiting: AtomicU32,
-    /// For how long its slots were held.
+    /// The time for which its slots were held.
     pub(super) busy_ns: AtomicU64,
-    /// Of that, for acts of its own and not for calls.
+    /// The part of that time in which the process worked instead of waiting for calls.
     pub(super) work_ns: AtomicU64,
 }
 
-/// A place in a queue, or the time for which a slot is held, until it is dropped.
+/// Until it is dropped, a `Waits` counts as a waiting request. When a `Holds` is dropped, it
+/// records how long a slot was held.
 struct Waits<'a>(&'a AtomicU32);
 struct Holds<'a>(&'a Resource, bool, Instant);
 
@@ -64,14 +66,15 @@ impl Resource {
         }
     }
 
-    /// Work on it, or calls that hold it.
+    /// Runs `work` while it holds a slot. `works` is true for work on the resource, and false for
+    /// calls that hold it.
     async fn hold<F: Future>(
         &self,
         manner: &Manner,
         works: bool,
         work: F,
     ) -> Result<F::Output, Status> {
-        let asked = Instant::now();
+        let requested = Instant::now();
         let work = async {
             let _holds = Holds(self, works, Instant::now());
             work.await
@@ -86,9 +89,9 @@ impl Resource {
             Ok(slot) => slot,
             Err(_) => self.turn().await?,
         };
-        if let Manner::Guarded(guarded, asks) = manner {
-            guarded.waited(asked);
-            if asks.deadline < Instant::now() {
+        if let Manner::Guarded(guarded, meta) = manner {
+            guarded.waited(requested);
+            if meta.deadline < Instant::now() {
                 return Err(Status::deadline_exceeded("late"));
             }
         }
@@ -100,7 +103,7 @@ impl Resource {
     async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(Status::resource_exhausted("too many wait"));
+            return Err(Status::resource_exhausted("the queue is full"));
         }
         let _waits = Waits(&self.waiting);
         self.slots.acquire().await.map_err(|_| Status::internal("the process ends"))
@@ -110,25 +113,25 @@ impl Resource {
 fn status(rejected: Rejected) -> Status {
     match rejected.reason {
         curtail_flow::Reason::Late => Status::deadline_exceeded("late"),
-        curtail_flow::Reason::Full => Status::resource_exhausted("too many wait"),
+        curtail_flow::Reason::Full => Status::resource_exhausted("the queue is full"),
     }
 }
 
-/// How a request is treated.
+/// The control that applies to a request.
 #[derive(Clone)]
 pub(super) enum Manner {
-    /// Served to its end, in vain or not.
+    /// None: the request is served to completion, even if nobody waits for it anymore.
     Bare,
-    /// With flow control.
+    /// Flow control.
     Flow(Context),
-    /// As others do.
-    Guarded(Arc<Guarded>, Asks),
+    /// A guard: a published method of other authors.
+    Guarded(Arc<Guarded>, RequestMeta),
 }
 
-/// A process, as its requests see it.
+/// The state of a process that its requests use.
 pub(super) struct Node {
     pub(super) resources: Vec<Resource>,
-    /// By instance.
+    /// Connections, indexed by instance.
     pub(super) peers: Vec<Client>,
     pub(super) timers: Timers,
     pub(super) clock: Clock,
@@ -136,27 +139,27 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Serves a request, which with control is stopped with its call.
+    /// Serves a request. With control, the request is stopped when its call is stopped.
     pub(super) async fn serve(
         self: Arc<Self>,
         request: Request<Bytes>,
     ) -> Result<Response<Bytes>, Status> {
         let context = request.extensions().get::<Context>().cloned();
-        let asks = Asks::read(request.metadata());
+        let meta = RequestMeta::read(request.metadata());
         let (message, mut response) = (request.into_inner(), Response::new(Bytes::new()));
         if let Some(context) = context {
             self.visit(&Manner::Flow(context), message).await?;
         } else if let Some(guarded) = &self.guarded {
-            let malformed = || Status::invalid_argument("it says not who asks");
-            let asks = asks.ok_or_else(malformed)?;
-            let served = self.guarded(guarded, asks, message).await;
+            let malformed = || Status::invalid_argument("it does not name its sender");
+            let meta = meta.ok_or_else(malformed)?;
+            let served = self.guarded(guarded, meta, message).await;
             guarded.sign(response.metadata_mut());
             served.map_err(|mut status| {
                 guarded.sign(status.metadata_mut());
                 status
             })?;
         } else {
-            // It goes on when its client has given up.
+            // The request continues after its client has given up.
             let work = async move { self.visit(&Manner::Bare, message).await };
             let ended = tokio::spawn(work).await;
             ended.map_err(|error| Status::internal(error.to_string()))??;
@@ -167,17 +170,17 @@ impl Node {
     async fn guarded(
         &self,
         guarded: &Arc<Guarded>,
-        asks: Asks,
+        meta: RequestMeta,
         message: Bytes,
     ) -> Result<(), Status> {
-        let mut inside = guarded.admit(asks.ask)?;
-        self.visit(&Manner::Guarded(Arc::clone(guarded), asks), message).await?;
+        let mut inside = guarded.admit(meta.ask)?;
+        self.visit(&Manner::Guarded(Arc::clone(guarded), meta), message).await?;
         inside.is_good = true;
         Ok(())
     }
 
     async fn visit(&self, manner: &Manner, message: Bytes) -> Result<(), Status> {
-        let malformed = || Status::invalid_argument("a message that no client of ours sends");
+        let malformed = || Status::invalid_argument("a message that no client sends");
         for act in decode(message).ok_or_else(malformed)? {
             match act {
                 Act::Use { resource, ns } => {
@@ -197,7 +200,7 @@ impl Node {
         Ok(())
     }
 
-    /// Calls in parallel, each of which may hold a resource.
+    /// Sends calls in parallel, each of which may hold a resource.
     async fn calls(
         &self,
         manner: &Manner,
@@ -220,7 +223,7 @@ impl Node {
             });
         match manner {
             Manner::Bare => join_all(calls).await.into_iter().collect(),
-            // With the first that fails the others are dropped.
+            // The first failure drops the other calls.
             Manner::Flow(_) | Manner::Guarded(..) => try_join_all(calls).await.map(drop),
         }
     }
@@ -235,9 +238,9 @@ impl Node {
                 request.extensions_mut().insert(context.clone());
                 call(peer.clone(), request).await.map(drop)
             }
-            Manner::Guarded(guarded, asks) => {
-                guarded.call(instance, asks.ask)?;
-                asks.write(&mut request);
+            Manner::Guarded(guarded, meta) => {
+                guarded.call(instance, meta.ask)?;
+                meta.write(&mut request);
                 let response = call(peer.clone(), request).await;
                 let metadata = response.as_ref().unwrap_or_else(Status::metadata);
                 guarded.returned(instance, response.is_ok(), metadata);
@@ -254,7 +257,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn without_flow_control_queues_are_as_long_and_slots_as_many() {
+    async fn without_flow_control_the_same_bounds_apply() {
         let ms = Duration::from_millis;
         let spec = curtail_flow::ResourceSpec { slots: 1, queue: 1 };
         let disk = Resource::new("disk", spec);
@@ -274,7 +277,7 @@ mod tests {
             let given_up = tokio::time::timeout(ms(5), both).await;
             assert!(given_up.is_err());
         }
-        assert!(work(true).await.is_ok(), "what was given up left its slot and its place");
+        assert!(work(true).await.is_ok(), "an abandoned call frees its slot and its place");
         assert_eq!(disk.waiting.load(Ordering::Relaxed), 0);
     }
 }
