@@ -1,4 +1,4 @@
-# Debian's apache2; its service would take port 80.
+# Installs Debian's apache2 without starting its service, which would occupy port 80.
 set -e
 apt-get -qq update
 DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install apache2

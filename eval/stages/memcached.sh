@@ -1,5 +1,5 @@
-# memcached of Debian's source package with symbols, as it is and with our patch: $1/plain and $1/budget. The machine's
-# own sources and lists of packages stay as they are.
+# Builds memcached with symbols from Debian's source package, once unmodified ($1/plain) and once with our patch ($1/budget).
+# The machine's own sources and package lists stay unchanged.
 set -e
 out=$1 patch=$2
 folder=$(mktemp -d)

@@ -1,9 +1,11 @@
-//! Document 004, part 2: knobs of memcached and Apache httpd that variability points at, and wrong knobs, before and
-//! after in turn.
+//! Measures latency with and without changes to knobs of memcached and Apache httpd (document 004,
+//! part 2). Some of the knobs are those that the analysis of variability suggests; the others do
+//! not help.
 //!
-//! `cases.toml` has the cases: server, load, and what differs between the sides. One runner serves both servers, because
-//! nothing but their start differs. Latencies are the client's (`curtail-load`, open loop). The published figures come
-//! from 6 cores and up to 300,000 requests per second; here, only signs and intervals carry over.
+//! `cases.toml` contains the cases: server, load, and the difference between the sides. One runner
+//! handles both servers, because they differ only in how they are started. Latencies are the
+//! client's (`curtail-load`, open loop). The published figures come from 6 cores and up to 300,000
+//! requests per second, so only signs and intervals are comparable here.
 
 #[path = "../../soa/src/child.rs"]
 mod child;
@@ -21,34 +23,35 @@ use clap::Parser;
 use requests::Pool;
 use rounds::{Case, Effort, Outcome, Ratio, read, take};
 
-/// Knobs of memcached and httpd, before and after in turn: published, ours, verdict.
+/// Measure knobs of memcached and httpd, before and after in turn: published, ours, verdict.
 #[derive(Parser)]
 #[command(name = "curtail-stages")]
 struct Args {
-    /// Which cases; all unless given
+    /// Names of cases; all by default
     cases: Vec<String>,
-    /// The file of cases
+    /// File of cases
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/cases.toml"), value_name = "FILE")]
     file: PathBuf,
-    /// Sizes and gaps of one of Facebook's pools
+    /// Use the sizes and gaps of one of Facebook's pools
     #[arg(long)]
     pool: Option<Pool>,
-    /// Requests per second, rather than the case's
+    /// Requests per second, instead of the case's rate
     #[arg(long)]
     rate: Option<f64>,
-    /// Rounds of two turns in which the hypervisor took no time; at most three times as many are taken
+    /// Number of undisturbed rounds (two turns during which the hypervisor took no time). At most
+    /// three times this number of rounds are run
     #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// How long a turn is, in seconds: short, so that most are free of the machine's hiccups
+    /// Length of a turn in seconds. Short turns are mostly free of the machine's hiccups
     #[arg(long, default_value_t = 0.2)]
     seconds: f64,
-    /// A tenth of the rounds
+    /// Take a tenth of the rounds
     #[arg(long, conflicts_with = "rounds")]
     quick: bool,
-    /// Profile both sides with this program, too; `build` makes it first
+    /// Also profile both sides with this program. `build` builds it first
     #[arg(long, value_name = "CURTAIL")]
     curtail: Option<PathBuf>,
-    /// Where memcached is built
+    /// Folder in which memcached is built
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/stages"), value_name = "DIR")]
     target: PathBuf,
     /// Print one JSON document

@@ -1,4 +1,4 @@
-//! Profiles of both sides by `curtail profile`, and how it compares them.
+//! Profiles both sides with `curtail profile`, which also compares the profiles.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use crate::server::App;
 
-/// Short, and several: hiccups of the machine only add to a variance, so the one with the least counts.
+/// The length of a profile, and the number of attempts. Profiles are short and the one with the
+/// lowest variance counts, because hiccups of the machine can only add to a variance.
 const SECONDS: f64 = 2.0;
 const TRIES: usize = 5;
 
-/// What `curtail profile --json` prints.
+/// The output of `curtail profile --json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Profiles {
     before: Value,
@@ -21,7 +22,7 @@ pub(crate) struct Profiles {
     compared: Value,
 }
 
-/// Profiles both, each under its load, and compares them.
+/// Profiles both sides, each under its load, and compares them.
 pub(crate) fn both(
     curtail: &Path,
     app: App,
@@ -36,7 +37,8 @@ pub(crate) fn both(
             let out = folder.path().join(format!("{at}-{}", tries.len()));
             let (seconds, path) = (format!("{SECONDS}s"), out.to_str().context("not text")?);
             let child = start(curtail, app, pid, &["--duration", &seconds, "--out", path])?;
-            // Longer, so that there are requests until it ends.
+            // The load lasts longer than the profile, so that there are requests until the profile
+            // ends.
             load(at, SECONDS + 3.0)?;
             tries.push((finish(child)?, out));
         }
@@ -51,7 +53,8 @@ pub(crate) fn both(
     Ok(Profiles { before, after, compared })
 }
 
-/// Builds `curtail` with its profiler, which it is otherwise without, and keeps it apart.
+/// Builds `curtail` with its profiler, which is a feature that is off by default, and copies the
+/// binary to `target`.
 pub(crate) fn build(target: &Path) -> Result<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(env!("CARGO"));
@@ -64,7 +67,7 @@ pub(crate) fn build(target: &Path) -> Result<PathBuf> {
     Ok(kept)
 }
 
-/// Begins to profile a server.
+/// Starts to profile a server.
 pub(crate) fn start(curtail: &Path, app: App, pid: u32, more: &[&str]) -> Result<Child> {
     let (pid, app) = (pid.to_string(), app.name());
     let mut command = Command::new(curtail);
@@ -73,15 +76,15 @@ pub(crate) fn start(curtail: &Path, app: App, pid: u32, more: &[&str]) -> Result
     child.with_context(|| format!("cannot run {}", curtail.display()))
 }
 
-/// What it printed in the end.
+/// Waits for the end and returns the document that was printed.
 pub(crate) fn finish(child: Child) -> Result<Value> {
     document(&child.wait_with_output()?)
 }
 
 fn document(out: &std::process::Output) -> Result<Value> {
-    let said = String::from_utf8_lossy(&out.stderr);
-    // 1: it compares worse.
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    // Exit code 1 means that the second profile is worse.
     let is_done = matches!(out.status.code(), Some(0 | 1));
-    ensure!(is_done, "curtail profile ended with {}: {}", out.status, said.trim());
+    ensure!(is_done, "curtail profile ended with {}: {}", out.status, stderr.trim());
     serde_json::from_slice(&out.stdout).context("what curtail profile printed")
 }

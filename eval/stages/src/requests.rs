@@ -1,10 +1,12 @@
-//! What is requested, and when: at constant sizes, or with the sizes and gaps of Facebook's pools.
+//! Requests and their times: with constant sizes, or with the sizes and gaps of Facebook's pools.
 //!
-//! Source: Atikoglu et al., "Workload analysis of a large-scale key-value store", SIGMETRICS 2012. Published and used
-//! here: of ETC 30 GETs to an update, the sizes of keys (generalized extreme values) and values (generalized Pareto) and
-//! the gaps between requests (generalized Pareto); of VAR that updates dominate and that 90 % of the keys have 31 bytes.
-//! Ours: of VAR and APP the share of updates, the sizes of values (most are below 500 bytes, and no law is published),
-//! and APP's keys; everywhere the popularity (Zipf, 0.99), the gaps of ETC for VAR and APP, and at most 8 KiB per value.
+//! Source: Atikoglu et al., "Workload analysis of a large-scale key-value store", SIGMETRICS 2012.
+//! Published values used here: for ETC, 30 GETs per update, the sizes of keys (generalized extreme
+//! values) and of values (generalized Pareto), and the gaps between requests (generalized Pareto);
+//! for VAR, that updates dominate and that 90 % of the keys have 31 bytes. Our own choices: for VAR
+//! and APP, the share of updates, the sizes of values (most are below 500 bytes, and no law is
+//! published), the keys of APP, and the gaps of ETC; for all pools, the popularity (Zipf, 0.99) and
+//! the maximum of 8 KiB per value.
 
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ const REQUESTS: usize = 100_000;
 const GAPS: usize = 100_000;
 const ZIPF: f64 = 0.99;
 
-/// Which sizes and gaps.
+/// The sizes and gaps of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Pool {
@@ -34,19 +36,20 @@ pub(crate) enum Pool {
     Var,
 }
 
-/// A load's requests.
+/// The requests of a load.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Traffic {
     #[serde(default)]
     pub(crate) pool: Pool,
     pub(crate) keys: usize,
-    /// The share of updates, for constant traffic.
+    /// The share of updates in constant traffic.
     #[serde(default)]
     pub(crate) updates: f64,
-    /// The bytes of a value, for constant traffic.
+    /// The size of a value in constant traffic, in bytes.
     pub(crate) value: usize,
-    /// Values expire after so many seconds, at most; each key has its own time. 0: never.
+    /// The maximum lifetime of values in seconds; each key has its own lifetime. 0 means that
+    /// values do not expire.
     #[serde(default)]
     pub(crate) expire: usize,
 }
@@ -80,7 +83,7 @@ impl Traffic {
         size.clamp(1.0, VALUE_BYTES_MAX) as usize
     }
 
-    /// The size of each key's value, and the key.
+    /// Returns each key with the size of its value.
     fn items(&self) -> Vec<(String, usize)> {
         let mut random = rng(1);
         let item = |number| {
@@ -90,17 +93,17 @@ impl Traffic {
         (0..self.keys).map(item).collect()
     }
 
-    /// Sizes of files, one per key.
+    /// Returns the sizes of files, one per key.
     pub(crate) fn files(&self) -> Vec<usize> {
         self.items().into_iter().map(|(_, size)| size).collect()
     }
 
-    /// Requests for files, by popularity.
+    /// Returns requests for files, drawn by popularity.
     pub(crate) fn paths(&self, seed: u64) -> Vec<String> {
         self.drawn(seed).map(|(file, _)| format!("/{file}")).collect()
     }
 
-    /// What fills a cache.
+    /// Returns the commands that fill a cache.
     pub(crate) fn fill(&self) -> Vec<String> {
         self.items().iter().enumerate().map(|(at, item)| self.update(at, item)).collect()
     }
@@ -110,7 +113,7 @@ impl Traffic {
         format!("set {key} {} {expires}", "v".repeat(*bytes))
     }
 
-    /// Commands of memcached, by popularity.
+    /// Returns memcached commands, drawn by popularity.
     pub(crate) fn commands(&self, seed: u64) -> Vec<String> {
         let (items, updates) = (self.items(), self.updates());
         let command = |(at, share): (usize, f64)| {
@@ -123,11 +126,11 @@ impl Traffic {
     fn drawn(&self, seed: u64) -> impl Iterator<Item = (usize, f64)> {
         let mut random = rng(seed);
         let popular = Zipf::new(self.keys as f64, ZIPF).expect("there are keys");
-        // Sizes do not depend on the number of a key, so it may be its rank.
+        // The rank of a key serves as its number, because sizes do not depend on the number.
         (0..REQUESTS).map(move |_| (popular.sample(&mut random) as usize - 1, unit(&mut random)))
     }
 
-    /// When requests are due, but for their rate.
+    /// Returns the arrival process, scaled to any rate.
     pub(crate) fn arrivals(&self, seed: u64) -> Arrivals {
         if self.pool == Pool::Constant {
             return Arrivals::Poisson;
@@ -141,12 +144,12 @@ impl Traffic {
     }
 }
 
-/// The generalized Pareto distribution from 0, at this share.
+/// Returns the quantile of the generalized Pareto distribution that starts at 0.
 fn pareto(share: f64, scale: f64, shape: f64) -> f64 {
     scale / shape * ((1.0 - share).powf(-shape) - 1.0)
 }
 
-/// The generalized distribution of extreme values, at this share.
+/// Returns the quantile of the generalized extreme value distribution.
 fn extreme(share: f64, location: f64, scale: f64, shape: f64) -> f64 {
     location + scale / shape * ((-share.max(f64::MIN_POSITIVE).ln()).powf(-shape) - 1.0)
 }
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_the_laws_is_where_their_formulas_say() {
+    fn medians_match_the_formulas_of_the_distributions() {
         assert!((pareto(0.5, 214.476, 0.348238) - 168.1).abs() < 0.5);
         assert!((extreme(0.5, 30.7984, 8.20449, 0.078688) - 33.85).abs() < 0.05);
     }

@@ -1,9 +1,11 @@
-//! A case: both sides in turn, round by round, and what the rounds say together.
+//! Runs a case: both sides take turns in rounds, and the results of the rounds are combined.
 //!
-//! Both servers live through all rounds; one is idle while the other's turn lasts. The turns of a round have the same
-//! requests at the same times, and swap their order from round to round. The ratio is the median of the rounds' ratios,
-//! because the machine disturbs some rounds tenfold; its interval is that of order statistics, free of assumptions.
-//! Rounds in which the hypervisor took time from the machine say little of either side and are taken again.
+//! Both servers run for all rounds, and one is idle during the other's turn. The turns of a round
+//! have the same requests at the same times, and their order alternates from round to round. The
+//! result is the median of the rounds' ratios, because disturbances of the machine change some
+//! rounds tenfold. Its interval comes from order statistics, without assumptions about the
+//! distribution. A round in which the hypervisor took time from the machine is not informative and
+//! is repeated.
 
 use std::future::pending;
 use std::path::Path;
@@ -28,19 +30,20 @@ pub(crate) struct Published {
     pub(crate) p99: [f64; 2],
 }
 
-/// The load.
+/// The client that generates the load.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Client {
     pub(crate) rate: f64,
-    /// The rate is this share of what the first side can serve, which is searched from `rate` on.
+    /// Sets the rate to this share of the capacity of the first side. The search for the capacity
+    /// starts at `rate`.
     pub(crate) of_capacity: Option<f64>,
     pub(crate) connections: usize,
     #[serde(default = "one")]
     pub(crate) pipeline: usize,
-    /// Its processor; none: wherever the system places it.
+    /// The client's processor. `None` lets the system place it.
     pub(crate) processor: Option<String>,
-    /// It never sleeps.
+    /// Whether the client spins instead of sleeping.
     #[serde(default)]
     pub(crate) spin: bool,
 }
@@ -69,38 +72,42 @@ impl Case {
     }
 }
 
-/// How long and how often.
+/// The number of rounds, and the length of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) rounds: u64,
     pub(crate) seconds: f64,
 }
 
-/// Capacity is searched in steps of this factor, and at most so many.
+/// The factor by which each step of the search for the capacity raises the rate, and the maximum
+/// number of steps.
 const STEP: f64 = 1.05;
 const STEPS_MAX: u32 = 60;
-/// Of a step, the best of so many turns counts: the machine only adds to a median.
+/// The number of turns in a step. The best of them counts, because the machine can only add to a
+/// median.
 const TURNS: u64 = 3;
-/// Of this median, a queue grows.
+/// A median above this, in µs, indicates a growing queue.
 const SATURATED_US: f64 = 1_000.0;
 
-/// Of a processor, in a round that counts. Of a short turn, one tick of the kernel's clock is more.
+/// The maximum share of a processor that the hypervisor may take in a round that counts. In a short
+/// turn, one tick of the kernel's clock exceeds it.
 const STOLEN_MAX: f64 = 0.03;
-/// Rounds are taken for each that counts, at most; one fewer may fail.
+/// The maximum number of rounds that are run per required round. When this number of rounds has
+/// failed, the case fails.
 const REPEATS: usize = 3;
 
-/// Of each load.
+/// The warm-up of each load.
 const WARM_UP_S: f64 = 0.05;
-/// By then, a profiler has attached and calibrated itself.
+/// The time after which a profiler has attached and calibrated itself.
 const ATTACHING_S: f64 = 1.5;
-/// A part of a turn, and the least of the parts that count, one in so many.
+/// The length of a part of a turn. At least one part in `PARTS_OF` counts.
 const PART_S: f64 = 0.22;
 const PARTS_OF: usize = 4;
 
 /// The probability beyond either end of an interval.
 const TAIL: f64 = 0.025;
 
-/// A median of ratios, and its interval of 95 %; of fewer than 6 rounds, their range.
+/// A median of ratios and its 95 % interval. With fewer than 6 rounds the interval is their range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Ratio {
     pub(crate) value: f64,
@@ -108,7 +115,7 @@ pub(crate) struct Ratio {
     pub(crate) high: f64,
 }
 
-/// What a case found.
+/// The results of a case.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) name: String,
@@ -118,16 +125,16 @@ pub(crate) struct Outcome {
     pub(crate) published: Published,
     pub(crate) mean: Ratio,
     pub(crate) p50: Ratio,
-    /// The machine's own hiccups reach less of it than of p99.
+    /// This percentile is less affected by the machine's own hiccups than p99 is.
     pub(crate) p95: Ratio,
     pub(crate) p99: Ratio,
     pub(crate) verdict: &'static str,
-    /// Of the turns, before and after.
+    /// The medians of the turns, before and after.
     pub(crate) medians: [Figures; 2],
     pub(crate) rounds: Vec<[Figures; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) profiles: Option<Profiles>,
-    /// The last one of a side that is profiled in its turns.
+    /// The last profile of a side that is profiled during its turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) profile: Option<Value>,
 }
@@ -163,13 +170,17 @@ pub(crate) fn take(
     let outcome = outcome(case, rounds, profiles.transpose()?);
     for turn in &outcome.medians {
         let (served, rate) = (turn["achieved_rate"], case.client.rate);
-        ensure!(served >= 0.97 * rate, "{served:.0} of {rate} requests/s served: lower the rate");
+        ensure!(
+            served >= 0.97 * rate,
+            "only {served:.0} of {rate} requests/s were served: lower the rate"
+        );
     }
     Ok(Outcome { profile, ..outcome })
 }
 
-/// The rounds, and the last profile of a side that is profiled in its turns. A round in which the hypervisor took time,
-/// or which failed, is taken again, up to a bound; the least disturbed ones count.
+/// Returns the rounds, and the last profile of a side that is profiled during its turns. A round
+/// that was disturbed by the hypervisor, or that failed, is repeated, up to a limit. The least
+/// disturbed rounds count.
 fn turns(
     case: &Case,
     effort: Effort,
@@ -212,7 +223,7 @@ fn turns(
     Ok((rounds, profile))
 }
 
-/// Processors' time per second that the hypervisor took.
+/// Returns the processor time per second that the hypervisor took.
 fn stolen(turn: &Figures) -> f64 {
     turn["stolen_us"] * turn["achieved_rate"] / 1e6
 }
@@ -254,16 +265,16 @@ impl<'a> Side<'a> {
         Ok(plan)
     }
 
-    /// Profiles this side from the warm-up until after the turn, if it is to be.
+    /// If this side is profiled, starts a profiler that runs from the warm-up until after the turn.
     fn profiler(&self, case: &Case, seconds: f64, curtail: Option<&Path>) -> Result<Option<Child>> {
         let Some(sampling) = &self.change.profile else { return Ok(None) };
-        let curtail = curtail.context("the case profiles: say with which --curtail")?;
+        let curtail = curtail.context("the case profiles: set the program with --curtail")?;
         let seconds = (ATTACHING_S + seconds).to_string() + "s";
         let more = ["--sampling", sampling, "--duration", &seconds];
         profile::start(curtail, case.server.app, self.server.pid(), &more).map(Some)
     }
 
-    /// The highest rate, from the case's own on, at which no queue grows.
+    /// Returns the highest rate at which no queue grows. The search starts at the case's rate.
     fn capacity(&self, case: &Case, runtime: &Runtime) -> Result<f64> {
         let mut case = case.clone();
         for _ in 0..STEPS_MAX {
@@ -276,11 +287,12 @@ impl<'a> Side<'a> {
             }
             case.client.rate *= STEP;
         }
-        bail!("{} requests/s are not its capacity yet: begin with more", case.client.rate)
+        bail!("{} requests/s are below its capacity: begin with a higher rate", case.client.rate)
     }
 
-    /// What the client and the server say of a load. Where profilers attach, a turn is too long to be free of the
-    /// machine's hiccups, so it is cut into parts, and counts as the mean of those that are.
+    /// Runs a turn and returns the figures of the client and the server. A turn with a profiler is
+    /// too long to be free of the machine's hiccups. It is divided into parts, and the result is
+    /// the mean of the undisturbed ones.
     fn turn(&self, case: &Case, seed: u64, seconds: f64, runtime: &Runtime) -> Result<Figures> {
         if !case.is_profiled() {
             return self.load(case, seed, seconds, runtime);
@@ -306,7 +318,8 @@ impl<'a> Side<'a> {
         Ok(parts[0].keys().map(mean).collect())
     }
 
-    /// The client's latencies, its own lateness, which is part of them, and the server's work per request.
+    /// Runs a load. Returns the client's latencies, its own lateness (which is part of them), and
+    /// the server's work per request.
     fn load(&self, case: &Case, seed: u64, seconds: f64, runtime: &Runtime) -> Result<Figures> {
         let mut plan = self.plan(case)?;
         let traffic = &case.traffic;
@@ -339,14 +352,14 @@ impl<'a> Side<'a> {
     }
 }
 
-/// A load whose requests failed says nothing about a knob. What else speaks against a report is its percentiles'
-/// precision, and the rounds show that.
+/// Rejects a load with failed requests, which proves nothing about a knob. Other defects of a
+/// report concern the precision of percentiles, which the rounds reveal.
 fn good(report: &Report) -> Result<()> {
-    // memcached refuses an update now and then, where all items that it could evict are in use.
+    // memcached refuses an update if all items that it could evict are in use.
     let errors = report.errors.total() - report.errors.refused;
     ensure!(
         errors == 0 && report.errors.refused * 100 <= report.requests,
-        "of {} requests some failed: {:?}",
+        "some of {} requests failed: {:?}",
         report.requests,
         report.errors
     );
@@ -382,8 +395,9 @@ fn outcome(case: &Case, rounds: Vec<[Figures; 2]>, profiles: Option<Profiles>) -
     }
 }
 
-/// The median. Between the values with as many below as above, the true one lies with the probability that so many
-/// throws of a coin do not all but fall on one side.
+/// Returns the median and its interval from order statistics. The number of values below the true
+/// median is binomial with probability 1/2. The interval drops as many values at each end as the
+/// tail probability allows.
 fn ratio(mut of: Vec<f64>) -> Ratio {
     of.sort_by(f64::total_cmp);
     let (count, last) = (of.len(), of.len() - 1);
@@ -433,12 +447,13 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_order_statistics() {
-        // Of tables: the 7th and the 18th of 24, the 10th and the 21st of 30, the 1st and the 6th of 6.
+        // From tables: the 7th and the 18th of 24, the 10th and the 21st of 30, the 1st and the 6th
+        // of 6.
         for (count, low, high) in [(24, 7, 18), (30, 10, 21), (6, 1, 6), (4, 1, 4), (1, 1, 1)] {
             let found = ratio((1..=count).rev().map(f64::from).collect());
             assert_eq!((found.low, found.high), (f64::from(low), f64::from(high)), "{count}");
         }
-        // One round that was disturbed moves nothing.
+        // A single disturbed round does not change the median.
         let found = ratio(vec![0.8, 0.5, 0.8, 50.0]);
         assert!((found.value - 0.8).abs() < 1e-12, "{found:?}");
     }
@@ -453,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cases_are_read() {
+    fn the_file_of_cases_is_valid() {
         let cases = read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cases.toml"))).unwrap();
         assert_eq!(cases.len(), 8);
     }

@@ -1,4 +1,4 @@
-//! A server of a case: built or installed, started, its threads pinned, its work counted.
+//! Builds or installs the server of a case, starts it, pins its threads, and counts its work.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::child::{self, Child};
 
 const READY: Duration = Duration::from_secs(10);
 
-/// Which server.
+/// The kinds of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum App {
@@ -32,30 +32,30 @@ impl App {
     }
 }
 
-/// How a server runs.
+/// The setup of a server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Setup {
     pub(crate) app: App,
     pub(crate) workers: usize,
-    /// Processors that its threads may run on.
+    /// The processors on which its threads may run.
     pub(crate) processors: String,
     /// Further options of memcached.
     #[serde(default)]
     pub(crate) options: String,
 }
 
-/// What one side of a case changes at the server.
+/// The changes of one side of a case.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
-    /// LRU work by the workers, MOVES:TURNS.
+    /// The budget for LRU work by the workers, as MOVES:TURNS.
     pub(crate) budget: Option<String>,
-    /// Each worker has one of these processors, in turn.
+    /// The processors to which workers are pinned in turn, one processor per worker.
     pub(crate) pin: Option<String>,
-    /// When the client writes requests, as `--batch` of `curtail load`.
+    /// The value for `--batch` of `curtail load`, which decides when the client writes requests.
     pub(crate) batch: Option<String>,
-    /// It is profiled meanwhile, with this `--sampling` of `curtail profile`.
+    /// The value for `--sampling` of `curtail profile`, which profiles this side during its turns.
     pub(crate) profile: Option<String>,
 }
 
@@ -64,14 +64,14 @@ pub(crate) struct Change {
 pub(crate) struct Server {
     process: Child,
     pub(crate) address: SocketAddr,
-    /// Its files, which end with it.
+    /// Its files, which are deleted with it.
     _folder: TempDir,
 }
 
-/// Figures by name, which ends with their unit.
+/// Figures by name. Each name ends with its unit.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
 
-/// Builds or installs what a case needs; returns the folder of memcached's builds.
+/// Builds or installs the requirements of a case. Returns the folder of memcached's builds.
 pub(crate) fn prepare(app: App, target: &Path) -> Result<PathBuf> {
     let folder = target.join("memcached-1.6.18");
     let patch = concat!(env!("CARGO_MANIFEST_DIR"), "/memcached-lru-budget.patch");
@@ -95,14 +95,14 @@ pub(crate) fn prepare(app: App, target: &Path) -> Result<PathBuf> {
             App::Httpd => command.args(["-c", include_str!("../httpd.sh")]),
         };
         let out = command.stdin(Stdio::null()).output().context("cannot run sh")?;
-        let said = String::from_utf8_lossy(&out.stderr);
-        ensure!(out.status.success(), "cannot install {what}: {}", said.trim());
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        ensure!(out.status.success(), "cannot install {what}: {}", stderr.trim());
     }
     Ok(folder)
 }
 
 impl Server {
-    /// Starts one, whose files have these sizes if it is httpd.
+    /// Starts a server. If it is httpd, its files have these sizes.
     pub(crate) fn start(
         setup: &Setup,
         change: &Change,
@@ -147,7 +147,7 @@ impl Server {
         while let Err(error) = TcpStream::connect(self.address) {
             ensure!(
                 start.elapsed() < READY,
-                "the server does not listen at {}: {error}",
+                "the server does not listen on {}: {error}",
                 self.address
             );
             std::thread::sleep(Duration::from_millis(20));
@@ -159,7 +159,7 @@ impl Server {
         let processors: curtail_jitter::machine::Processors =
             processors.parse().map_err(|why| anyhow::anyhow!("pin: {why}"))?;
         let workers: Vec<PathBuf> = self.threads()?.filter(|thread| is_worker(thread)).collect();
-        ensure!(workers.len() >= count, "{} threads, fewer than workers", workers.len());
+        ensure!(workers.len() >= count, "{} threads, fewer than the workers", workers.len());
         for (thread, processor) in workers.iter().zip(processors.numbers().iter().cycle()) {
             let mut only = CpuSet::new();
             only.set(*processor);
@@ -178,8 +178,10 @@ impl Server {
         Ok(all.flatten().map(|entry| entry.path()))
     }
 
-    /// What the scheduler has counted of its threads so far. `queued`: ready to run, but another thread ran; `background`:
-    /// of threads that are no workers, which is part of the others; `stolen`: time that the hypervisor kept from the machine.
+    /// Returns the scheduler's counters, summed over the threads so far. `queued` is the time for
+    /// which a thread was ready but another one ran. `background` figures cover only the threads
+    /// that are not workers; the other figures include these threads. `stolen` is the time that the
+    /// hypervisor withheld from the machine.
     pub(crate) fn work(&self) -> Result<Figures> {
         let mut work = Figures::from([("stolen_us", stolen_us()?)]);
         for thread in self.threads()? {
@@ -206,22 +208,23 @@ impl Server {
     }
 }
 
-/// Of all processors, to 10 ms.
+/// Returns the stolen time of all processors, with a resolution of 10 ms.
 fn stolen_us() -> Result<f64> {
     let reading = Reading::take(&[]).context("no steal time in /proc/stat")?;
     Ok(reading.stolen_ns() as f64 / 1e3)
 }
 
-/// memcached names its threads; those of httpd are all called alike.
+/// Whether a thread is a worker. memcached names its threads, and all threads of httpd have the
+/// same name.
 fn is_worker(thread: &Path) -> bool {
     let name = fs::read_to_string(thread.join("comm")).unwrap_or_default();
     matches!(name.trim(), "mc-worker" | "apache2")
 }
 
-/// A site of files `/0`, `/1` …, and its configuration.
+/// Writes a site of files `/0`, `/1` …, and its configuration.
 fn site(folder: &Path, port: u16, workers: usize, files: &[usize]) -> Result<()> {
     fs::create_dir_all(folder.join("site"))?;
-    // Its workers are another user.
+    // The workers run as another user.
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     let text = include_str!("../httpd.conf")
         .replace("FOLDER", &folder.display().to_string())
