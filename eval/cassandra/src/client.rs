@@ -1,4 +1,4 @@
-//! A client of the cluster: a session of the driver, with or without a cell of the kernel above it.
+//! A client of the cluster: a session of the driver, optionally with a cell of the kernel above it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,17 +25,17 @@ use crate::contender::Contender;
 use crate::nodes::{self, NODES};
 use crate::workload::{self, Operation, Table};
 
-/// How many replicas a record has.
+/// The number of replicas of a record.
 pub(crate) const REPLICAS: usize = 3;
-/// After so long a request has failed.
+/// The time after which a request counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How all clients of a contender ask.
+/// The settings that all clients of a contender share.
 #[derive(Clone, Copy)]
-pub(crate) struct Asks {
+pub(crate) struct ClientSettings {
     pub(crate) table: Table,
     pub(crate) consistency: Consistency,
-    /// How many clients there are: C3 allows for the requests of the others.
+    /// The number of clients. C3 needs it to allow for the requests of the other clients.
     pub(crate) clients: u32,
 }
 
@@ -49,12 +49,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) async fn connect(who: &Contender, asks: Asks, seed: u64) -> Result<Self> {
-        let session = session(DefaultPolicy::builder().token_aware(who.token_aware).build(), asks);
+    pub(crate) async fn connect(who: &Contender, settings: ClientSettings, seed: u64) -> Result<Self> {
+        let session = session(DefaultPolicy::builder().token_aware(who.token_aware).build(), settings);
         let session = Arc::new(session.await?);
-        let mut read = session.prepare(workload::read(asks.table)).await?;
+        let mut read = session.prepare(workload::read(settings.table)).await?;
         read.set_is_idempotent(true);
-        let update = |field| session.prepare(workload::update(asks.table, field));
+        let update = |field| session.prepare(workload::update(settings.table, field));
         let updates = try_join_all(workload::fields().map(update)).await?.into();
         let cell = match &who.policy {
             None => None,
@@ -63,7 +63,7 @@ impl Client {
                 let nodes = Services::new(nodes.collect::<Result<Vec<_>>>()?);
                 let mut limits =
                     Limits { timeout_ns: TIMEOUT.as_nanos() as u64, ..Limits::default() };
-                limits.tuning.clients = asks.clients;
+                limits.tuning.clients = settings.clients;
                 let kernel =
                     policy.build(&topology(), limits, rng(seed)).map_err(|why| anyhow!(why))?;
                 Some(Cell::new(kernel, nodes, Timers::precise()))
@@ -72,7 +72,7 @@ impl Client {
         Ok(Self { session, read, updates, cell })
     }
 
-    /// Asks, and waits for the whole response.
+    /// Performs an operation and waits for the whole response.
     pub(crate) async fn ask(&self, what: Operation) -> Result<()> {
         match what {
             Operation::Read(keys) => {
@@ -97,10 +97,10 @@ impl Client {
     }
 }
 
-async fn session(choose: Arc<dyn LoadBalancingPolicy>, asks: Asks) -> Result<Session> {
+async fn session(choose: Arc<dyn LoadBalancingPolicy>, settings: ClientSettings) -> Result<Session> {
     let profile = ExecutionProfile::builder()
         .load_balancing_policy(choose)
-        .consistency(asks.consistency)
+        .consistency(settings.consistency)
         .request_timeout(Some(TIMEOUT))
         .build();
     let nodes: Vec<String> = (0..NODES).map(|node| nodes::address(node) + ":9042").collect();
@@ -112,7 +112,7 @@ async fn session(choose: Arc<dyn LoadBalancingPolicy>, asks: Asks) -> Result<Ses
     Ok(session)
 }
 
-/// A statement as it is, but sent to one node.
+/// Copies a statement and directs the copy to one node.
 pub(crate) fn pin(statement: &PreparedStatement, node: usize) -> Result<PreparedStatement> {
     let address = (nodes::address(node) + ":9042").parse().context("an address")?;
     let to = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::NodeAddress(address), None);
@@ -121,7 +121,7 @@ pub(crate) fn pin(statement: &PreparedStatement, node: usize) -> Result<Prepared
     Ok(pinned)
 }
 
-/// A node as a service: reads records by their keys.
+/// A node as a service that reads records by key.
 #[derive(Clone)]
 struct Node {
     session: Arc<Session>,
@@ -149,7 +149,7 @@ impl Service<String> for Node {
     }
 }
 
-/// All nodes, and groups of neighbors on the ring.
+/// Returns all nodes, and the groups of neighbors on the ring.
 fn topology() -> Topology {
     let ring =
         |first: usize| (0..REPLICAS).map(move |next| ServerId(((first + next) % NODES) as u32));
@@ -159,7 +159,8 @@ fn topology() -> Topology {
     }
 }
 
-/// The group that has a record: its first replica is the first node at or behind its token.
+/// Returns the group that holds a record. Its first replica is the first node at or after the
+/// record's token.
 fn group(token: i64) -> GroupId {
     let first = (0..NODES).find(|node| token <= nodes::token(*node));
     GroupId(first.unwrap_or(0) as u32)

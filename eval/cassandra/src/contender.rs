@@ -1,28 +1,31 @@
-//! Who chooses the replica that a read goes to.
+//! The contenders: methods that choose the replica for a read.
 
 use std::str::FromStr;
 
 use curtail_kernel::Policy;
 
-/// Who chooses.
+/// A method that chooses replicas.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Contender {
-    /// As it was given.
+    /// The name on the command line.
     pub(crate) name: String,
-    /// A policy of the kernel chooses among the replicas, each of which reads from itself; none: the driver does.
+    /// The kernel policy that chooses among the replicas. Each replica serves the read from its own
+    /// data. `None` if the driver chooses.
     pub(crate) policy: Option<Policy>,
-    /// The driver sends to replicas of the key, and not to any node.
+    /// Whether the driver sends requests only to replicas of the key, not to any node.
     pub(crate) token_aware: bool,
-    /// Cassandra's dynamic snitch is on: a coordinator reads from the replica that it ranks first.
+    /// Whether Cassandra's dynamic snitch is on, so that a coordinator reads from the replica that
+    /// the snitch ranks first.
     pub(crate) snitch: bool,
-    /// A coordinator asks another replica when the first is slower than p99.
+    /// Whether a coordinator reads from another replica when the first is slower than p99.
     pub(crate) retry: bool,
 }
 
 impl FromStr for Contender {
     type Err = String;
 
-    /// `snitch`, `token-aware`, each with `+retry`; else a policy of the kernel.
+    /// Parses `snitch` or `token-aware`, each optionally with `+retry`. Anything else is a kernel
+    /// policy.
     fn from_str(text: &str) -> Result<Self, String> {
         let (base, retry) = match text.strip_suffix("+retry") {
             Some(base) => (base, true),
@@ -40,7 +43,7 @@ impl FromStr for Contender {
             "token-aware" => Ok(driver(true)),
             _ => {
                 let policy = Policy::parse(text, None).map_err(|error| {
-                    format!("{error}; or use snitch, token-aware, each with +retry")
+                    format!("{error}; or use snitch or token-aware, each with or without +retry")
                 })?;
                 let name = text.to_owned();
                 Ok(Self {
@@ -67,6 +70,6 @@ mod tests {
         assert_eq!(of("snitch"), Ok((false, true, false)));
         assert_eq!(of("token-aware+retry"), Ok((true, true, true)));
         assert_eq!(of("c3"), Ok((true, false, false)));
-        assert!(of("snatch").unwrap_err().contains("or use snitch, token-aware"));
+        assert!(of("snatch").unwrap_err().contains("or use snitch or token-aware"));
     }
 }

@@ -1,4 +1,4 @@
-//! What disturbs a node while clients ask: really.
+//! Disturbances of a node while clients send requests.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -12,21 +12,22 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::nodes;
 
-/// The node that is disturbed.
+/// The disturbed node.
 pub(crate) const NODE: usize = 2;
 
-/// What happens to it.
+/// The kinds of disturbances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Disturbance {
     Nothing,
-    /// It has a share of a core, for so long and every other time.
+    /// Limits the node to a share of a core for this time, then leaves it alone for the same time,
+    /// and so on.
     Throttle {
         share: f64,
         span: Duration,
     },
-    /// It stands still for 200 ms, every so often.
+    /// Stops the node for 200 ms, once per period.
     Pause(Duration),
-    /// It rewrites its data, again and again.
+    /// Makes the node rewrite its data again and again.
     Compact,
 }
 
@@ -54,7 +55,7 @@ impl FromStr for Disturbance {
     }
 }
 
-/// A disturbance that goes on until this is dropped.
+/// A disturbance that lasts until this value is dropped.
 pub(crate) struct Running {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -63,7 +64,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(what: Disturbance, dir: &Path) -> Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        // Waits, unless it is to stop.
+        // Waits, and returns false if the disturbance is to stop.
         let waits = move |span| stopped.recv_timeout(span) == Err(RecvTimeoutError::Timeout);
         let process = nodes::process(dir, NODE)?;
         let dir = dir.to_owned();
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disturbances_are_read_and_bad_ones_say_what_there_is() {
+    fn disturbances_are_parsed_and_errors_list_the_forms() {
         let throttle = Disturbance::Throttle { share: 0.1, span: Duration::from_secs(5) };
         assert_eq!("throttle:0.1:5".parse(), Ok(throttle));
         assert_eq!("pause:2".parse(), Ok(Disturbance::Pause(Duration::from_secs(2))));

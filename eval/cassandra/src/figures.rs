@@ -1,9 +1,9 @@
-//! Figures of rounds, and contenders side by side.
+//! Figures of rounds, and the comparison of contenders.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// Reads: latencies in ms.
+/// Latencies of reads, in ms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Latency {
     pub(crate) reads: usize,
@@ -15,18 +15,18 @@ pub(crate) struct Latency {
     pub(crate) max: f64,
 }
 
-/// Reads per 100 ms of the node that served most.
+/// Reads per 100 ms at the busiest node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Load {
     pub(crate) node: usize,
     pub(crate) mean: f64,
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Index of dispersion: their variance over their mean, 1 where they come by chance.
+    /// Index of dispersion: variance over mean. It is 1 if reads arrive at random.
     pub(crate) dispersion: f64,
 }
 
-/// A ratio over rounds: geometric mean and 95 % interval; no interval from one round.
+/// A ratio over rounds: the geometric mean and its 95 % interval. A single round has no interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Ratio {
     pub(crate) ratio: f64,
@@ -39,7 +39,8 @@ pub(crate) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Of sorted values: the least that a share of them is not above. NaN where there are none.
+/// Returns a percentile of sorted values: the lowest value such that this share of the values does
+/// not exceed it. NaN if there are none.
 pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     let at = (share * values.len() as f64).ceil() as usize;
     values.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
@@ -49,7 +50,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The standard deviation, as an estimate from a sample. NaN for less than two.
+/// Returns the standard deviation, estimated from a sample. NaN for fewer than two values.
 fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -62,7 +63,7 @@ pub(crate) fn latency(reads: Vec<f64>) -> Latency {
     Latency { reads: all.len(), mean: mean(&all), p50, p95, p99, p999, max }
 }
 
-/// `loads`: per node.
+/// Returns the load of the busiest node. `loads` has one element per node.
 pub(crate) fn load(loads: &[Vec<f64>]) -> Load {
     let sums = loads.iter().map(|node| node.iter().sum::<f64>());
     let busiest = sums.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -73,7 +74,7 @@ pub(crate) fn load(loads: &[Vec<f64>]) -> Load {
     Load { node, mean, p50, p99, dispersion: deviation(&all).powi(2) / mean }
 }
 
-/// The first over the second, round by round.
+/// Returns the ratio of `first` to `second`, compared round by round.
 pub(crate) fn ratio(first: &[f64], second: &[f64]) -> Ratio {
     let logs: Vec<f64> = first.iter().zip(second).map(|(one, other)| (one / other).ln()).collect();
     let middle = mean(&logs);
@@ -87,7 +88,8 @@ pub(crate) fn ratio(first: &[f64], second: &[f64]) -> Ratio {
     }
 }
 
-/// The worst median of so many reads in a row, of reads in the order in which they were due.
+/// Returns the highest median of `window` consecutive reads. The reads are in the order in which
+/// they were due.
 pub(crate) fn worst_median(reads: &[f64], window: usize) -> f64 {
     reads
         .windows(window)
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_values_that_were_seen() {
+    fn percentiles_are_recorded_values() {
         let seen = latency((1..=1000).rev().map(f64::from).collect());
         assert_eq!((seen.p50, seen.p99, seen.p999, seen.max), (500.0, 990.0, 999.0, 1000.0));
         assert_eq!(seen.mean, 500.5);
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_node_is_looked_at() {
+    fn the_load_is_that_of_the_busiest_node() {
         let load = load(&[vec![1.0, 2.0], vec![10.0, 20.0, 30.0], vec![5.0]]);
         assert_eq!((load.node, load.mean, load.p50, load.p99), (1, 20.0, 20.0, 30.0));
         assert_eq!(load.dispersion, 5.0);
@@ -118,7 +120,7 @@ mod tests {
     fn ratios_are_geometric_and_have_students_interval() {
         let one = ratio(&[2.0, 8.0], &[1.0, 1.0]);
         assert!((one.ratio - 4.0).abs() < 1e-12);
-        // The logarithms' deviation is ln 2 · √2, so half of the interval 12.706 · ln 2.
+        // The deviation of the logarithms is ln 2 · √2, so half of the interval is 12.706 · ln 2.
         let high = 4.0 * 2.0_f64.powf(12.706);
         assert!((one.high.unwrap() / high - 1.0).abs() < 1e-3, "{one:?}");
         assert_eq!(ratio(&[2.0], &[1.0]).low, None);

@@ -1,5 +1,5 @@
-//! Makes and fills the tables: written as SSTables by a program of Cassandra's own writer, and imported by the nodes. A
-//! million inserts would take these nodes a quarter of an hour.
+//! Creates and fills the tables. A program based on Cassandra's own writer writes SSTables, and the
+//! nodes import them. A million inserts would take these nodes a quarter of an hour.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::client::REPLICAS;
 use crate::nodes::{self, NODES};
 use crate::workload::{self, KEYSPACE, Table};
 
-/// Fills the tables, unless they have that many records, or more.
+/// Fills the tables, unless they have at least this number of records.
 pub(crate) async fn fill(dir: &Path, records: u64) -> Result<()> {
     let known = nodes::address(0) + ":9042";
     let session = SessionBuilder::new().known_node(known).build().await?;
@@ -48,7 +48,7 @@ async fn create(session: &Session, table: Table) -> Result<()> {
     Ok(())
 }
 
-/// Writes what belongs to each part of the ring, and gives it to the nodes that have it.
+/// Writes the data of each part of the ring, and imports it at the nodes that own it.
 fn write(dir: &Path, table: Table, records: u64) -> Result<()> {
     let (name, folder) = (table.name(), dir.join("fill"));
     let mut java = nodes::java(dir);
@@ -69,7 +69,7 @@ fn write(dir: &Path, table: Table, records: u64) -> Result<()> {
 
 fn done(command: &mut Command) -> Result<()> {
     let out = command.output().context("cannot run java")?;
-    let said = String::from_utf8_lossy(&out.stderr);
-    ensure!(out.status.success(), "{command:?}: {said}{}", String::from_utf8_lossy(&out.stdout));
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "{command:?}: {stderr}{}", String::from_utf8_lossy(&out.stdout));
     Ok(())
 }

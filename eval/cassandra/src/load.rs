@@ -1,4 +1,5 @@
-//! Requests: by a schedule, whatever comes back (open loop), or each after the last (closed loop).
+//! Sends requests, either on a schedule, regardless of responses (open loop), or each one after the
+//! previous response (closed loop).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,25 +13,27 @@ use crate::client::Client;
 use crate::figures;
 use crate::workload::{Mix, Operation};
 
-/// Requests that may be under way. One that would be more is left out, and counted.
+/// The maximum number of outstanding requests. Further requests are left out and counted.
 const UNDER_WAY_MAX: usize = 4096;
-/// How long responses may take after the last request was sent.
+/// How long to wait for responses after the last request was sent.
 const REST: Duration = Duration::from_secs(15);
 
-/// What requests by a schedule came to. Latencies are those of reads, from when they were due.
+/// The results of requests sent on a schedule. Latencies are those of reads, from the time at which
+/// they were due.
 pub(crate) struct Seen {
     pub(crate) offered: u64,
     pub(crate) answered: u64,
     pub(crate) errors: u64,
-    /// Not sent: too many were under way.
+    /// Requests that were not sent because too many were outstanding.
     pub(crate) left_out: u64,
-    /// How late requests were sent, at p99, in ms: the generator's own delay.
+    /// The generator's own delay: how late it sent requests, at p99, in ms.
     pub(crate) late_ms: f64,
-    /// When reads were due, in s, and their latency in ms.
+    /// The time at which each read was due, in s, and its latency in ms.
     pub(crate) reads: Vec<(f64, f64)>,
 }
 
-/// Requests at a rate per second by a Poisson process, of which those due from `from` on; in order.
+/// Returns the requests of a Poisson process at a given rate per second, in the order in which they
+/// are due between `from` and `to`.
 pub(crate) fn schedule(
     mix: &mut Mix,
     rate: f64,
@@ -49,7 +52,7 @@ pub(crate) fn schedule(
     all
 }
 
-/// Sends requests when they are due, clients taking turns.
+/// Sends requests when they are due. Clients take turns.
 pub(crate) fn open(
     runtime: &Runtime,
     clients: &[Client],
@@ -91,7 +94,7 @@ pub(crate) fn open(
     while under_way.load(Ordering::Relaxed) > 0 && end.elapsed() < REST {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // What is still under way has failed for who asked.
+    // Requests that are still outstanding count as failed.
     let errors = errors.load(Ordering::Relaxed) + under_way.load(Ordering::Relaxed) as u64;
     let mut reads = std::mem::take(&mut *reads.lock().unwrap_or_else(PoisonError::into_inner));
     reads.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -105,7 +108,8 @@ pub(crate) fn open(
     }
 }
 
-/// So many generators ask, each the next when it has a response. Returns responses per second.
+/// Runs one generator per mix. Each sends a request as soon as it has the response to the previous
+/// one. Returns the number of responses per second.
 pub(crate) fn closed(
     runtime: &Runtime,
     clients: &[Client],
@@ -134,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedule_has_its_rate_and_begins_when_it_is_to() {
+    fn a_schedule_has_its_rate_and_span() {
         let mut mix = Mix::new(10, 1.0, 1, 7).unwrap();
         let span = |seconds| Duration::from_secs(seconds);
         let all = schedule(&mut mix, 100.0, span(50), span(150));

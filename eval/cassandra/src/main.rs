@@ -1,12 +1,13 @@
-//! Chapter 4 of document 002 on real Cassandra: five nodes on this machine, and clients that choose replicas by C3, by
-//! what the driver does, or leave it to Cassandra's dynamic snitch.
+//! Chapter 4 of document 002 on real Cassandra: five nodes on this machine, and clients that choose
+//! replicas by C3 or by the driver's own policy, or leave the choice to Cassandra's dynamic snitch.
 //!
-//! `cargo xtask eval cassandra` runs it and judges what it prints. `nodes` is the cluster, `run` measures: contenders
-//! take turns on the same nodes, and are compared round by round.
+//! `cargo xtask eval cassandra` runs it and judges its output. `nodes` runs the cluster and `run`
+//! measures: contenders take turns on the same nodes and are compared round by round.
 //!
-//! Deviations from the source: five nodes on one machine and not 15; latencies are open-loop, free of coordinated
-//! omission, where YCSB's are closed-loop (throughput is closed-loop here, too); C3 stands in the clients, which are
-//! coordinators there; Cassandra sends no queue lengths to clients, so C3 ranks by what clients see.
+//! Deviations from the source: there are five nodes on one machine instead of 15. Latencies are
+//! open-loop and free of coordinated omission, whereas YCSB's are closed-loop (throughput is
+//! closed-loop here, too). C3 runs in the clients, which are coordinators in the source. Cassandra
+//! sends no queue lengths to clients, so C3 ranks servers by what clients measure.
 
 mod client;
 mod contender;
@@ -31,7 +32,7 @@ use tokio::runtime::{Builder, Runtime};
 #[derive(Parser)]
 #[command(name = "curtail-cassandra")]
 struct Args {
-    /// Where the nodes keep what they need: 4 GB with a million records
+    /// Folder for the nodes: 4 GB with a million records
     #[arg(long, value_name = "DIR", global = true, default_value = "out/cassandra/nodes")]
     dir: PathBuf,
     #[command(subcommand)]
@@ -40,10 +41,10 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Start five nodes, fill them if they are empty, and stop them when stdin ends. They give way to `run`, if
-    /// both are started by one shell
+    /// Start five nodes, fill them if they are empty, and stop them when stdin ends. They yield the
+    /// processor to `run`, if one shell starts both
     Nodes(nodes::Args),
-    /// Let contenders take turns, and print what each did as JSON
+    /// Let contenders take turns, and print the results
     Run(rounds::Args),
 }
 

@@ -1,4 +1,5 @@
-//! Five Cassandra nodes on this machine: fetched by Maven, configured, started, filled and stopped.
+//! Five Cassandra nodes on this machine: downloaded by Maven, configured, started, filled and
+//! stopped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,33 +11,35 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::workload;
 
-/// How many nodes there are. Groups are the rings of neighbors, so with three replicas there are five.
+/// The number of nodes. A group consists of consecutive nodes on the ring, so with three replicas
+/// there are also five groups.
 pub(crate) const NODES: usize = 5;
-/// How long a node may take until it listens. The first waits for no other.
+/// The time within which a node must start listening. The first node does not wait for any other.
 const START: Duration = Duration::from_secs(180);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Records of a kilobyte, and a fifth as many of up to two
+    /// Number of records of one kilobyte. The skewed table has a fifth as many records, each of up
+    /// to two kilobytes
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) records: u64,
-    /// Heap of each node
+    /// Heap size of each node
     #[arg(long, value_name = "SIZE", default_value = "384m")]
     heap: String,
 }
 
-/// Where a node listens.
+/// Returns the address on which a node listens.
 pub(crate) fn address(node: usize) -> String {
     format!("127.0.10.{}", node + 1)
 }
 
-/// The first token of a node's range: nodes own equal parts of the ring.
+/// Returns the first token of a node's range. Nodes own equal parts of the ring.
 pub(crate) fn token(node: usize) -> i64 {
     let step = (1_u128 << 64) / NODES as u128;
     (i128::from(i64::MIN) + (step * node as u128) as i128) as i64
 }
 
-/// The process of a node.
+/// Returns the process of a node.
 pub(crate) fn process(dir: &Path, node: usize) -> Result<Pid> {
     let file = folder(dir, node).join("pid");
     let text = fs::read_to_string(&file)
@@ -52,17 +55,17 @@ fn jmx_port(node: usize) -> usize {
     7199 + node
 }
 
-/// Starts the nodes, and waits until they take clients.
+/// Starts the nodes and waits until they accept clients.
 pub(crate) fn start(args: &Args, dir: &Path) -> Result<Nodes> {
     for program in ["java", "mvn", "setpriv"] {
         let found = Command::new(program).arg("--version").output().is_ok();
-        ensure!(found, "{program} is not here: install a JDK of 17, Maven and util-linux");
+        ensure!(found, "{program} is missing: install JDK 17, Maven and util-linux");
     }
     fetch(dir)?;
     let mut nodes = Nodes(Vec::new());
     for node in 0..NODES {
         nodes.0.push(spawn(args, dir, node)?);
-        // The first is who the others ask.
+        // The first node is the seed of the others.
         if node == 0 {
             listens(&mut nodes.0[0], dir, 0)?;
         }
@@ -73,14 +76,14 @@ pub(crate) fn start(args: &Args, dir: &Path) -> Result<Nodes> {
     Ok(nodes)
 }
 
-/// The nodes' processes; they end with this.
+/// The nodes' processes, which end when this value is dropped.
 pub(crate) struct Nodes(Vec<Child>);
 
 impl Drop for Nodes {
     fn drop(&mut self) {
         for child in &self.0 {
             let process = Pid::from_child(child);
-            // One that was paused would not hear the second.
+            // A paused process would not react to SIGTERM.
             let _ = kill_process(process, Signal::CONT);
             let _ = kill_process(process, Signal::TERM);
         }
@@ -90,7 +93,7 @@ impl Drop for Nodes {
     }
 }
 
-/// Cassandra and what it needs, 66 MB; once.
+/// Downloads Cassandra and its dependencies (66 MB) unless they are already there.
 fn fetch(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir)?;
     fs::write(dir.join("pom.xml"), include_str!("files/pom.xml"))?;
@@ -117,7 +120,8 @@ fn spawn(args: &Args, dir: &Path, node: usize) -> Result<Child> {
         .replace("ADDRESS", &address(node))
         .replace("FOLDER", &text(&folder));
     fs::write(folder.join("cassandra.yaml"), config)?;
-    // The nodes end with us, however we do; and the clients that measure go before them.
+    // The nodes are killed when this process ends for any reason. They have the lowest priority, so
+    // that the measuring clients run first.
     let mut java = Command::new("setpriv");
     java.args(["--pdeathsig", "KILL", "--", "nice", "-n", "19", "java", "@jvm.opts"]);
     java.arg(format!("-Xms{0}", args.heap)).arg(format!("-Xmx{0}", args.heap));
@@ -144,20 +148,21 @@ fn spawn(args: &Args, dir: &Path, node: usize) -> Result<Child> {
     Ok(child)
 }
 
-/// Waits until a node takes clients.
+/// Waits until a node accepts clients.
 fn listens(child: &mut Child, dir: &Path, node: usize) -> Result<()> {
     let log = folder(dir, node).join("log");
     let start = Instant::now();
     while !fs::read_to_string(&log)?.contains("Starting listening for CQL clients") {
         if child.try_wait()?.is_some() || start.elapsed() > START {
-            bail!("node {} does not start; its log is {}", node + 1, log.display());
+            bail!("node {} did not start; its log is {}", node + 1, log.display());
         }
         std::thread::sleep(Duration::from_millis(200));
     }
     Ok(())
 }
 
-/// Switches the dynamic snitch of all nodes: without it, a coordinator that is a replica reads from itself.
+/// Switches the dynamic snitch of all nodes on or off. Without it, a coordinator that is a replica
+/// reads from itself.
 pub(crate) fn set_snitch(dir: &Path, on: bool) -> Result<()> {
     let mut java = Command::new("java");
     java.arg("Snitch.java").arg(on.to_string());
@@ -167,7 +172,7 @@ pub(crate) fn set_snitch(dir: &Path, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Cassandra's own tool, at a node.
+/// Returns a command for Cassandra's own tool, connected to a node.
 pub(crate) fn tool(dir: &Path, node: usize) -> Command {
     let port = jmx_port(node).to_string();
     let mut java = java(dir);
@@ -175,16 +180,17 @@ pub(crate) fn tool(dir: &Path, node: usize) -> Command {
     java
 }
 
-/// Java, as Cassandra's programs need it.
+/// Returns a Java command with the options of Cassandra's programs.
 pub(crate) fn java(dir: &Path) -> Command {
     let mut java = Command::new("java");
-    // The tool keeps a history of what was typed in somebody's home.
+    // The tool would write a command history into the user's home.
     java.arg("@jvm.opts").arg(format!("-Duser.home={}", dir.display()));
     java.current_dir(dir).stdin(Stdio::null());
     java
 }
 
-/// Rewrites all of a node's data, as compactions do now and then. Ends when the node is done.
+/// Rewrites all data of a node, as compactions occasionally do. The process ends when the node is
+/// done.
 pub(crate) fn compact(dir: &Path, node: usize) -> Result<Child> {
     let mut compact = tool(dir, node);
     compact.args(["compact", workload::KEYSPACE]).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,4 +1,5 @@
-//! Contenders take turns on the same nodes, under the same disturbance, and are compared round by round.
+//! Contenders take turns on the same nodes, under the same disturbance, and are compared round by
+//! round.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +12,7 @@ use scylla::statement::Consistency;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use crate::client::{Asks, Client};
+use crate::client::{ClientSettings, Client};
 use crate::contender::Contender;
 use crate::disturb::{Disturbance, Running};
 use crate::figures::{self, Latency, Load, Ratio};
@@ -22,46 +23,48 @@ use crate::workload::{KEYSPACE, Mix, Table};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Who chooses replicas: snitch, token-aware, each with +retry (speculative, at p99), or a policy as c3
+    /// Contenders, which choose replicas: snitch, token-aware, each with +retry (speculative, at
+    /// p99), or a policy such as c3
     #[arg(long = "contender", value_name = "NAME", required = true)]
     contenders: Vec<Contender>,
-    /// Requests per second, open loop; 0 leaves this part out
+    /// Requests per second, open loop. 0 leaves this part out
     #[arg(long, default_value_t = 800.0)]
     rate: f64,
-    /// How long each turn asks at that rate
+    /// Length of a turn at that rate
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     seconds: f64,
-    /// So many generators in a closed loop, for a third of the time; 0 leaves this part out
+    /// Number of closed-loop generators, which run for a third of the time. 0 leaves this part out
     #[arg(long, default_value_t = 0)]
     generators: usize,
-    /// How often each contender has its turn
+    /// Number of turns of each contender
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// First all take turns in a closed loop that is not looked at: nodes compile what is hot
+    /// Length of the warm-up, in which all contenders take turns in a closed loop that is not
+    /// measured, so that the nodes compile their hot code
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     warmup: f64,
-    /// Clients: each has a session, and decides on its own
+    /// Number of clients. Each has a session and decides independently
     #[arg(long, default_value_t = 5)]
     clients: u32,
     /// Share of reads: 1, 0.95 and 0.5 are YCSB's C, B and A
     #[arg(long, default_value_t = 0.95)]
     reads: f64,
-    /// A read asks for 1 to so many records
+    /// Maximum number of records that a read requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     keys: u32,
-    /// Further updates per second from half of the time on
+    /// Additional updates per second in the second half of a turn
     #[arg(long, value_name = "RATE", default_value_t = 0.0)]
     join: f64,
-    /// Which records
+    /// Table of records
     #[arg(long, value_enum, default_value = "plain")]
     table: Table,
-    /// How many records `nodes` made
+    /// Number of records that `nodes` created
     #[arg(long, default_value_t = 1_000_000)]
     records: u64,
-    /// Reads and updates wait for a majority of the replicas
+    /// Make reads and updates wait for a majority of the replicas
     #[arg(long)]
     quorum: bool,
-    /// none, throttle:SHARE:SECONDS, pause:SECONDS, compact: what happens to the third node
+    /// Disturbance of the third node: none, throttle:SHARE:SECONDS, pause:SECONDS or compact
     #[arg(long, value_name = "WHAT", default_value = "none")]
     disturb: Disturbance,
     #[arg(long, default_value_t = 42)]
@@ -78,40 +81,43 @@ struct Turn {
     answered: u64,
     errors: u64,
     left_out: u64,
-    /// How late the generator was, at p99, in ms.
+    /// How late the generator sent requests, at p99, in ms.
     late_ms: f64,
     latency: Latency,
-    /// In a closed loop: responses per second.
+    /// Responses per second in a closed loop.
     throughput: Option<f64>,
     load: Load,
-    /// The worst median of 50 reads after updates joined.
+    /// The highest median of any 50 consecutive reads after the additional updates began.
     after_join: Option<f64>,
 }
 
-/// What a contender did.
+/// The results of a contender.
 #[derive(Serialize)]
 struct Whole {
     name: String,
     errors: u64,
-    /// Of all reads of all rounds.
+    /// Latencies of all reads of all rounds.
     latency: Latency,
     throughput: Option<f64>,
-    /// Over each other contender, by figure.
+    /// The ratios to each of the other contenders, by figure.
     over: BTreeMap<String, BTreeMap<&'static str, Ratio>>,
     turns: Vec<Turn>,
 }
 
 impl Args {
-    /// Is every value in its range?
+    /// Checks that every value is in its range.
     pub(crate) fn check(&self) -> Result<()> {
-        ensure!(self.rounds > 0 && self.clients > 0, "--rounds and --clients: at least 1");
-        ensure!((0.0..=1.0).contains(&self.reads), "--reads {}: a share from 0 to 1", self.reads);
-        ensure!((1..=1000).contains(&self.keys), "--keys: from 1 to 1000");
-        ensure!(self.records > 0, "--records: at least 1");
+        ensure!(self.rounds > 0 && self.clients > 0, "--rounds and --clients: must be at least 1");
+        ensure!((0.0..=1.0).contains(&self.reads), "--reads {}: must be from 0 to 1", self.reads);
+        ensure!((1..=1000).contains(&self.keys), "--keys: must be from 1 to 1000");
+        ensure!(self.records > 0, "--records: must be at least 1");
         let sane = |value: f64| (0.0..=1e6).contains(&value);
-        ensure!(sane(self.rate) && sane(self.join), "--rate and --join: from 0 to 1,000,000");
-        ensure!(self.seconds >= 1.0 && self.seconds <= 3600.0, "--seconds: from 1 to 3600");
-        ensure!(sane(self.warmup), "--warmup: from 0 to 1,000,000");
+        ensure!(
+            sane(self.rate) && sane(self.join),
+            "--rate and --join: must be from 0 to 1,000,000"
+        );
+        ensure!(self.seconds >= 1.0 && self.seconds <= 3600.0, "--seconds: must be from 1 to 3600");
+        ensure!(sane(self.warmup), "--warmup: must be from 0 to 1,000,000");
         Ok(())
     }
 }
@@ -120,7 +126,7 @@ pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
     let admin = runtime.block_on(admin())?;
     let seeds = 0..u64::from(args.clients);
     let connect = |who: &Contender| -> Result<Vec<Client>> {
-        let all = seeds.clone().map(|seed| Client::connect(who, args.asks(), seed));
+        let all = seeds.clone().map(|seed| Client::connect(who, args.settings(), seed));
         runtime.block_on(futures_util::future::try_join_all(all))
     };
     let clients = args.contenders.iter().map(connect).collect::<Result<Vec<_>>>()?;
@@ -129,7 +135,7 @@ pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
     let mut reads: Vec<Vec<f64>> = vec![Vec::new(); args.contenders.len()];
     for round in 0..args.rounds {
         for turn in 0..args.contenders.len() {
-            // Each is first once.
+            // The order of contenders rotates from round to round.
             let at = (turn + round) % args.contenders.len();
             let who = &args.contenders[at];
             eprintln!("round {} of {}: {}", round + 1, args.rounds, who.name);
@@ -150,9 +156,9 @@ pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
 }
 
 impl Args {
-    fn asks(&self) -> Asks {
+    fn settings(&self) -> ClientSettings {
         let consistency = if self.quorum { Consistency::Quorum } else { Consistency::One };
-        Asks { table: self.table, consistency, clients: self.clients }
+        ClientSettings { table: self.table, consistency, clients: self.clients }
     }
 
     fn mix(&self, reads: f64, seed: u64) -> Result<Mix> {
@@ -174,8 +180,8 @@ impl Args {
         Ok(())
     }
 
-    /// All contenders meet the same requests in a round. The first fifth of the time is not looked at: what a client
-    /// knows of the servers is old then.
+    /// Runs one turn. All contenders get the same requests in a round. The first fifth of the time
+    /// is not measured, because clients start with outdated data about the servers.
     fn turn(
         &self,
         clients: &[Client],
@@ -271,11 +277,11 @@ fn ratios(one: &[Turn], other: &[Turn]) -> BTreeMap<&'static str, Ratio> {
 async fn admin() -> Result<Session> {
     let session = SessionBuilder::new().known_node(nodes::address(0) + ":9042").build().await;
     session.context(
-        "no node listens: start them with `nodes`, and wait until it says where they listen",
+        "no node listens: start the nodes with `nodes`, and wait until it prints their addresses",
     )
 }
 
-/// Whether coordinators ask another replica when one is slower than p99.
+/// Sets whether coordinators read from another replica when one is slower than p99.
 async fn set_retry(admin: &Session, table: Table, on: bool) -> Result<()> {
     let when = if on { "99p" } else { "NEVER" };
     let name = table.name();
@@ -284,7 +290,7 @@ async fn set_retry(admin: &Session, table: Table, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// For people: a line per contender, and how it compares with each other one.
+/// Formats a table with a line per contender, and with its ratios to each of the others.
 fn table(wholes: &[Whole]) -> String {
     let mut text = format!(
         "{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",

@@ -1,4 +1,4 @@
-//! How many reads each node serves, by its own count.
+//! The number of reads that each node serves, according to its own count.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::workload::{KEYSPACE, Table};
 
 const EVERY: Duration = Duration::from_millis(100);
 
-/// When, in s, and how many reads a node had served.
+/// The time in s, and the number of reads that a node had served.
 type Counts = Vec<(f64, i64)>;
 
-/// Asks every node every 100 ms until it is stopped.
+/// Polls every node every 100 ms until it is stopped.
 pub(crate) struct Watch {
     counts: Arc<Mutex<Vec<Counts>>>,
     tasks: Vec<JoinHandle<()>>,
@@ -38,7 +38,8 @@ impl Watch {
         Ok(Self { counts, tasks })
     }
 
-    /// Reads per 100 ms of every node within `seconds`, over the times between two counts that are about so far apart.
+    /// Returns how many reads every node served per 100 ms within `seconds`, computed from pairs of
+    /// counts that are about 100 ms apart.
     pub(crate) fn stop(self, seconds: std::ops::Range<f64>) -> Vec<Vec<f64>> {
         self.tasks.iter().for_each(JoinHandle::abort);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +48,8 @@ impl Watch {
     }
 }
 
-/// A node that does not respond in time is asked again: the next count covers both.
+/// Polls a node. If it does not respond in time, it is polled again, and the next count covers both
+/// intervals.
 async fn watch(
     session: Session,
     node: usize,

@@ -1,7 +1,8 @@
-//! YCSB's core workloads: records, and which operations clients ask for.
+//! YCSB's core workloads: the records, and the operations of clients.
 //!
-//! As in the source (002 §4.4.1): records of a key and ten fields, keys by a Zipf distribution of 0.99, a read has
-//! all fields, an update writes one. The skewed table has fields of Zipf-distributed sizes, 2 KB in all at most.
+//! As in the source (002 §4.4.1), records have a key and ten fields, keys follow a Zipf
+//! distribution with an exponent of 0.99, a read returns all fields, and an update writes one. The
+//! skewed table has fields whose sizes follow a Zipf distribution, at most 2 KB in all.
 
 use std::time::Duration;
 
@@ -15,20 +16,20 @@ const FIELDS: usize = 10;
 const FIELD: usize = 100;
 const ZIPF: f64 = 0.99;
 
-/// Which records.
+/// The tables of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Table {
     /// A kilobyte each
     Plain,
-    /// Two kilobytes at most, by a Zipf distribution
+    /// At most two kilobytes each; the sizes of fields follow a Zipf distribution
     Skewed,
 }
 
-/// The skewed table has a fifth of the records.
+/// The skewed table has this fraction of the records: one in five.
 const SKEWED_PART: u64 = 5;
 
 impl Table {
-    /// How many records it has, where the plain one has so many.
+    /// Returns the number of records of this table, given that of the plain one.
     pub(crate) fn records(self, plain: u64) -> u64 {
         match self {
             Table::Plain => plain,
@@ -36,7 +37,7 @@ impl Table {
         }
     }
 
-    /// Bytes of a field, at most.
+    /// Returns the maximum size of a field in bytes.
     pub(crate) fn field_bytes(self) -> usize {
         match self {
             Table::Plain => FIELD,
@@ -52,16 +53,16 @@ impl Table {
     }
 }
 
-/// What a client asks for.
+/// An operation of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operation {
-    /// Some records at once: done with the last.
+    /// Reads several records in parallel. It is done when the last one arrives.
     Read(Vec<String>),
-    /// One field of a record.
+    /// Updates one field of a record: key, field, value.
     Update(String, usize, String),
 }
 
-/// Draws operations.
+/// A generator of operations.
 pub(crate) struct Mix {
     reads: f64,
     keys_max: u32,
@@ -70,7 +71,7 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
-    /// `reads`: their share. `keys_max`: a read asks for 1 to so many records.
+    /// Creates a generator with this share of reads. A read requests 1 to `keys_max` records.
     pub(crate) fn new(records: u64, reads: f64, keys_max: u32, seed: u64) -> Result<Self> {
         let key = Zipf::new(records as f64, ZIPF).context("no records")?;
         Ok(Self { reads, keys_max, key, rng: Pcg64Mcg::seed_from_u64(seed) })
@@ -94,7 +95,7 @@ impl Mix {
         }
     }
 
-    /// Until the next one arrives, at a rate per second.
+    /// Returns the time until the next arrival, at a given rate per second.
     pub(crate) fn gap(&mut self, rate: f64) -> Duration {
         Duration::from_secs_f64(-(1.0 - self.uniform()).ln() / rate)
     }
@@ -104,31 +105,31 @@ fn name(key: u64) -> String {
     format!("user{key}")
 }
 
-/// The statement that updates a field.
+/// Returns the statement that updates a field.
 pub(crate) fn update(table: Table, field: usize) -> String {
     format!("UPDATE {KEYSPACE}.{} SET field{field} = ? WHERE id = ?", table.name())
 }
 
-/// The statement that reads a record.
+/// Returns the statement that reads a record.
 pub(crate) fn read(table: Table) -> String {
     format!("SELECT * FROM {KEYSPACE}.{} WHERE id = ?", table.name())
 }
 
-/// The statement that makes a table.
+/// Returns the statement that creates a table.
 pub(crate) fn create(table: Table) -> String {
     let columns: Vec<String> = fields().map(|field| format!("field{field} text")).collect();
     let columns = columns.join(", ");
     format!("CREATE TABLE {KEYSPACE}.{} (id text PRIMARY KEY, {columns})", table.name())
 }
 
-/// The statement that inserts a record.
+/// Returns the statement that inserts a record.
 pub(crate) fn insert(table: Table) -> String {
     let names: Vec<String> = fields().map(|field| format!("field{field}")).collect();
     let (names, marks) = (names.join(", "), ["?"; FIELDS].join(", "));
     format!("INSERT INTO {KEYSPACE}.{} (id, {names}) VALUES (?, {marks})", table.name())
 }
 
-/// The fields of a record.
+/// Returns the indices of the fields of a record.
 pub(crate) fn fields() -> std::ops::Range<usize> {
     0..FIELDS
 }
@@ -146,13 +147,13 @@ mod tests {
         };
         let reads = share(&|one| matches!(one, Operation::Read(_)));
         assert!((reads - 0.95).abs() < 0.01, "{reads}");
-        // 1 / the sum of k^-0.99 over 1000 keys.
+        // 1 over the sum of k^-0.99 over 1000 keys.
         let first = share(&|one| *one == Operation::Read(vec!["user0".into()]));
         assert!((first - 0.95 * 0.129).abs() < 0.01, "{first}");
     }
 
     #[test]
-    fn a_read_asks_for_up_to_so_many_records() {
+    fn a_read_requests_one_to_the_maximum_number_of_records() {
         let mut mix = Mix::new(1000, 1.0, 20, 7).unwrap();
         let sizes: Vec<usize> = (0..2000)
             .map(|_| match mix.draw() {

@@ -7,8 +7,8 @@ import org.apache.cassandra.io.sstable.CQLSSTableWriter;
 
 /**
  * Writes records as SSTables, one folder for each part of the ring: Fill DIR TABLE CREATE INSERT RECORDS FIELDS BYTES SKEWED
- * TOKEN…. Fields have so many bytes, or, skewed, up to so many by a Zipf distribution. A record belongs to the first token
- * that is not below its own.
+ * TOKEN…. A field has BYTES bytes. If SKEWED is set, BYTES is a maximum, and sizes follow a Zipf distribution. A record belongs
+ * to the first token that is not below its own.
  */
 class Fill {
     public static void main(String[] args) throws Exception {
@@ -42,7 +42,7 @@ class Fill {
             writers[part % tokens.length].addRow(values);
         }
         for (CQLSSTableWriter writer : writers) writer.close();
-        // Threads of the server's code would keep the program alive.
+        // Otherwise, threads of the server's code would keep the program alive.
         System.exit(0);
     }
 
