@@ -1,4 +1,4 @@
-// A small reverse proxy before the leaves that hedges by a library: `failsafe`, or `hedgedhttp:DELAY`.
+// A small reverse proxy in front of the leaves that hedges with a library: `failsafe`, or `hedgedhttp:DELAY`.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 // triedKey is the context key of the leaves that copies of a request were sent to.
 type triedKey struct{}
 
-// fleet sends each copy to the leaf with the fewest copies outstanding that the request has not tried.
+// fleet sends each copy to the leaf with the fewest outstanding copies among those that the request has not tried.
 type fleet struct {
 	sync.Mutex
 	leaves      []string
@@ -67,7 +67,7 @@ func (f *fleet) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// hedged returns the library's transport over the fleet; each sends at most one further copy.
+// hedged returns the library's transport over the fleet. It sends at most one further copy of a request.
 func hedged(name string, over *fleet) (http.RoundTripper, error) {
 	if delay, ok := strings.CutPrefix(name, "hedgedhttp:"); ok {
 		delay, err := time.ParseDuration(delay)

@@ -1,4 +1,4 @@
-//! Who is measured, and how each is configured and started.
+//! The contenders: their configurations and how they are started.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,30 +12,30 @@ use crate::{Args, Lacking};
 
 const ENVOY: &str = include_str!("../envoy.yaml");
 const PROXY: &str = include_str!("../proxy.toml");
-/// The sources of the reverse proxy in Go.
+/// The sources of the reverse proxy in Go, which runs the libraries.
 const GO: [(&str, &str); 3] = [
     ("main.go", include_str!("../go/main.go")),
     ("go.mod", include_str!("../go/go.mod")),
     ("go.sum", include_str!("../go/go.sum")),
 ];
 
-/// Whether a contender is a library, in the reverse proxy in Go.
+/// Whether a contender is a library that runs in the reverse proxy in Go.
 fn is_library(name: &str) -> bool {
     name == "failsafe" || name.starts_with("hedgedhttp:")
 }
 
-/// The programs of a contender.
+/// The programs that contenders run.
 pub(crate) struct Programs<'a> {
     args: &'a Args,
     go: PathBuf,
 }
 
 impl<'a> Programs<'a> {
-    /// Finds the programs that the contenders take, and builds the one in Go.
+    /// Finds the programs that the contenders need, and builds the one in Go.
     ///
     /// # Errors
     ///
-    /// [`Lacking`] if one is missing.
+    /// Returns [`Lacking`] if one is missing.
     pub(crate) fn find(args: &'a Args) -> Result<Self> {
         let needs = |of: fn(&str) -> bool| args.contenders.iter().any(|name| of(name));
         ensure!(args.curtail.is_file(), Lacking(format!("no {}", args.curtail.display())));
@@ -48,7 +48,8 @@ impl<'a> Programs<'a> {
         Ok(Self { args, go })
     }
 
-    /// Starts a contender before these leaves, with its configuration and its log in the folder.
+    /// Starts a contender in front of these leaves, with its configuration and its log in the
+    /// folder.
     pub(crate) fn start(&self, name: &str, leaves: &[SocketAddr]) -> Result<(Process, SocketAddr)> {
         let address = process::free_address()?;
         let mut command;
@@ -85,10 +86,13 @@ fn build(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The configuration of Envoy, which takes delays in seconds.
+/// Returns the configuration of Envoy, which takes delays in seconds.
 fn envoy(delay: &str, at: SocketAddr, leaves: &[SocketAddr]) -> Result<String> {
     let millis = delay.strip_suffix("ms").and_then(|number| number.parse::<u32>().ok());
-    ensure!(millis.is_some_and(|millis| millis > 0), "envoy:{delay}: must be like envoy:30ms");
+    ensure!(
+        millis.is_some_and(|millis| millis > 0),
+        "envoy:{delay}: write a time, such as envoy:30ms"
+    );
     let seconds = format!("{}s", f64::from(millis.unwrap_or_default()) / 1e3);
     let endpoint = |leaf: &SocketAddr| {
         let socket = format!("{{ address: {}, port_value: {} }}", leaf.ip(), leaf.port());
@@ -99,7 +103,8 @@ fn envoy(delay: &str, at: SocketAddr, leaves: &[SocketAddr]) -> Result<String> {
     Ok(text.replace("{delay}", &seconds))
 }
 
-/// The configuration of `curtail proxy`. Delayed copies go to leaves whatever these hold, so `slots` does not apply.
+/// Returns the configuration of `curtail proxy`. `slots` does not apply to delayed copies, which go
+/// to leaves regardless of how many copies are outstanding there.
 fn proxy(policy: &str, at: SocketAddr, leaves: &[SocketAddr]) -> String {
     let slots = if policy.starts_with("delayed") { "" } else { "slots = 1" };
     let leaves: Vec<String> = leaves.iter().map(|leaf| format!("\"{leaf}\"")).collect();
@@ -112,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_variable_of_a_configuration_is_filled() {
+    fn every_variable_of_a_configuration_is_substituted() {
         let (at, leaf) = (([127, 0, 0, 1], 8080).into(), ([127, 0, 0, 1], 9001).into());
         let yaml = envoy("30ms", at, &[leaf]).expect("a delay");
         assert!(yaml.contains("per_try_timeout: 0.03s") && yaml.contains("port_value: 9001"));

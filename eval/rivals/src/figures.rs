@@ -1,7 +1,8 @@
 //! Percentiles of turns, and the table.
 //!
-//! Cold figures are medians over starts of a percentile of the first requests. Warm figures are percentiles of the
-//! requests of all starts together.
+//! For a cold figure, a percentile of the first requests is computed for each start, and the median
+//! of these percentiles is taken. A warm figure is a percentile of the later requests of all starts
+//! together.
 
 use std::fmt::Write as _;
 
@@ -10,20 +11,20 @@ use serde::Serialize;
 /// One start of a contender at a rate.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// Latencies in ns, from the intended times.
+    /// Latencies in ns from the intended times.
     pub(crate) cold_ns: Vec<u64>,
     pub(crate) warm_ns: Vec<u64>,
-    /// By the leaves' own counters.
+    /// Copies counted by the leaves.
     pub(crate) copies_per_request: f64,
     /// Requests per second.
     pub(crate) achieved: f64,
     pub(crate) errors: usize,
     pub(crate) is_valid: bool,
-    /// It is invalid because of the load generator alone.
+    /// Whether the load is invalid only because the load generator fell behind.
     pub(crate) fell_behind: bool,
 }
 
-/// Percentiles in ms; none without requests.
+/// Percentiles in ms. `None` without requests.
 #[derive(Debug, PartialEq, Serialize)]
 struct Percentiles {
     p50_ms: Option<f64>,
@@ -31,7 +32,7 @@ struct Percentiles {
     p999_ms: Option<f64>,
 }
 
-/// A contender at a rate.
+/// The results of a contender at a rate.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     rate: u32,
@@ -39,11 +40,11 @@ pub(crate) struct Row {
     cold: Percentiles,
     warm: Percentiles,
     copies_per_request: f64,
-    /// Requests per second, the mean over starts.
+    /// Requests per second, as the mean over all starts.
     achieved: f64,
-    /// Requests that failed.
+    /// The number of failed requests.
     errors: usize,
-    /// Starts whose load was not what it should have been.
+    /// The number of starts with an invalid load.
     invalid: usize,
     starts: usize,
 }
@@ -55,7 +56,7 @@ impl Percentiles {
     }
 }
 
-/// By the nearest rank, in ms.
+/// Returns a percentile by the nearest rank, in ms.
 fn percentile(mut latencies_ns: Vec<u64>, share: f64) -> Option<f64> {
     latencies_ns.sort_unstable();
     let rank = (latencies_ns.len() as f64 * share).ceil() as usize;
@@ -68,7 +69,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(values[middle], values[values.len() / 2]))
 }
 
-/// The row of one contender at one rate.
+/// Computes the row of one contender at one rate.
 pub(crate) fn row(rate: u32, name: &str, turns: &[Turn]) -> Row {
     let cold = |share| turns.iter().filter_map(move |of| percentile(of.cold_ns.clone(), share));
     let warm: Vec<u64> = turns.iter().flat_map(|turn| turn.warm_ns.clone()).collect();

@@ -1,10 +1,12 @@
-//! Rivals that hedge, live beside `curtail proxy`: Envoy, failsafe-go and hedgedhttp.
+//! Measures `curtail proxy` and other products that hedge, live and side by side. The products are
+//! Envoy, failsafe-go and hedgedhttp.
 //!
-//! Each contender is a reverse proxy before the same four leaves, which serve one query at a time, first come, first
-//! served, and stop a query whose connection closes. `curtail load` sends the same open loop to each. Contenders take
-//! turns, and every turn starts the leaves and the contender anew, so that the first requests measure a cold start.
+//! Each contender is a reverse proxy in front of the same four leaves. A leaf serves one query at a
+//! time, first come, first served, and stops a query whose connection closes. `curtail load` sends
+//! the same open loop to each contender. Contenders take turns, and every turn restarts the leaves
+//! and the contender, so the first requests measure a cold start.
 //!
-//! Cost: a turn takes its requests over their rate, and about a second.
+//! Cost: a turn takes the number of its requests divided by their rate, plus about a second.
 
 mod contender;
 mod figures;
@@ -17,11 +19,12 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Parser;
 
-/// Fixed delays are tried three each. Names without a delay are policies of `curtail proxy`, or `failsafe`.
+/// The default contenders. Each product with a fixed delay appears with three delays. Names without
+/// a delay are policies of `curtail proxy`, or `failsafe`.
 const ALL: &str = "rescue,delayed:p95:cc+least-outstanding,psq,envoy:15ms,envoy:30ms,envoy:60ms,failsafe,\
                    hedgedhttp:15ms,hedgedhttp:30ms,hedgedhttp:60ms";
 
-/// Rivals that hedge, live beside curtail proxy.
+/// Measure curtail proxy and other products that hedge, live and side by side.
 #[derive(Parser)]
 #[command(name = "curtail-rivals")]
 struct Args {
@@ -29,28 +32,29 @@ struct Args {
     curtail: PathBuf,
     #[arg(long, value_name = "FILE")]
     envoy: Option<PathBuf>,
-    /// Where programs are built, and files and logs are written
+    /// Folder for built programs, files and logs
     #[arg(long, value_name = "DIR", default_value = "out/rivals")]
     dir: PathBuf,
-    /// `envoy:DELAY`, `hedgedhttp:DELAY`, `failsafe`, or a policy of `curtail proxy`
+    /// Contenders: `envoy:DELAY`, `hedgedhttp:DELAY`, `failsafe`, or a policy of `curtail proxy`
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = ALL)]
     contenders: Vec<String>,
-    /// Requests per second; four leaves serve at most 400, less what hiccups take
+    /// Requests per second. Four leaves could serve 400 without hiccups, and serve fewer with them
     #[arg(long, value_delimiter = ',', value_name = "RATE,…", default_value = "120,230")]
     rates: Vec<u32>,
-    /// Cold starts of each contender at each rate
+    /// Number of cold starts of each contender at each rate
     #[arg(long, default_value_t = 5)]
     starts: usize,
-    /// The first requests after a start, which measure the cold start
+    /// Number of first requests after a start, which measure the cold start
     #[arg(long, value_name = "REQUESTS", default_value_t = 2_000)]
     cold: usize,
-    /// The requests after those
+    /// Number of requests after the cold ones
     #[arg(long, value_name = "REQUESTS", default_value_t = 2_000)]
     warm: usize,
-    /// One short start of each: all can be measured, and the figures mean nothing
+    /// Run one short start of each contender to check that each can be measured. The figures mean
+    /// nothing
     #[arg(long)]
     smoke: bool,
-    /// One JSON document; the table is then on stderr
+    /// Print one JSON document, and the table to stderr
     #[arg(long)]
     json: bool,
 }

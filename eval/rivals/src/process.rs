@@ -1,4 +1,4 @@
-//! Processes that end with this one, and that are ready once they listen.
+//! Child processes that end with this one and are ready once they listen.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// A process that does not listen by then never will.
+/// The time within which a process must start to listen.
 const START: Duration = Duration::from_secs(20);
 
-/// A process that is killed when this is dropped, or when the thread that started it ends.
+/// A process that is killed when this value is dropped, or when the thread that started it ends.
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
-/// What starts a program on one thread of its runtime, whichever it has.
+/// Returns a command that runs a program with one worker thread, in Tokio's or Go's runtime.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
@@ -26,7 +26,7 @@ pub(crate) fn command(program: &Path) -> Command {
 }
 
 impl Process {
-    /// Starts a program that listens at an address; its stderr goes to the log.
+    /// Starts a program that listens at an address. Its stderr goes to the log.
     pub(crate) fn start(mut command: Command, address: SocketAddr, log: &Path) -> Result<Self> {
         command.stdout(Stdio::null()).stderr(File::create(log)?);
         let child = command.spawn().context("cannot run setpriv; install util-linux")?;
@@ -34,7 +34,7 @@ impl Process {
         let since = Instant::now();
         while TcpStream::connect(address).is_err() {
             if process.0.try_wait()?.is_some() || since.elapsed() > START {
-                bail!("nothing listens at {address}; see {}", log.display());
+                bail!("no process listens on {address}; see {}", log.display());
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -49,7 +49,7 @@ impl Drop for Process {
     }
 }
 
-/// An address of the loopback interface that was free just now.
+/// Returns an address of the loopback interface that was free a moment ago.
 pub(crate) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

@@ -1,4 +1,4 @@
-//! Turns: a contender, started anew before fresh leaves, under an open loop.
+//! Turns: each turn starts a fresh contender in front of fresh leaves, and sends it an open loop.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,23 +18,24 @@ use crate::figures::{self, Row, Turn};
 use crate::process::{self, Process};
 
 const LEAVES: u32 = 4;
-/// A leaf's service time, and its hiccups, which copies of a query do not share.
+/// A leaf's service time, and its hiccups, which the copies of a query do not share.
 const SERVICE: [&str; 4] = ["--service-time", "lognormal:10ms:0.05", "--hiccup", "0.02:200ms"];
-/// A request without a response by then has failed, and counts as this long.
+/// A request without a response after this time has failed, and this time counts as its latency.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a turn is run again because the load generator fell behind.
+/// The maximum number of times that a turn is repeated because the load generator fell behind.
 const AGAIN: usize = 2;
-/// Between the start of a contender and the first request: its start is not measured.
+/// The time between the start of a contender and the first request, so that the start of its
+/// process is not measured.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// What all contenders have in common in a round.
+/// The parameters of a round, the same for all contenders.
 #[derive(Clone, Copy)]
 struct Round {
     rate: u32,
     start: usize,
 }
 
-/// Measures all contenders at each rate. Each round begins with the next contender.
+/// Measures all contenders at each rate. Each round starts with a different contender.
 pub(crate) fn measure(args: &Args, programs: &Programs<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for &rate in &args.rates {
@@ -84,7 +85,8 @@ fn turn(args: &Args, programs: &Programs<'_>, name: &str, round: Round) -> Resul
     })
 }
 
-/// In a round, a leaf has the same seed for all contenders, and a query the same service time.
+/// Starts a leaf. In a round, a leaf has the same seed for all contenders, and a query has the same
+/// service time.
 fn leaf(args: &Args, round: Round, at: u32) -> Result<(Process, SocketAddr)> {
     let address = process::free_address()?;
     let mut command = process::command(&args.curtail);
@@ -108,12 +110,13 @@ fn load(args: &Args, to: SocketAddr, round: Round) -> Result<Value> {
     command.args(["--seed", &round.start.to_string(), "--queries"]).arg(file);
     command.args(["--timeout", &format!("{}s", TIMEOUT.as_secs())]);
     let done = command.stderr(Stdio::null()).output()?;
-    // Its exit code is 1 if the run is invalid.
+    // The exit code is 1 if the run is invalid.
     ensure!(matches!(done.status.code(), Some(0 | 1)), "curtail load ended with {}", done.status);
-    serde_json::from_slice(&done.stdout).context("curtail load prints no JSON")
+    serde_json::from_slice(&done.stdout).context("curtail load printed no JSON")
 }
 
-/// The latencies in ns in the order of the intended times, and the number of requests that failed.
+/// Returns the latencies in ns, in the order of the intended times, and the number of failed
+/// requests.
 fn samples(file: &Path) -> Result<(Vec<u64>, usize)> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let mut lines = text.lines();
@@ -134,7 +137,7 @@ fn samples(file: &Path) -> Result<(Vec<u64>, usize)> {
     Ok((latencies.into_iter().map(|(_, latency)| latency).collect(), errors))
 }
 
-/// The copies that a leaf has received.
+/// Returns the number of copies that a leaf has received.
 fn copies(leaf: SocketAddr) -> Result<u64> {
     let mut stream = TcpStream::connect(leaf)?;
     stream.write_all(b"GET /stats HTTP/1.1\r\nhost: leaf\r\nconnection: close\r\n\r\n")?;
