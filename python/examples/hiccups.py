@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Up to which load does a hedge help?
 #
-# A service has 10 shards of 2 replicas; queries take 5 ms on average, and one copy in a few hundred
-# takes 75 ms more. Cells are marked as notebooks and editors know them; as a script it runs as well.
+# A service has 10 shards of 2 replicas. Queries take 5 ms on average, and one copy in a few hundred
+# takes 75 ms more. The cell markers are those of notebooks and editors; the file also runs as a script.
 
 # %%
 import curtail
@@ -10,7 +10,7 @@ import curtail
 service = {"shards": 10, "service_time": "exp:5ms", "requests": 5_000}
 
 # %% [markdown]
-# One experiment: a row per policy, and the difference to the first one with its confidence interval.
+# One experiment: a row per policy, and its difference to the first one with a confidence interval.
 
 # %%
 table = curtail.simulate(["psq", "laedge:cc", "o1"], **service, jitter="bimodal:0.003:75ms")
@@ -19,7 +19,7 @@ columns = ["policy", "request.p50", "request.p99", "ci95.p99", "versus_first.dif
 print(frame[columns].round(2).to_string(index=False))
 
 # %% [markdown]
-# A grid: how the gain depends on the load, and on how often there are hiccups.
+# A grid: the gain as a function of the load and of the frequency of hiccups.
 
 # %%
 grid = {"p": [0.001, 0.003, 0.01], "utilization": "0.1..0.5:0.2"}
@@ -30,7 +30,7 @@ print("\nby how much p99 is lower with laedge:cc")
 print((100 * gain).round(0).to_string(float_format="{:.0f} %".format, na_rep="unstable"))
 
 # %% [markdown]
-# Which distribution would measured service times be?
+# Which distribution fits measured service times?
 
 # %%
 times = [0.4, 0.9, 1.3, 1.8, 2.4, 3.0, 3.7, 4.6, 5.5, 6.6, 7.9, 9.6, 11.8, 15.0, 21.4]

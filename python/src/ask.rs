@@ -1,4 +1,4 @@
-//! What Python asks, checked. Messages name the value and the fix.
+//! Validates the arguments that Python passes. Error messages name the value and the fix.
 
 use curtail_queueing::fit::By;
 use curtail_sim::sweep::{Axis, Range, Value};
@@ -7,43 +7,44 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::{Map, Value as Json};
 
-/// Bad input.
+/// Returns a `ValueError` for bad input.
 pub(crate) fn bad(why: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(why.to_string())
 }
 
-/// A document for Python.
+/// Serializes a document for Python.
 pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value)
         .map_err(|error| PyRuntimeError::new_err(format!("cannot write JSON: {error}")))
 }
 
-/// Parameters of a JSON object that has some of them, by the names of their flags.
+/// Parses a JSON object that sets some parameters, by the names of their flags. The others keep
+/// their defaults.
 pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
     let given: Map<String, Json> = serde_json::from_str(text).map_err(bad)?;
     let mut parameters = Parameters::default();
     for (name, value) in given {
         let Json::Object(mut all) = serde_json::to_value(&parameters).map_err(bad)? else {
-            return Err(bad("parameters are an object"));
+            return Err(bad("parameters must be an object"));
         };
         let form = match all.get(&name) {
             None => {
                 let names = all.keys().cloned().collect::<Vec<_>>().join(", ");
-                return Err(bad(format_args!("no parameter is called {name}; there are {names}")));
+                return Err(bad(format_args!("unknown parameter {name}; use one of {names}")));
             }
-            Some(Json::Number(number)) if number.is_f64() => "a number, as 0.3",
-            Some(Json::Number(_)) => "a whole number, as 50",
-            Some(Json::Array(_)) => "a list of numbers, as [1, 0.5]",
-            _ => "a text, as \"exp:1\"",
+            Some(Json::Number(number)) if number.is_f64() => "a number, such as 0.3",
+            Some(Json::Number(_)) => "a whole number, such as 50",
+            Some(Json::Array(_)) => "a list of numbers, such as [1, 0.5]",
+            _ => "a string, such as \"exp:1\"",
         };
         let form = match &name[..] {
             "utilization-of" => "\"mean\" or \"total\"",
-            "change" => "a list of texts, as [\"jitter=none\"]",
-            "tune" => "a list of texts, as [\"burst=3\"]",
+            "change" => "a list of strings, such as [\"jitter=none\"]",
+            "tune" => "a list of strings, such as [\"burst=3\"]",
             "queue-series" => "True or False",
-            "servers" | "clients" | "score-exponent" => "a whole number, as 50",
-            "change-at" | "window" => "a whole number, as 1000",
-            "hint-error" | "repair" => "a number, as 0.5",
+            "servers" | "clients" | "score-exponent" => "a whole number, such as 50",
+            "change-at" | "window" => "a whole number, such as 1000",
+            "hint-error" | "repair" => "a number, such as 0.5",
             "jitter-of" => "\"copy\" or \"query\"",
             _ => form,
         };
@@ -54,7 +55,7 @@ pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
     Ok(parameters)
 }
 
-/// Axes of a JSON list of pairs: a key, and a list, a text or a range.
+/// Parses the axes of a grid from a JSON list of pairs: a key, and a list, a text or a range.
 pub(crate) fn axes(text: &str) -> PyResult<Vec<Axis>> {
     let given: Vec<(String, Json)> = serde_json::from_str(text).map_err(bad)?;
     given.into_iter().map(|(key, values)| axis(key, values)).collect()
@@ -66,7 +67,7 @@ fn axis(key: String, values: Json) -> PyResult<Axis> {
         Json::Array(values) => {
             let values = values.iter().map(|value| {
                 scalar(value).ok_or_else(|| {
-                    bad(format_args!("grid {key}: {value} is neither a number nor a text"))
+                    bad(format_args!("grid {key}: {value} must be a number or a string"))
                 })
             });
             let values = values.collect::<PyResult<_>>()?;
@@ -81,7 +82,7 @@ fn axis(key: String, values: Json) -> PyResult<Axis> {
             })?;
             Axis::range(key, &range).map_err(bad)
         }
-        other => Err(bad(format_args!("grid {key} is {other}; give a list, as [{other}]"))),
+        other => Err(bad(format_args!("grid {key} is {other}; give a list, such as [{other}]"))),
     }
 }
 
@@ -96,21 +97,21 @@ fn scalar(value: &Json) -> Option<Value> {
     }
 }
 
-/// Policies.
+/// Parses policies by name. At least one is required.
 pub(crate) fn candidates(names: &[String]) -> PyResult<Vec<Candidate>> {
     if names.is_empty() {
-        return Err(bad("there is no policy; name one, as policy=\"psq\""));
+        return Err(bad("the policy is missing; name one, such as policy=\"psq\""));
     }
     Candidate::parse_all(names, UNIT_NS).map_err(bad)
 }
 
-/// Percentiles.
+/// Checks percentiles.
 pub(crate) fn percentiles(percentiles: Vec<f64>) -> PyResult<Vec<f64>> {
     check_percentiles(&percentiles).map_err(bad)?;
     Ok(percentiles)
 }
 
-/// Threads: all cores where it is left open.
+/// Checks the number of threads. `None` means one per core.
 pub(crate) fn threads(threads: Option<i64>) -> PyResult<usize> {
     match threads {
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
@@ -119,7 +120,7 @@ pub(crate) fn threads(threads: Option<i64>) -> PyResult<usize> {
     }
 }
 
-/// What fits are ranked by.
+/// Parses the criterion by which fits are ranked.
 pub(crate) fn criterion(by: &str) -> PyResult<By> {
     match by {
         "aic" => Ok(By::Aic),

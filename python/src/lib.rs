@@ -1,8 +1,8 @@
-//! The border between Python and the simulator: texts and numbers in, columns and JSON out.
+//! The boundary between Python and the simulator: text and numbers in, columns and JSON out.
 //!
-//! What people see is in `curtail/`, in Python: names, defaults and documentation are there. Nothing
-//! here panics on any input. The interpreter is free while anything is simulated, and a signal ends
-//! it.
+//! The public interface is in `curtail/`, in Python: names, defaults and documentation. Nothing
+//! here panics on any input. The interpreter is released while a simulation runs, and a signal ends
+//! the simulation.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -21,7 +21,7 @@ use samples::Given;
 use table::Table;
 use watch::watched;
 
-/// One experiment: its schema, and its columns.
+/// Runs one experiment and returns its table: schema and columns.
 #[pyfunction]
 fn simulate(
     py: Python<'_>,
@@ -44,7 +44,7 @@ fn simulate(
     Ok(Table::new(&schema, &piece))
 }
 
-/// Would hedging help? As the JSON of `curtail advise`.
+/// Evaluates whether hedging would help. Returns the JSON of `curtail advise`.
 #[pyfunction]
 fn advise(
     py: Python<'_>,
@@ -79,7 +79,7 @@ fn advise(
     ask::json(&Document { advice, samples })
 }
 
-/// How distributions fit samples, as the JSON of `curtail model fit`.
+/// Fits distributions to samples. Returns the JSON of `curtail model fit`.
 #[pyfunction]
 fn fit(py: Python<'_>, samples: Given, by: &str) -> PyResult<String> {
     let by = ask::criterion(by)?;
@@ -95,7 +95,7 @@ mod _curtail {
     #[pymodule_export]
     use super::{advise, fit, simulate};
 
-    /// Of curtail: results of one version are not mixed with those of another.
+    /// The version of curtail. Results of different versions are not mixed.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

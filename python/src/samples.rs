@@ -1,4 +1,4 @@
-//! Measured times: numbers, or a file of them.
+//! Measured times, passed as numbers or as a file.
 
 use std::path::PathBuf;
 
@@ -11,20 +11,20 @@ use pyo3::prelude::*;
 
 use crate::ask::bad;
 
-/// As they are given.
+/// Samples as the caller passed them.
 #[derive(FromPyObject)]
 pub(crate) enum Given {
-    /// Numbers, and their unit.
+    /// Numbers and their unit.
     Numbers(Vec<f64>, Option<String>),
-    /// A file.
+    /// The path of a file.
     File(PathBuf),
 }
 
-/// In nanoseconds.
+/// Samples in nanoseconds.
 struct Read {
     name: String,
     ns: Vec<f64>,
-    /// The lines of a file.
+    /// The line number of each sample in the file. Empty for samples passed as numbers.
     lines: Vec<usize>,
     have_units: bool,
 }
@@ -45,7 +45,7 @@ impl Given {
                 if let Some(at) = ns.iter().position(|ns| !usable(ns)) {
                     let number = numbers[at];
                     return Err(bad(format_args!(
-                        "sample {at} is {number}; times are 0 or more and below 292 years"
+                        "sample {at} is {number}; times must be at least 0 and below 292 years"
                     )));
                 }
                 let have_units = unit_ns.is_some();
@@ -54,7 +54,7 @@ impl Given {
         }
     }
 
-    /// For advice: a path may be that of a folder of `curtail jitter`, too.
+    /// Returns the times for advice. A path may also be an output folder of `curtail jitter`.
     pub(crate) fn times(self) -> PyResult<Times> {
         if let Self::File(path) = &self {
             return Times::read(path).map_err(bad);
@@ -63,7 +63,7 @@ impl Given {
         Ok(Times::Measured(Measured { name, ns, have_units }))
     }
 
-    /// How distributions fit.
+    /// Reports how well distributions fit the samples.
     pub(crate) fn report(self, by: By) -> PyResult<Report> {
         let Read { name, ns, lines, have_units } = self.read()?;
         let times = ns.iter().map(|ns| ns / UNIT_NS as f64).collect();

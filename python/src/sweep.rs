@@ -1,4 +1,4 @@
-//! A grid of experiments: run here, or a point at a time elsewhere.
+//! A grid of experiments, run here as a whole or point by point elsewhere.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::ask::{self, bad};
 use crate::table::Table;
 use crate::watch::{completed, watched};
 
-/// Where lines are kept.
+/// The place where the result lines are kept.
 enum Kept {
     Directory(Store),
     Scratch(Lines),
@@ -32,18 +32,19 @@ impl Kept {
     }
 }
 
-/// A sweep, checked.
+/// A validated sweep.
 #[pyclass]
 pub(crate) struct Sweep {
     plan: Plan,
-    /// How many requests each point counts.
+    /// The number of requests of each point. Empty if the points were not checked.
     requests: Vec<u64>,
     kept: Option<Kept>,
 }
 
 #[pymethods]
 impl Sweep {
-    /// Checks the grid; every point of it where it is to be run as a whole.
+    /// Checks the grid. If `check` is set, this also checks every point, because the whole grid
+    /// will be run.
     #[new]
     fn new(
         parameters: &str,
@@ -56,19 +57,20 @@ impl Sweep {
         let parameters = ask::parameters(parameters)?;
         let candidates = ask::candidates(&policies)?;
         let percentiles = ask::percentiles(percentiles)?;
-        let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(refused)?;
-        let lengths = if check { plan.check().map_err(refused)? } else { Vec::new() };
+        let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(grid_error)?;
+        let lengths = if check { plan.check().map_err(grid_error)? } else { Vec::new() };
         let requests = lengths.into_iter().map(|(requests, _)| requests).collect();
         Ok(Self { plan, requests, kept: None })
     }
 
-    /// Begins to keep lines, in a directory or for this process alone; the points that are missing.
+    /// Opens the place where lines are kept, either a directory or this process, and returns the
+    /// points that are missing.
     fn open(&mut self, out: Option<PathBuf>, restart: bool) -> PyResult<Vec<usize>> {
         let kept = match out {
-            None => Kept::Scratch(Lines::scratch(&self.plan).map_err(unkept)?),
+            None => Kept::Scratch(Lines::scratch(&self.plan).map_err(store_error)?),
             Some(folder) => {
-                let mut store = Store::open(&folder, &self.plan, restart).map_err(unkept)?;
-                store.begin(&self.plan).map_err(unkept)?;
+                let mut store = Store::open(&folder, &self.plan, restart).map_err(store_error)?;
+                store.begin(&self.plan).map_err(store_error)?;
                 Kept::Directory(store)
             }
         };
@@ -77,12 +79,12 @@ impl Sweep {
         Ok(missing)
     }
 
-    /// How many requests a point counts.
+    /// Returns the number of requests of a point, or 0 if the points were not checked.
     fn requests(&self, point: usize) -> u64 {
         self.requests.get(point).copied().unwrap_or_default()
     }
 
-    /// Runs points, and keeps their lines.
+    /// Runs points and keeps their lines.
     fn run(
         &mut self,
         py: Python<'_>,
@@ -107,12 +109,12 @@ impl Sweep {
             })
         })?;
         match failure {
-            Some(error) => Err(unkept(error)),
-            None => completed(ran.map_err(refused)?.then_some(())),
+            Some(error) => Err(store_error(error)),
+            None => completed(ran.map_err(grid_error)?.then_some(())),
         }
     }
 
-    /// The line of a point, which is run now and not kept.
+    /// Runs a point now and returns its line without keeping it.
     fn line(&self, py: Python<'_>, point: usize, threads: i64) -> PyResult<String> {
         let threads = ask::threads(Some(threads))?;
         let mut made = None;
@@ -123,18 +125,18 @@ impl Sweep {
                 true
             })
         })?;
-        ran.map_err(refused)?;
+        ran.map_err(grid_error)?;
         completed(made)
     }
 
-    /// Keeps a line that was made elsewhere.
+    /// Keeps a line that was computed elsewhere.
     fn append(&mut self, line: String) -> PyResult<()> {
         let lines = self.kept.as_mut().ok_or_else(closed)?.lines_mut();
-        lines.append(&self.plan, line).map_err(unkept)
+        lines.append(&self.plan, line).map_err(store_error)
     }
 
-    /// Writes the table of a directory as CSV, and hands the rows over, piece by piece, for Arrow
-    /// to write them as it does. All points are done.
+    /// Writes the table of a directory as CSV, and passes the rows to `take` piece by piece, so
+    /// that Arrow can write them in the meantime. All points must be done.
     fn finish(&self, py: Python<'_>, take: Py<PyAny>) -> PyResult<()> {
         let kept = self.kept.as_ref().ok_or_else(closed)?;
         if !kept.lines().missing().is_empty() {
@@ -142,7 +144,7 @@ impl Sweep {
         }
         let plan = &self.plan;
         if let Kept::Directory(store) = kept {
-            py.detach(|| store.write_tables(plan, |_| ())).map_err(unkept)?;
+            py.detach(|| store.write_tables(plan, |_| ())).map_err(store_error)?;
         }
         let schema = plan.schema();
         let mut raised = None;
@@ -158,24 +160,25 @@ impl Sweep {
         }
     }
 
-    /// Gives the directory back, with what is done in it.
+    /// Closes the directory and leaves the finished lines in it.
     fn close(&mut self) {
         self.kept = None;
     }
 }
 
-/// What is wrong with a grid, with a fix that Python knows.
-fn refused(error: sweep::Error) -> PyErr {
+/// Converts an error about a grid into one whose fix is written for Python.
+fn grid_error(error: sweep::Error) -> PyErr {
     match error {
-        Error::Empty => bad("the grid is empty; vary something, as {\"utilization\": [0.1, 0.2]}"),
+        Error::Empty => bad("the grid is empty; vary something, such as {\"utilization\": [0.1, \
+                             0.2]}"),
         Error::Unfilled { name, key } => bad(format_args!(
-            "{name} has {{{key}}}, and the grid has no {key}; add it, as \"{key}\": [1, 2]"
+            "{name} has {{{key}}}, and the grid has no {key}; add it: \"{key}\": [1, 2]"
         )),
         other => bad(other),
     }
 }
 
-fn unkept(error: StoreError) -> PyErr {
+fn store_error(error: StoreError) -> PyErr {
     match error {
         StoreError::Another { .. } => {
             bad(format_args!("{error}; give another out, or drop it with restart=True"))

@@ -1,4 +1,4 @@
-//! Columns on their way to Arrow.
+//! Columns in the form that Arrow expects.
 
 use curtail_columns::{Kind, Row, Schema, Value};
 use pyo3::prelude::*;
@@ -26,7 +26,7 @@ impl Table {
     }
 }
 
-/// The name of a kind in Arrow.
+/// Returns Arrow's name for a kind.
 fn named(kind: Kind) -> &'static str {
     match kind {
         Kind::Bool => "bool",

@@ -1,4 +1,5 @@
-//! Long work beside an interpreter: its threads go on, progress is reported, a signal ends the work.
+//! Runs long work beside the interpreter: the interpreter's other threads keep running, progress is
+//! reported, and a signal ends the work.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,22 +9,22 @@ use curtail_sim::Plan;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 
-/// How often signals are looked for, and progress is reported.
+/// The interval between checks for signals, and between progress reports.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The state that work and interpreter share.
+/// State shared by the work and the interpreter's thread.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// What is done of it.
+    /// The amount of work done so far.
     progress: AtomicU64,
-    /// It is to end.
+    /// Whether the work should stop.
     stop: AtomicBool,
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Watch {
-    /// How to run what is watched.
+    /// Returns the plan for running the watched work.
     pub(crate) fn plan<'a>(&'a self, threads: usize, percentiles: &'a [f64]) -> Plan<'a> {
         Plan { threads, percentiles, progress: &self.progress, stop: &self.stop }
     }
@@ -32,14 +33,14 @@ impl Watch {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a tick, or less where the work ends; whether it has.
+    /// Waits for a tick, or until the work ends. Returns whether it has ended.
     fn tick(&self) -> bool {
         let waited = self.changed.wait_timeout_while(self.ended(), TICK, |ended| !*ended);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// Tells that work has ended, even by a panic.
+/// Signals on drop that the work has ended, even if it panicked.
 struct Ends<'a>(&'a Watch);
 
 impl Drop for Ends<'_> {
@@ -49,9 +50,9 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Does the work on a thread of its own, without the interpreter, and calls `progress` with what is
-/// done of `total` meanwhile. After a signal, or where `progress` raises, the work is asked to stop
-/// and is waited for, and what was raised goes on.
+/// Runs the work on a new thread with the interpreter released, and regularly calls `progress` with
+/// the amount done and `total`. After a signal, or if `progress` raises an exception, this stops
+/// the work, waits for it, and returns the error.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
@@ -86,13 +87,13 @@ pub(crate) fn watched<T: Send>(
     if let Some(error) = raised {
         return Err(error);
     }
-    // A panic is our bug; the interpreter must survive it.
+    // A panic is our bug, and the interpreter must survive it.
     done.map_err(|_| {
         PyRuntimeError::new_err("curtail has a bug: its simulation panicked; report it")
     })
 }
 
-/// What work came to that was not stopped.
+/// Returns the result of work that was not stopped, or `KeyboardInterrupt`.
 pub(crate) fn completed<T>(done: Option<T>) -> PyResult<T> {
     done.ok_or_else(|| PyKeyboardInterrupt::new_err("interrupted"))
 }

@@ -1,4 +1,4 @@
-"""What the tests share: a small experiment, and the command line to be compared with."""
+"""Shared by the tests: a small experiment, and the command line as the reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-#: Over in a moment, with two policies of which one hedges.
+#: A short experiment with two policies, one of which hedges.
 SMALL: dict[str, Any] = {
     "shards": 3,
     "requests": 2000,
@@ -22,14 +22,14 @@ SMALL: dict[str, Any] = {
 }
 POLICIES = ["psq", "laedge:cc"]
 
-#: Six points.
+#: A grid of six points.
 GRID: dict[str, Any] = {"p": [0.001, 0.1], "utilization": [0.1, 0.3, 0.5]}
 GRID_OF: dict[str, Any] = {**SMALL, "jitter": "bimodal:{p}:15"}
 
 
 @pytest.fixture(scope="session")
 def curtail_binary() -> str:
-    """The command line. Without it there is nothing to be compared with."""
+    """The path of the command line. Tests that compare with it are skipped without it."""
     binary = os.environ.get("CURTAIL_BINARY")
     if not binary:
         pytest.skip("CURTAIL_BINARY names no curtail; cargo xtask python builds one and names it")
@@ -41,7 +41,7 @@ Shell = Callable[..., Any]
 
 @pytest.fixture(scope="session")
 def shell(curtail_binary: str) -> Shell:
-    """Runs a verb with ``--json`` and reads what it printed."""
+    """Runs a verb with ``--json`` and returns its output."""
 
     def run(*args: str, cwd: Path | None = None) -> Any:
         command = [curtail_binary, *args, "--json"]
@@ -52,13 +52,13 @@ def shell(curtail_binary: str) -> Shell:
 
 
 def flags(parameters: dict[str, Any], policies: list[str] = POLICIES) -> list[str]:
-    """The same on the command line."""
+    """Returns the parameters and policies as flags of the command line."""
     named = [f"--{name.replace('_', '-')}={value}" for name, value in parameters.items()]
     return named + [f"--policy={policy}" for policy in policies]
 
 
 def dig(document: Any, column: str) -> Any:
-    """The value in a document that a column is named after."""
+    """Returns the value in a document at the path that is a column's name."""
     for part in column.split("."):
         document = None if document is None else document.get(part)
     return document
@@ -66,7 +66,7 @@ def dig(document: Any, column: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def interrupts() -> Iterator[None]:
-    """What is started in the background ignores this signal from the start; tests send it."""
+    """Installs a handler for SIGINT, because tests send it and background processes ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

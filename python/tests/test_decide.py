@@ -1,4 +1,4 @@
-"""Advice and fits: the answers of the command line."""
+"""Advice and fits equal those of the command line."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def times() -> list[float]:
 
 
 def as_printed(advice: curtail.Advice) -> dict[str, Any]:
-    """As the command line prints it."""
-    told = asdict(advice)
-    told["latencies"] = advice.latencies.to_pylist()
-    told["curve"] = advice.curve.to_pylist()
-    told["gain_ci95"] = {name: of and list(of) for name, of in told["gain_ci95"].items()}
+    """Returns advice in the form that the command line prints."""
+    document = asdict(advice)
+    document["latencies"] = advice.latencies.to_pylist()
+    document["curve"] = advice.curve.to_pylist()
+    document["gain_ci95"] = {name: of and list(of) for name, of in document["gain_ci95"].items()}
     for name in ("probability_ci95", "duration_ci95"):
-        told["samples"][name] = told["samples"][name] and list(told["samples"][name])
-    return told
+        document["samples"][name] = document["samples"][name] and list(document["samples"][name])
+    return document
 
 
 def test_advice_is_that_of_the_command_line(
@@ -47,7 +47,7 @@ def test_advice_is_that_of_the_command_line(
     advice = curtail.advise(
         shards=5, utilization=0.3, samples=np.array(times), unit="ms", cancel="reset"
     )
-    # For scripts: what `hedge`, `policy` and `because` say, in one object.
+    # `verdict` repeats `hedge`, `policy` and `because` in one object for scripts.
     assert printed.pop("verdict")["text"]
     assert as_printed(advice) == printed
     assert advice.hedge and advice.policy.startswith("rescue")
@@ -80,11 +80,11 @@ def test_a_folder_of_jitter_is_read_as_the_command_line_reads_it(
             "service is another name of service_time; drop one",
         ),
         ({"samples": [1], "jitter": "exp:1"}, "jitter is 'exp:1', and samples hold their own"),
-        ({"samples": [1.0] * 5}, "samples: 5 samples say too little about rare hiccups; give 100"),
-        ({"samples": [0.0] * 500}, "samples: all samples are zero; give service times"),
+        ({"samples": [1.0] * 5}, "samples: 5 samples are too few for rare hiccups; use 100"),
+        ({"samples": [0.0] * 500}, "samples: all samples are zero; use service times"),
         ({"samples": "/no/such"}, "/no/such"),
         ({"service": "exp:1", "cancel": "stop"}, "cancel is 'stop'; give it \"none\" or \"reset\""),
-        ({"service": "exp:1", "utilization": 1.5}, "utilization is 1.5; give it less"),
+        ({"service": "exp:1", "utilization": 1.5}, "utilization is 1.5; use less"),
     ],
 )
 def test_a_bad_question_is_named(asked: dict[str, Any], words: str) -> None:
@@ -118,7 +118,7 @@ def test_samples_may_come_in_many_ways(times: list[float]) -> None:
     assert seconds.mean == pytest.approx(np.mean(times))
     few = curtail.fit([*times, 0.0])
     assert (few.zeros, few.samples) == (1, len(times) + 1)
-    # What is fitted can be simulated.
+    # A fit can be simulated.
     curtail.simulate("psq", service=seconds.best, shards=1, requests=100)
 
 
@@ -128,12 +128,12 @@ def test_samples_may_come_in_many_ways(times: list[float]) -> None:
         ([1, 2], {}, "samples: there are 2 samples; at least 10 are needed"),
         ([1.0] * 20 + [-1], {}, "sample 20 is -1; times are 0 or more"),
         ([1.0] * 20 + [float("nan")], {}, "sample 20 is NaN"),
-        ([1.0] * 20 + [0], {}, "sample 20 is 0, the first of more than one in a hundred"),
+        ([1.0] * 20 + [0], {}, "sample 20 is 0, as is more than one sample in a hundred"),
         ([1.0] * 20 + ["x"], {}, "sample 20 is 'x'; give numbers"),
         ([1.0] * 20 + [None], {}, "sample 20 is None; give numbers"),
         ([1.0] * 20, {"by": "bic"}, 'by is "bic"; give it "aic" or "ks"'),
         ([1.0] * 20, {"unit": "parsec"}, 'unit is "parsec"; give it one of'),
-        ("times.txt", {"unit": "ms"}, "unit is 'ms', and a file has its own; drop it"),
+        ("times.txt", {"unit": "ms"}, "unit is 'ms', but a file has its own unit; drop it"),
         ("/no/such", {}, "/no/such"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Long work can be followed, and ended."""
+"""Long work reports its progress and can be interrupted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import curtail
 
-#: Hours of it.
+#: An experiment that would take hours.
 LONG = {"requests": 100_000_000, "replications": 2}
 
 
@@ -24,7 +24,7 @@ def test_a_signal_ends_a_simulation() -> None:
         curtail.simulate("psq", **LONG, progress=interrupt)
 
 
-def test_what_the_callback_raises_ends_it_as_well() -> None:
+def test_an_exception_of_the_callback_ends_a_simulation() -> None:
     def enough(done: int, total: int) -> None:
         raise LookupError("enough")
 
@@ -62,7 +62,7 @@ def test_a_bar_is_shown_after_a_while(
 ) -> None:
     from curtail import _progress
 
-    monkeypatch.setattr(_progress, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(_progress, "BAR_DELAY_S", 0.0)
     monkeypatch.setattr(_progress, "_tqdm", lambda what, total: False)
     curtail.simulate("psq", shards=2, requests=200_000, progress=True)
     assert "simulating" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What people get: types that hold, and examples that run."""
+"""The package as installed: its types are correct and its examples run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_types_hold(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
     use = tmp_path / "use.py"
     use.write_text("import curtail\n\ncurtail.simulate(shards='many')\n")
-    # From elsewhere: the types are in what is installed.
+    # From another folder, to check that the types are installed.
     checked = subprocess.run([*command, use], cwd=tmp_path, capture_output=True, text=True)
     assert 'incompatible type "str"; expected "int"' in checked.stdout
 

@@ -1,4 +1,4 @@
-"""One experiment: the figures of the command line, on any number of threads."""
+"""One experiment has the figures of the command line, on any number of threads."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_defaults_are_those_of_the_command_line(curtail_binary: str, shell: Shel
     table = curtail.simulate(requests=100, replications=1)
     assert table["policy"].to_pylist() == [document["policy"] for document in printed]
     assert table["request.mean"].to_pylist() == [document["request"]["mean"] for document in printed]
-    said = subprocess.run([curtail_binary, "--version"], capture_output=True, check=True, text=True)
-    assert said.stdout.split()[-1] == curtail.__version__
+    version = subprocess.run([curtail_binary, "--version"], capture_output=True, check=True, text=True)
+    assert version.stdout.split()[-1] == curtail.__version__
 
 
 def test_figures_do_not_depend_on_threads() -> None:
@@ -86,9 +86,9 @@ def test_numbers_of_numpy_and_frames_of_pandas_are_welcome() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"shards": 0}, "shards is 0; give it 1 to 100000"),
-        ({"shards": -1}, "shards is -1; give it a whole number, as 50"),
-        ({"shards": 2.5}, "shards is 2.5; give it a whole number, as 50"),
+        ({"shards": 0}, "shards is 0; use 1 to 100000"),
+        ({"shards": -1}, "shards is -1; give it a whole number, such as 50"),
+        ({"shards": 2.5}, "shards is 2.5; give it a whole number, such as 50"),
         ({"utilization": "much"}, 'utilization is "much"; give it a number'),
         ({"utilization": float("nan")}, "utilization is nan; give it a finite number"),
         ({"service": "ex:1"}, "service: `ex` is not a distribution; did you mean exp:MEAN?"),
@@ -96,20 +96,20 @@ def test_numbers_of_numpy_and_frames_of_pandas_are_welcome() -> None:
             {"service": "exp:1", "service_time": "exp:1"},
             "service is another name of service_time; drop one",
         ),
-        ({"warmup": 2}, "warm-up is 2; give it 0 to 0.9"),
-        ({"service": 5}, 'service is 5; give it a text, as "exp:1"'),
+        ({"warmup": 2}, "warm-up is 2; use 0 to 0.9"),
+        ({"service": 5}, 'service is 5; give it a string, such as "exp:1"'),
         ({"jitter": "exp:1ms"}, "jitter has units and service has none; give a unit to every"),
-        ({"speeds": [1]}, "speeds is [1.0]; give it one speed for each of the 2 replicas"),
+        ({"speeds": [1]}, "speeds is [1.0]; use one speed for each of the 2 replicas"),
         ({"utilization_of": "x"}, 'utilization-of is "x"; give it "mean" or "total"'),
-        ({"hint_error": "x"}, 'hint-error is "x"; give it a number, as 0.5'),
-        ({"window": "x"}, 'window is "x"; give it a whole number, as 1000'),
+        ({"hint_error": "x"}, 'hint-error is "x"; give it a number, such as 0.5'),
+        ({"window": "x"}, 'window is "x"; give it a whole number, such as 1000'),
         ({"change": "x"}, 'change "x": write KEY=VALUE'),
-        ({"change": [1]}, 'change is [1]; give it a list of texts'),
+        ({"change": [1]}, 'change is [1]; give it a list of strings'),
         ({"jitter_of": "x"}, 'jitter-of is "x"; give it "copy" or "query"'),
         ({"policy": "psk"}, 'policy psk: unknown policy "psk"; use one of random'),
-        ({"policy": ["psq", "psq"]}, "policy psq is there twice; drop one"),
-        ({"policy": []}, "there is no policy; name one"),
-        ({"percentiles": [100]}, "percentiles 100: give numbers above 0 and below 100"),
+        ({"policy": ["psq", "psq"]}, "policy psq is given twice; remove one"),
+        ({"policy": []}, "the policy is missing; name one"),
+        ({"percentiles": [100]}, "percentiles 100: use numbers above 0 and below 100"),
         ({"threads": 0}, "threads is 0; give it 1 to 1024"),
         ({"threads": -1}, "threads is -1; give it 1 to 1024"),
         ({"arrivals": "trace:/no/such"}, "/no/such"),

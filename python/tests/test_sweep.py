@@ -1,4 +1,4 @@
-"""A grid: the same bytes from the command line, here, after a kill, and on Ray."""
+"""A grid gives the same bytes in the command line, here, after a kill, and on Ray."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLES = ("sweep.json", "results.csv", "results.parquet")
 
 
 def ipc(table: pa.Table) -> bytes:
-    """A table as bytes."""
+    """Returns a table as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -36,7 +36,7 @@ def tables(folder: Path) -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, Path]:
-    """The grid, run here."""
+    """Runs the grid on this machine."""
     out = tmp_path_factory.mktemp("local") / "out"
     return curtail.sweep(GRID, POLICIES, **GRID_OF, out=out), out
 
@@ -60,7 +60,7 @@ def test_bytes_are_those_of_the_command_line(
     shell("sweep", *flags(GRID_OF), *grid, f"--out={tmp_path}")
     assert (tmp_path / "results.csv").read_bytes() == (local[1] / "results.csv").read_bytes()
     assert (tmp_path / "sweep.json").read_bytes() == (local[1] / "sweep.json").read_bytes()
-    # What the command line has begun goes on here.
+    # A sweep that the command line began can continue here.
     assert curtail.sweep(GRID, POLICIES, **GRID_OF, out=tmp_path).equals(local[0])
 
 
@@ -71,7 +71,7 @@ def test_bytes_do_not_depend_on_threads_or_a_directory(local: tuple[pa.Table, Pa
 
 
 def test_a_sweep_on_ray_gives_the_same_bytes(local: tuple[pa.Table, Path], tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     table = curtail.sweep(
         GRID,
         POLICIES,
@@ -79,17 +79,17 @@ def test_a_sweep_on_ray_gives_the_same_bytes(local: tuple[pa.Table, Path], tmp_p
         engine="ray",
         out=tmp_path / "ray",
         in_flight=3,
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: reports.append((done, total)),
     )
     assert ipc(table) == ipc(local[0])
     assert tables(tmp_path / "ray") == tables(local[1])
     requests = 6 * 2 * 3 * 2000
-    assert told[-1] == (requests, requests) and len(told) == 6
+    assert reports[-1] == (requests, requests) and len(reports) == 6
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A cluster that sweeps find, and leave as it is."""
+    """Starts a cluster that sweeps use and do not shut down."""
     import ray
 
     from curtail import _ray
@@ -99,7 +99,7 @@ def cluster() -> Iterator[Any]:
     ray.shutdown()
 
 
-def test_what_goes_wrong_on_ray_is_raised_here(cluster: Any, tmp_path: Path) -> None:
+def test_an_exception_on_ray_is_raised_here(cluster: Any, tmp_path: Path) -> None:
     times = tmp_path / "times.txt"
     times.write_text("1\n" * 20)
 
@@ -123,7 +123,7 @@ def test_what_goes_wrong_on_ray_is_raised_here(cluster: Any, tmp_path: Path) -> 
 def test_nodes_with_another_version_are_refused() -> None:
     from curtail import _ray
 
-    with pytest.raises(ValueError, match="this node has curtail .* and the sweep is of 0.0.0"):
+    with pytest.raises(ValueError, match="this node has curtail .* but the sweep was started with 0.0.0"):
         _ray._line("0.0.0", ("{}", "[]", [], []), 0, 1)
 
 
@@ -163,7 +163,7 @@ def test_a_sweep_goes_on_after_a_kill(
     assert killed.returncode == -signal.SIGKILL
     begun = (out / "results.jsonl").read_bytes()
     assert 2 <= begun.count(b"\n") < 6 and not (out / "results.csv").exists()
-    # A torn line is none.
+    # An incomplete line does not count.
     (out / "results.jsonl").write_bytes(begun + b'{"point":5,"gr')
     table = curtail.sweep(GRID, POLICIES, **longer, out=out, engine=engine)  # type: ignore[arg-type]
     assert (out / "results.jsonl").read_bytes().startswith(begun)
@@ -208,7 +208,7 @@ def test_keys_have_the_names_of_parameters() -> None:
     assert table.num_rows == 8
     assert table.column_names[:4] == ["point", "warm-up", "speeds", "seed"]
     assert table["speeds"].to_pylist()[:4:2] == ["1,1", "1,0.5"]
-    # Flags have other names for two of them.
+    # Two parameters have other names as flags.
     grid = {"warmup": [0.5], "service_time": ["exp:1", "exp:2"]}
     table = curtail.sweep(grid, "psq", shards=1, requests=100)
     assert table.column_names[:3] == ["point", "warmup", "service-time"]
@@ -219,15 +219,15 @@ def test_keys_have_the_names_of_parameters() -> None:
 @pytest.mark.parametrize(
     ("grid", "more", "words"),
     [
-        ({}, {}, 'the grid is empty; vary something, as {"utilization": [0.1, 0.2]}'),
+        ({}, {}, 'the grid is empty; vary something, such as {"utilization": [0.1, 0.2]}'),
         ({"x": [1]}, {}, "grid x: no parameter has this name"),
-        ({"shards": [1.5]}, {}, "grid shards: 1.5 does not fit; give whole numbers"),
-        ({"shards": [1, 0]}, {}, "at shards = 0: shards is 0; give it 1 to 100000"),
+        ({"shards": [1.5]}, {}, "grid shards: 1.5 is not valid; use whole numbers"),
+        ({"shards": [1, 0]}, {}, "at shards = 0: shards is 0; use 1 to 100000"),
         ({"shards": []}, {}, "grid shards: the list is empty"),
-        ({"shards": 5}, {}, "grid shards is 5; give a list, as [5]"),
-        ({"shards": [True]}, {}, "grid shards: true is neither a number nor a text"),
+        ({"shards": 5}, {}, "grid shards is 5; give a list, such as [5]"),
+        ({"shards": [True]}, {}, "grid shards: true must be a number or a string"),
         ({"seed": {"from": 1}}, {}, "write {"),
-        ({"seed": [1]}, {"jitter": "bimodal:{p}:1"}, 'the grid has no p; add it, as "p": [1, 2]'),
+        ({"seed": [1]}, {"jitter": "bimodal:{p}:1"}, 'the grid has no p; add it: "p": [1, 2]'),
         ({"seed": [1]}, {"engine": "dask"}, "engine is 'dask'; give it \"local\" or \"ray\""),
         ({"seed": [1]}, {"engine": "ray", "in_flight": 0}, "in_flight is 0; give it 1 or more"),
         ({"seed": [1]}, {"engine": "ray", "threads": 0}, "threads is 0; give it 1 to 1024"),
@@ -253,22 +253,22 @@ def test_another_sweep_needs_another_directory_or_a_restart(tmp_path: Path) -> N
     first = run(1)
     with pytest.raises(ValueError) as raised:
         run(2)
-    assert "holds another sweep: seed is 1 there and 2 here; give another out" in str(raised.value)
+    assert "contains another sweep: seed is 1 there and 2 here; give another out" in str(raised.value)
     assert not run(2, restart=True).equals(first)
 
 
 def test_a_directory_has_one_writer(tmp_path: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     def meanwhile(done: int, total: int) -> None:
         try:
             curtail.sweep({"seed": [1]}, "psq", requests=100, out=tmp_path)
         except OSError as error:
-            said.append(str(error))
+            messages.append(str(error))
         raise LookupError
 
     with pytest.raises(LookupError):
         curtail.sweep({"seed": [1]}, "psq", requests=100_000_000, out=tmp_path, progress=meanwhile)
-    assert "another sweep is writing it; let it end" in said[0]
+    assert "another sweep is writing this file; wait until it ends" in messages[0]
     with pytest.raises(OSError, match="cannot be written"):
         curtail.sweep({"seed": [1]}, "psq", requests=100, out="/dev/null/x")

@@ -1,16 +1,16 @@
 """Decide before you deploy: would a second copy of a query help your replicated service?
 
-The same simulator, advisor and fits as the command line's, with the same names and units:
+The package has the simulator, advisor and fits of the command line, with the same names and units:
 
-- :func:`simulate`: policies on one experiment, a row for each;
-- :func:`sweep`: a grid of experiments, on this machine or on a Ray cluster;
-- :func:`advise`: whether to hedge, by how much it helps, and up to which load;
-- :func:`fit`: which distributions measured times may come from.
+- :func:`simulate`: runs policies on one experiment and returns a row for each;
+- :func:`sweep`: runs a grid of experiments, on this machine or on a Ray cluster;
+- :func:`advise`: computes whether hedging helps, by how much, and up to which load;
+- :func:`fit`: finds distributions that measured times could come from.
 
-Tables are :class:`pyarrow.Table`; ``.to_pandas()`` makes a data frame of one. Columns are named by
-where their value is in the command line's JSON: ``request.p99``, ``ci95.p99``.
+Tables are :class:`pyarrow.Table`; ``.to_pandas()`` converts one to a data frame. The name of a
+column is the path of its value in the command line's JSON: ``request.p99``, ``ci95.p99``.
 
-Times have a unit (``"exp:5ms"``), and results are in milliseconds then; or none, and everything is in
+If times have a unit (``"exp:5ms"``), results are in milliseconds. Without units, all times are
 multiples of a unit of your choice.
 """
 

@@ -1,4 +1,4 @@
-"""Would hedging help?"""
+"""Advice on whether hedging would help."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CURVE = pa.schema(
 
 @dataclass(frozen=True)
 class Gain:
-    """By how much latency is lower: 0.4 is 40 % less. None where a percentile is not known."""
+    """The reduction of latency, by percentile: 0.4 is 40 % less. None if it is unknown."""
 
     p50: float | None
     p99: float | None
@@ -43,7 +43,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class GainIntervals:
-    """The 95 % confidence intervals of a gain. None where a percentile is not known."""
+    """The 95 % confidence intervals of a gain, by percentile. None if it is unknown."""
 
     p50: tuple[float, float] | None
     p99: tuple[float, float] | None
@@ -55,100 +55,101 @@ class Hiccups:
     """The hiccups in the jitter."""
 
     probability: float
-    """Of a copy."""
+    """The probability of a hiccup, per copy."""
     duration: float
-    """Their mean length."""
+    """The mean length of a hiccup."""
     requests: float
-    """The share of requests that one hits in some shard, where nothing hedges."""
+    """The share of requests with a hiccup in some shard, without hedging."""
     lesser_of_two: float | None
-    """The lesser of the jitters of two copies, as a share of the mean jitter: near 1 where they are much
-    alike. None without jitter."""
+    """The mean of the lesser jitter of two copies, divided by the mean jitter. It is near 1 if the
+    jitters of copies are similar. None without jitter."""
 
 
 @dataclass(frozen=True)
 class Rival:
-    """The best delayed hedge beside the recommended policy."""
+    """The best delayed hedge, compared with the recommended policy."""
 
     policy: str
-    """Its name."""
+    """The name of its policy."""
     p99: float | None
-    """The 99th percentile of requests. None without a steady state."""
+    """The 99th percentile of request latency. None without a steady state."""
     copies_per_query: float | None
-    """Copies per query."""
+    """The mean number of copies per query."""
     as_good: bool
-    """Its p99 is within the interval of the recommended policy's, at no more copies; or, where hedging does
-    not pay, it lowers p99 by 5 % or more all the same."""
+    """Whether its p99 is within the interval of the recommended policy's, with no more copies. If
+    hedging does not pay: whether it nevertheless lowers p99 by 5 % or more."""
     text: str
-    """The same in words."""
+    """The comparison in words."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What measured service times hold."""
+    """A summary of measured service times."""
 
     count: int
-    """How many there are."""
+    """The number of samples."""
     with_hiccup: int
-    """Those with a hiccup."""
+    """The number of samples with a hiccup."""
     probability: float
-    """Their share."""
+    """The share of samples with a hiccup."""
     probability_ci95: tuple[float, float]
-    """The 95 % confidence interval of that."""
+    """The 95 % confidence interval of the probability."""
     duration: float
-    """How long a hiccup is; zero where there is none."""
+    """The mean length of a hiccup. Zero without hiccups."""
     duration_ci95: tuple[float, float] | None
-    """The 95 % confidence interval of that. None where it is not known."""
+    """The 95 % confidence interval of the duration. None if it is unknown."""
     assumes: str
-    """What the answer takes for granted."""
+    """The assumptions of the advice."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer; the fields are those of ``curtail advise --json``."""
+    """The advice. Its fields are those of ``curtail advise --json``."""
 
     hedge: bool
-    """Does hedging pay here?"""
+    """Whether hedging pays here."""
     policy: str
-    """What to run."""
+    """The recommended policy."""
     hedging_policy: str
-    """The best policy that hedges, whether it pays or not."""
+    """The best policy that hedges, even if hedging does not pay."""
     gain: Gain
-    """What that gains over per-shard queuing."""
+    """The gain of ``hedging_policy`` over per-shard queuing."""
     gain_ci95: GainIntervals
-    """How sure that is, as far as it depends on chance, in the simulation and in the samples."""
+    """The intervals of the gain. They cover chance in the simulation and in the samples."""
     bound: Gain
-    """What no policy can exceed."""
+    """A bound on the gain of any policy."""
     idealized: Gain
-    """What a hedge gains that knows the future."""
+    """The gain of an idealized hedge, which can see the future."""
     stop_above_utilization: float | None
-    """The load from which on hedging is no longer faster; None where it never is."""
+    """The utilization above which hedging is no longer faster. None if it is never faster."""
     settled: bool
-    """False where other samples of the same service might well lead to another answer."""
+    """False if other samples of the same service could easily change the advice."""
     confidence: float
-    """The probability that the verdict is right, as far as it depends on chance, in the simulation and in
-    the samples."""
+    """The probability that the verdict is right. It covers chance in the simulation and in the
+    samples."""
     because: str
-    """Why, in words."""
+    """The reasons, in words."""
     rival: Rival
-    """The best delayed hedge, and whether it is as good as what is advised."""
+    """The best delayed hedge, and whether it is as good as the recommended policy."""
     config: str
-    """A part of a configuration of ``curtail proxy``."""
+    """The matching part of a configuration of ``curtail proxy``."""
     utilization: float
-    """The utilization that was asked about."""
+    """The utilization for which the advice holds."""
     utilization_of: str
-    """What utilizations count: ``"mean"``, or ``"total"``: with the jitter, where nearly all is jitter."""
+    """The meaning of utilizations: ``"mean"``, or ``"total"``. The latter includes the jitter and is
+    used if nearly all of the service time is jitter."""
     unit: str
-    """What latencies are in: ``"ms"``, or ``"1"`` for the experiment's own unit."""
+    """The unit of latencies: ``"ms"``, or ``"1"`` for the experiment's own unit."""
     hiccups: Hiccups
     """The hiccups in the jitter."""
     latencies: pa.Table
-    """What was simulated at this load, a row per policy."""
+    """The simulated latencies at this load, a row per policy."""
     curve: pa.Table
-    """p99 over the load, of per-shard queuing and of the policy that hedges."""
+    """The p99 of per-shard queuing and of ``hedging_policy`` as a function of load."""
     rate: float | None = None
-    """The requests per second that the utilization comes to, where times have units."""
+    """The requests per second at this utilization. None if times have no units."""
     samples: Samples | None = None
-    """What the samples hold, where some were given."""
+    """The summary of the samples. None if none were passed."""
 
 
 def advise(
@@ -169,22 +170,22 @@ def advise(
     threads: int | None = None,
     progress: Progress = None,
 ) -> Advice:
-    """Says whether hedging would help: by how much, with which policy, up to which load.
+    """Computes whether hedging would help: by how much, with which policy, and up to which load.
 
-    It simulates the policies at the load at hand, and the best of them over all loads, in some
-    seconds. The answer may be no.
+    It simulates the policies at the given load, and the best of them over all loads, which takes
+    some seconds. The advice may be not to hedge.
 
     utilization, utilization_of, shards, replicas, slots, arrivals, seed, threads, progress
-        As of :func:`simulate`.
+        As in :func:`simulate`.
     service_time, jitter
-        Distributions of P, a query's own service time, and of J, what each copy adds. ``service`` is
-        another name of ``service_time``.
+        The distributions of P, a query's own service time, and of J, the time that each copy adds.
+        ``service`` is another name of ``service_time``.
     samples, unit
-        In their place service times without queueing, 100 or more, as :func:`fit` takes them. Hiccups
-        are found in them where they are well beyond the other samples. Or a folder of
-        ``curtail jitter``.
+        100 or more measured service times without queueing, which replace the distributions. They
+        can have any form that :func:`fit` takes. Hiccups are found if they are much longer than
+        the other samples. An output folder of ``curtail jitter`` is accepted as well.
     cancel
-        What a replica does with a query that is given up: ``"none"`` (it goes on) or ``"reset"`` (it
+        What a replica does with a cancelled query: ``"none"`` (it continues) or ``"reset"`` (it
         stops).
     """
     if (service_time is None and service is None) == (samples is None):
@@ -208,8 +209,8 @@ def advise(
         }
     )
     measured = None if samples is None else _asked.samples(samples, unit)
-    with following(progress, "simulating") as told:
-        text = _curtail.advise(given, measured, cancel == "reset", threads, told)
+    with following(progress, "simulating") as report:
+        text = _curtail.advise(given, measured, cancel == "reset", threads, report)
     return _advice(json.loads(text))
 
 

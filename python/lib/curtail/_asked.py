@@ -1,4 +1,4 @@
-"""What is asked, on its way to the compiled part: plain texts and numbers, by the names of the flags."""
+"""Converts arguments for the compiled part: strings and numbers, by the names of the flags."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Any, Protocol, runtime_checkable
 
 Policies = str | Sequence[str]
 
-#: What is compared where nothing is named, as by the command line.
+#: The policies compared by default, as in the command line.
 POLICIES = ("psq", "laedge", "idealized", "o1")
 
-#: The percentiles that are told where no others are asked for.
+#: The percentiles reported by default.
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 
 
 @runtime_checkable
 class _Array(Protocol):
-    """Of numpy, or a series of pandas."""
+    """An array of numpy, or a series of pandas."""
 
     def tolist(self) -> Any: ...
 
 
 @runtime_checkable
 class _Arrow(Protocol):
-    """Of pyarrow."""
+    """An array of pyarrow."""
 
     def to_pylist(self) -> Any: ...
 
 
 def plain(name: str, value: Any) -> Any:
-    """A value as JSON has it: numbers and arrays of numpy and Arrow are numbers and lists."""
+    """Converts a value to JSON types: numbers and arrays of numpy and Arrow to numbers and lists."""
     if isinstance(value, _Arrow):
         value = value.to_pylist()
     elif isinstance(value, _Array):
@@ -47,20 +47,20 @@ def plain(name: str, value: Any) -> Any:
         return [plain(name, one) for one in value]
     if value is None or isinstance(value, (str, int, float)):
         return value
-    raise TypeError(f"{name} is a {type(value).__name__}; give it a text, a number or a list")
+    raise TypeError(f"{name} is a {type(value).__name__}; give it a string, a number or a list")
 
 
-#: Parameters that the command line calls otherwise than the compiled part does. Both names are taken.
+#: Parameters whose names in the command line and the compiled part differ. Both names are accepted.
 _NAMES = {"service_time": "service", "warmup": "warm_up"}
 
 
 def name(parameter: str) -> str:
-    """The name of a parameter in the compiled part."""
+    """Returns the name of a parameter in the compiled part."""
     return _NAMES.get(parameter, parameter).replace("_", "-")
 
 
 def parameters(given: Mapping[str, Any]) -> str:
-    """Parameters of an experiment, without those that are left open."""
+    """Serializes the parameters of an experiment, without those that are None."""
     given = {key: value for key, value in given.items() if value is not None}
     for key, other in _NAMES.items():
         if key in given and other in given:
@@ -69,15 +69,15 @@ def parameters(given: Mapping[str, Any]) -> str:
 
 
 def policies(given: Policies) -> list[str]:
-    """The names of what is compared: one, or several."""
+    """Returns the names of the policies: one, or several."""
     return [given] if isinstance(given, str) else list(given)
 
 
 def samples(given: Any, unit: str | None) -> tuple[list[float], str | None] | str:
-    """Measured times: a file by its path, or numbers."""
+    """Converts measured times: the path of a file, or numbers."""
     if isinstance(given, (str, os.PathLike)):
         if unit is not None:
-            raise ValueError(f"unit is {unit!r}, and a file has its own; drop it")
+            raise ValueError(f"unit is {unit!r}, but a file has its own unit; drop it")
         return os.fsdecode(given)
     if isinstance(given, _Arrow):
         given = given.to_pylist()

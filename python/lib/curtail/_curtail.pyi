@@ -1,4 +1,4 @@
-"""The compiled part: src/ holds it."""
+"""The compiled part, whose source is in src/."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ VERSION: str
 
 Columns = list[list[bool | None] | list[int | None] | list[float | None] | list[str | None]]
 Table = tuple[list[tuple[str, str]], Columns]
-Told = Callable[[int, int], object]
+Report = Callable[[int, int], object]
 Given = tuple[list[float], str | None] | str
 
 def simulate(
@@ -14,14 +14,14 @@ def simulate(
     policies: list[str],
     percentiles: list[float],
     threads: int | None,
-    progress: Told | None,
+    progress: Report | None,
 ) -> Table: ...
 def advise(
     parameters: str,
     samples: Given | None,
     cancel: bool,
     threads: int | None,
-    progress: Told | None,
+    progress: Report | None,
 ) -> str: ...
 def fit(samples: Given, by: str) -> str: ...
 
@@ -36,7 +36,7 @@ class Sweep:
     ) -> None: ...
     def open(self, out: str | None, restart: bool) -> list[int]: ...
     def requests(self, point: int) -> int: ...
-    def run(self, points: list[int], threads: int | None, progress: Told | None) -> None: ...
+    def run(self, points: list[int], threads: int | None, progress: Report | None) -> None: ...
     def line(self, point: int, threads: int) -> str: ...
     def append(self, line: str) -> None: ...
     def finish(self, take: Callable[[Table], object]) -> None: ...

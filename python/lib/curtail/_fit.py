@@ -1,4 +1,4 @@
-"""Distributions that samples may have come from."""
+"""Distributions that samples could have come from."""
 
 from __future__ import annotations
 
@@ -24,49 +24,51 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Fits:
-    """How distributions fit; the fields are those of ``curtail model fit --json``."""
+    """Fitted distributions. The fields are those of ``curtail model fit --json``."""
 
     samples: int
-    """How many there are."""
+    """The number of samples."""
     zeros: int
-    """How many of them are 0, and are taken for half of the shortest other: one in a hundred may be."""
+    """The number of samples that are 0, at most one in a hundred. Each counts as half of the shortest
+    other sample."""
     unit: str
-    """What times are in: ``"ms"``, or ``"1"`` for the samples' own unit."""
+    """The unit of times: ``"ms"``, or ``"1"`` for the samples' own unit."""
     mean: float
-    """Of the samples."""
+    """The mean of the samples."""
     scv: float
-    """Their squared coefficient of variation."""
+    """The squared coefficient of variation of the samples."""
     by: str
-    """What fits are ranked by."""
+    """The criterion by which fits are ranked."""
     best: str | None
-    """The best that can be written as a distribution, as ``service`` takes it."""
+    """The best fit that can be written as a distribution, in the form that ``service`` takes."""
     fits: pa.Table
-    """A row per family that fits, the best first: ``family``, ``spec``, ``parameters``, and how well
-    it fits: ``log_likelihood``, ``aic`` and ``ks``."""
+    """A row per family that fits, the best first: ``family``, ``spec``, ``parameters``, and the
+    quality of the fit: ``log_likelihood``, ``aic`` and ``ks``."""
     refused: dict[str, str]
-    """Families that do not, and why."""
+    """The families that do not fit, with the reasons."""
 
     def to_pandas(self) -> Any:
-        """The fits as a data frame."""
+        """Returns the fits as a data frame."""
         return self.fits.to_pandas()
 
 
 def fit(samples: Any, *, by: str = "aic", unit: str | None = None) -> Fits:
     """Fits distributions to measured times, and ranks them.
 
-    By AIC every sample's likelihood counts, and parameters cost; by ``"ks"`` the largest distance of
-    the distribution functions counts. Neither sees far into the tail: for the tail as it was measured
-    use the samples themselves, as ``service="file:PATH"``.
+    AIC is based on the likelihood of all samples, with a penalty for parameters. ``"ks"`` is the
+    largest distance between the distribution functions. Neither is accurate far in the tail. To
+    simulate the measured tail, use the samples themselves: ``service="file:PATH"``.
 
     samples
-        Numbers, in a list or an array of numpy, pandas or Arrow; or the path of a file with one time
-        per line.
+        Numbers, in a list or an array of numpy, pandas or Arrow; or the path of a file with one
+        time per line.
     by
         ``"aic"`` or ``"ks"``.
     unit
-        Of the numbers: ``"ms"``, ``"us"`` …; fits have units then. A file has its own.
+        The unit of the numbers: ``"ms"``, ``"us"`` …; fits then have units. A file has its own
+        unit.
     """
-    told = json.loads(_curtail.fit(_asked.samples(samples, unit), by))
-    rows = [dict(row, parameters=list(row["parameters"].items())) for row in told.pop("fits")]
-    refused = {row["family"]: row["because"] for row in told.pop("refused")}
-    return Fits(fits=pa.Table.from_pylist(rows, schema=_SCHEMA), refused=refused, **told)
+    document = json.loads(_curtail.fit(_asked.samples(samples, unit), by))
+    rows = [dict(row, parameters=list(row["parameters"].items())) for row in document.pop("fits")]
+    refused = {row["family"]: row["because"] for row in document.pop("refused")}
+    return Fits(fits=pa.Table.from_pylist(rows, schema=_SCHEMA), refused=refused, **document)

@@ -1,4 +1,4 @@
-"""Progress of what takes more than two seconds."""
+"""Progress reports for work that takes more than two seconds."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: A function that is called with what is done and how much there is, or whether to show a bar. None:
-#: a bar, where a person is looking.
+#: A function that is called with the amount done and the total, or whether to show a bar. None shows
+#: a bar if stderr is a terminal.
 Progress = Callable[[int, int], object] | bool | None
 
-#: What is over sooner is not worth a bar.
-PATIENCE_S = 2.0
+#: Work that ends sooner shows no bar.
+BAR_DELAY_S = 2.0
 
 
 class Bar:
-    """A bar on stderr: tqdm's where that is installed, else a line with a percentage."""
+    """A bar on stderr: tqdm's if it is installed, otherwise a line with a percentage."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -25,7 +25,7 @@ class Bar:
         self._shown: str | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() - self._start < PATIENCE_S or total == 0:
+        if time.monotonic() - self._start < BAR_DELAY_S or total == 0:
             return
         if self._bar is None:
             self._bar = _tqdm(self._what, total)
@@ -48,20 +48,20 @@ class Bar:
 
 
 class Silence:
-    """Nothing is told, or a function of the caller's is called."""
+    """Shows nothing, and passes on the caller's function if there is one."""
 
-    def __init__(self, told: Callable[[int, int], object] | None) -> None:
-        self._told = told
+    def __init__(self, report: Callable[[int, int], object] | None) -> None:
+        self._report = report
 
     def __enter__(self) -> Callable[[int, int], object] | None:
-        return self._told
+        return self._report
 
     def __exit__(self, *_: object) -> None:
         pass
 
 
 def following(progress: Progress, what: str) -> Bar | Silence:
-    """What follows the work, for a ``with``."""
+    """Returns a context manager that reports the progress of work."""
     if callable(progress):
         return Silence(progress)
     shown = sys.stderr.isatty() if progress is None else progress
@@ -69,7 +69,7 @@ def following(progress: Progress, what: str) -> Bar | Silence:
 
 
 def _tqdm(what: str, total: int) -> Any:
-    """A bar of tqdm's; false where it is not installed."""
+    """Returns a bar of tqdm, or False if it is not installed."""
     try:
         from tqdm.auto import tqdm
     except ImportError:

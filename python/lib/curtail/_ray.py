@@ -1,7 +1,8 @@
 """Points of a grid as tasks of a Ray cluster.
 
-A task makes the line of one point, and this process keeps the lines, as it does those of its own. So
-there is one way from an outcome to a table, whoever ran which point and in whatever order.
+A task computes the line of one point, and this process keeps the lines, as it does with lines that
+it computes itself. The table is thus built in the same way, regardless of where and in which order
+points ran.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ def run(
     missing: list[int],
     threads: int | None,
     in_flight: int | None,
-    told: Callable[[int, int], object] | None,
+    report: Callable[[int, int], object] | None,
 ) -> None:
-    """Runs points, a bounded number of them at once, and keeps their lines as they come."""
+    """Runs points, a bounded number of them at once, and keeps their lines as they arrive."""
     if not missing:
         return
     cpus = 1 if threads is None else threads
@@ -50,8 +51,8 @@ def run(
             for one in ready:
                 core.append(_got(ray, one))
                 done += core.requests(pending.pop(one))
-            if told is not None:
-                told(done, total)
+            if report is not None:
+                report(done, total)
     finally:
         for one in pending:
             ray.cancel(one)
@@ -60,7 +61,7 @@ def run(
 
 
 def _imported() -> Any:
-    # Nobody asked to be counted.
+    # Do not send usage statistics without consent.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -70,7 +71,7 @@ def _imported() -> Any:
 
 
 def _connect(ray: Any) -> bool:
-    """Makes sure that there is a cluster; whether it was started here."""
+    """Connects to a cluster or starts one. Returns whether this call did so."""
     if ray.is_initialized():
         return False
     address = os.environ.get("RAY_ADDRESS", "local")
@@ -89,7 +90,7 @@ def _connect(ray: Any) -> bool:
 
 
 def _got(ray: Any, one: Any) -> str:
-    """What a task made; what went wrong there is raised here as what it is."""
+    """Returns the result of a task. An exception of the task is raised here unchanged."""
     try:
         line: str = ray.get(one)
     except ray.exceptions.RayTaskError as error:
@@ -98,11 +99,11 @@ def _got(ray: Any, one: Any) -> str:
 
 
 def _line(version: str, asked: _Asked, point: int, threads: int) -> str:
-    """A task: the line of a point."""
+    """The task: computes the line of a point."""
     if version != _curtail.VERSION:
         raise ValueError(
-            f"this node has curtail {_curtail.VERSION}, and the sweep is of {version}; install the "
-            "same everywhere"
+            f"this node has curtail {_curtail.VERSION}, but the sweep was started with {version}; "
+            "install the same version on all nodes"
         )
     parameters, grid, policies, percentiles = asked
     core = _sweep(parameters, grid, tuple(policies), tuple(percentiles))
@@ -113,5 +114,5 @@ def _line(version: str, asked: _Asked, point: int, threads: int) -> str:
 def _sweep(
     parameters: str, grid: str, policies: tuple[str, ...], percentiles: tuple[float, ...]
 ) -> _curtail.Sweep:
-    """A process runs many points of the same sweep."""
+    """Returns a sweep. It is cached, because a process runs many points of the same sweep."""
     return _curtail.Sweep(parameters, grid, list(policies), list(percentiles), False)

@@ -1,4 +1,4 @@
-"""One experiment."""
+"""The simulation of one experiment."""
 
 from __future__ import annotations
 
@@ -42,62 +42,62 @@ def simulate(
     threads: int | None = None,
     progress: Progress = None,
 ) -> pa.Table:
-    """Simulates a replicated service, with the very policies that the proxy runs.
+    """Simulates a replicated service, with the same policies that the proxy runs.
 
-    Requests arrive, ask every shard, and take as long as the slowest query. A query's service time is
-    S = P + J: P (``service_time``) is its own, J (``jitter``) is what each copy adds. All policies meet the
-    same arrivals and the same draws, so their differences are theirs. The same seed gives the same
-    figures on any number of threads; ``elapsed_s`` alone is about this machine.
+    A request sends a query to every shard and takes as long as the slowest query. A query's service
+    time is S = P + J: P (``service_time``) is its own, J (``jitter``) is the time that each copy
+    adds. All policies get the same arrivals and the same random draws, so differences come from the
+    policies alone. The same seed gives the same figures on any number of threads; only
+    ``elapsed_s`` depends on this machine.
 
-    Returns a row per policy, with the fields of ``curtail sim --json``. Latencies of a policy that is
-    not stable are null, as are percentiles with fewer than ten samples above them.
+    Returns a row per policy, with the fields of ``curtail sim --json``. Latencies of an unstable
+    policy are null, and so are percentiles with fewer than ten samples above them.
 
     policy
-        One name or several, as in the configuration of the proxy; ``idealized`` and the bound ``o1``
-        exist here only. The columns ``versus_first`` compare with the first one.
+        One name or several, as in the configuration of the proxy; ``idealized`` and the bound
+        ``o1`` exist only here. The columns ``versus_first`` compare each policy with the first one.
     shards, replicas, slots
-        Shards that every request asks, replicas of each, queries that a replica serves at once.
+        The number of shards, of replicas per shard, and of queries that a replica serves at once.
     utilization, utilization_of
-        Of the replicas by first copies, a fraction: without jitter (``"mean"``) or with (``"total"``).
+        The utilization of the replicas by first copies, a fraction: without jitter (``"mean"``) or
+        with it (``"total"``).
     service_time, jitter, network
-        Distributions, as ``"exp:5ms"``, ``"bimodal:0.001:15"``, ``"file:PATH"``. ``network`` is the
-        latency between balancer and replica, one way.
+        Distributions, such as ``"exp:5ms"``, ``"bimodal:0.001:15"``, ``"file:PATH"``. ``network``
+        is the one-way latency between balancer and replica.
     jitter_of
-        Whose the jitter is: each copy's own (``"copy"``), or the query's (``"query"``), so that all of
-        its copies share it.
+        ``"copy"``: each copy has its own jitter. ``"query"``: all copies of a query share it.
     hint_error
-        Each query comes with a hint of its P, which is off by a factor of exp(``hint_error`` · Z), Z
-        standard normal; without hints where it is left open.
+        Each query has a hint of its P, which is off by a factor of exp(``hint_error`` · Z), with Z
+        standard normal. None: no hints.
     arrivals
         ``"poisson"``, ``"constant"``, ``"mmpp:FACTOR:SHARE:LENGTH"``, ``"on-off:SHARE:LENGTH"``
         or ``"trace:PATH"``.
     requests, warmup, replications
-        Requests of each replication, the share of them that is not measured (0.1), and independent
-        replications, for the confidence intervals.
+        The number of requests of each replication, the share of them that is not measured (default
+        0.1), and the number of independent replications for the confidence intervals.
     seed
-        Decides every draw.
+        Determines all random draws.
     queue
-        Queries that may wait per shard, or copies at its replicas; beyond it a run is
-        unstable.
+        The maximum number of queries that wait per shard, or of copies at its replicas. A run that
+        exceeds it is unstable.
     speeds, slowdown, outage, cancel_cost
-        The speed of each replica; slow stretches (``EVERY/LASTS/SPEED``) and failures
-        (``EVERY/LASTS``) of each; how long one needs to stop a copy.
+        The speed of each replica; its slow periods (``EVERY/LASTS/SPEED``) and failures
+        (``EVERY/LASTS``); the time that a replica needs to stop a copy.
     change, change_at, window
-        What is different from a request on (``"jitter=bimodal:0.01:15"``, ``"service=exp:2"``,
-        ``"speeds=1,0.5"``, one or several), that request (the first that is measured where it is left
-        open), and how many requests each window has in which latencies are told from then on: the
-        column ``windows``, as JSON.
+        One or more changes during the run (``"jitter=bimodal:0.01:15"``, ``"service=exp:2"``,
+        ``"speeds=1,0.5"``); the number of the request at which they start (default: the first
+        measured one); and the number of requests per window for the column ``windows``, which
+        contains the latencies from then on as JSON.
     service, warm_up
         Other names of ``service_time`` and ``warmup``.
     percentiles
-        Those that are told.
+        The percentiles to report.
     threads
-        All cores, where it is left open.
+        The number of threads. None: one per core.
     progress
-        A function of what is done and how much there is, or whether to show a bar.
+        A function that is called with the amount done and the total, or whether to show a bar.
 
-    Raises ValueError where something is wrong, with the value and the mend, and KeyboardInterrupt
-    after a Ctrl-C.
+    Raises ValueError for bad input, with the value and the fix, and KeyboardInterrupt after Ctrl-C.
     """
     given = _asked.parameters(
         {
@@ -129,6 +129,6 @@ def simulate(
         }
     )
     names = _asked.policies(policy)
-    with following(progress, "simulating") as told:
-        table = _curtail.simulate(given, names, list(percentiles), threads, told)
+    with following(progress, "simulating") as report:
+        table = _curtail.simulate(given, names, list(percentiles), threads, report)
     return pa.Table.from_batches([_table.batch(table)])

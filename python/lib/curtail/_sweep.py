@@ -14,7 +14,7 @@ from . import _asked, _curtail, _ray, _table
 from ._progress import Progress, following
 from ._simulate import simulate
 
-#: The parameters of an experiment: what :func:`simulate` takes, but for how it is run.
+#: The parameters of an experiment: those of :func:`simulate`, except for how it runs.
 _PARAMETERS = set(signature(simulate).parameters) - {"policy", "percentiles", "threads", "progress"}
 
 
@@ -33,31 +33,33 @@ def sweep(
 ) -> pa.Table:
     """Simulates every combination of the values of a grid.
 
-    Returns a row per point and policy, in the order of the grid: the point, its values, and the columns
-    of :func:`simulate` but for those that are about the machine. The table does not depend on threads,
-    on the engine, or on interruptions: not in a byte.
+    Returns a row per point and policy, in the order of the grid: the point, its values, and the
+    columns of :func:`simulate`, except for those about the machine. The table is the same to the
+    byte, regardless of the number of threads, the engine and any interruptions.
 
     grid
-        What is varied: parameters of :func:`simulate`, or any other word that stands in braces in a
-        text of theirs, as ``jitter="bimodal:{p}:15"``. The last key varies fastest. Values are a list,
-        an array, a range ``{"from": 0.1, "to": 0.9, "step": 0.1}`` or ``{"from": 1e-5, "to": 0.1,
-        "count": 9, "scale": "log"}``, or a text as ``--grid`` has it: ``"0.1..0.9:0.1"``.
+        The values to vary, by key. A key is a parameter of :func:`simulate`, or any other word that
+        appears in braces in the value of one, such as ``jitter="bimodal:{p}:15"``. The last key
+        varies fastest. Values are a list, an array, a range ``{"from": 0.1, "to": 0.9, "step":
+        0.1}`` or ``{"from": 1e-5, "to": 0.1, "count": 9, "scale": "log"}``, or a string in the form
+        of ``--grid``: ``"0.1..0.9:0.1"``.
     engine
-        ``"local"``, or ``"ray"``: points are tasks of a Ray cluster, the one that this process is
-        connected to or that ``RAY_ADDRESS`` names, or else one on this machine. Every node needs this
-        package, in the same version, and the files that the experiment names.
+        ``"local"``, or ``"ray"``: points run as tasks of a Ray cluster. It is the one that this
+        process is connected to, or the one at ``RAY_ADDRESS``, or else one on this machine. Every
+        node needs the same version of this package, and the files that the experiment reads.
     out
-        A directory that keeps each point as soon as it is done, and tables when all are:
-        ``results.parquet`` and ``results.csv``. The same call goes on where it was interrupted, as does
-        ``curtail sweep`` with the same values.
+        A directory that keeps each point as soon as it is done, and tables at the end:
+        ``results.parquet`` and ``results.csv``. The same call continues after an interruption, and
+        so does ``curtail sweep`` with the same values.
     restart
-        Drop the results that are there.
+        Whether to drop existing results.
     threads
-        All cores, where it is left open. On Ray: of each task, which takes as many CPUs; 1.
+        The number of threads. None: one per core. On Ray: the number of threads, and of CPUs, of
+        each task; 1 by default.
     in_flight
-        On Ray: tasks that are handed over at once; twice as many as can run.
+        On Ray: the maximum number of submitted tasks; by default twice the number that can run.
     policy, percentiles, progress, and all other parameters
-        As of :func:`simulate`.
+        As in :func:`simulate`.
     """
     unknown = parameters.keys() - _PARAMETERS
     if unknown:
@@ -73,29 +75,29 @@ def sweep(
     core = _curtail.Sweep(*asked, True)
     missing = core.open(None if out is None else os.fspath(out), restart)
     try:
-        with following(progress, "sweeping") as told:
+        with following(progress, "sweeping") as report:
             if engine == "ray":
-                _ray.run(core, asked, missing, threads, in_flight, told)
+                _ray.run(core, asked, missing, threads, in_flight, report)
             else:
-                core.run(missing, threads, told)
+                core.run(missing, threads, report)
         batches: list[pa.RecordBatch] = []
         core.finish(lambda table: batches.append(_table.batch(table)))
         table = pa.Table.from_batches(batches)
         if out is not None:
             _table.write_parquet(table, os.path.join(out, "results.parquet"))
     finally:
-        # Others may write the directory from here on.
+        # After this, another sweep may write to the directory.
         core.close()
     return table
 
 
 def _key(key: str) -> str:
-    """Parameters have the names of their flags."""
+    """Returns the name of a key: parameters have the names of their flags."""
     return key.replace("_", "-") if key in _PARAMETERS else key
 
 
 def _values(key: str, values: Any) -> Any:
-    """Values of a key; a list among them is one of speeds."""
+    """Converts the values of a key. A list among them is a value of ``speeds``."""
     given = _asked.plain(f"grid {key}", values)
     if not isinstance(given, list):
         return given

@@ -1,4 +1,4 @@
-"""Tables of the compiled part, in Arrow."""
+"""Converts tables of the compiled part to Arrow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPES = {
 
 
 def batch(table: _curtail.Table) -> pa.RecordBatch:
-    """Some rows."""
+    """Converts some rows."""
     schema, columns = table
     fields = pa.schema([pa.field(name, _TYPES[kind]) for name, kind in schema])
     arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
@@ -27,14 +27,14 @@ def batch(table: _curtail.Table) -> pa.RecordBatch:
 
 
 def write_parquet(table: pa.Table, path: str) -> None:
-    """Writes a table to a file, which is there as a whole or not at all."""
+    """Writes a table to a file atomically: the file is complete or absent."""
     handle, made = tempfile.mkstemp(dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "wb") as file:
             pq.write_table(table, file)
             file.flush()
             os.fsync(file.fileno())
-        # As other files are; temporary ones are for their owner alone.
+        # Temporary files are private to their owner, so set the mode of ordinary files.
         os.chmod(made, 0o644)
         os.replace(made, path)
     except BaseException:
