@@ -1,7 +1,7 @@
 //! Files of a crate that import each other.
 //!
-//! A module and what is inside of it may use each other; of two others only one uses the other, or the
-//! pair stands in `xtask/capabilities/tidy.toml` with its reason.
+//! A module and the modules inside it may use each other. For any other pair, only one may use the
+//! other, unless `xtask/capabilities/tidy.toml` lists the pair with a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(super) fn findings(tree: &Tree, limits: &Limits) -> Vec<Finding> {
         .collect()
 }
 
-/// Every pair of files that import each other.
+/// Returns every pair of files that import each other.
 pub(super) fn circles(tree: &Tree) -> Vec<Vec<String>> {
     let mut modules: BTreeMap<(&str, Vec<&str>), (&str, &str)> = BTreeMap::new();
     for file in tree.with_extension("rs") {
@@ -37,7 +37,7 @@ pub(super) fn circles(tree: &Tree) -> Vec<Vec<String>> {
         let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         for used in uses(code, module) {
             let used: Vec<&str> = used.iter().map(String::as_str).collect();
-            // The longest part of the path that is a file.
+            // Finds the longest prefix of the path that is a file.
             let found = (1..=used.len()).rev().find_map(|length| {
                 let target = &used[..length];
                 modules.get(&(*room, target.to_vec())).map(|(path, _)| (target, *path))
@@ -54,7 +54,7 @@ pub(super) fn circles(tree: &Tree) -> Vec<Vec<String>> {
     pairs.map(|(from, to)| vec![(*from).to_owned(), (*to).to_owned()]).collect()
 }
 
-/// The module of a file inside of `src`.
+/// Returns the module path of a file in `src`.
 fn module(inside: &str) -> Vec<&str> {
     let path = inside.strip_suffix(".rs").unwrap_or(inside);
     let mut parts: Vec<&str> = path.split('/').collect();
@@ -64,7 +64,7 @@ fn module(inside: &str) -> Vec<&str> {
     parts
 }
 
-/// The paths in the crate that code names, from the root of the crate.
+/// Returns the paths inside the crate that the code uses, from the root of the crate.
 fn uses(code: &str, module: &[&str]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for line in code.split_inclusive(['\n', ';']).filter(|line| !line.trim().starts_with("//")) {
@@ -83,7 +83,8 @@ fn uses(code: &str, module: &[&str]) -> Vec<Vec<String>> {
     found
 }
 
-/// The paths of `a::b`, `{a, b::c}` and so on behind a base; what is left of the text.
+/// Parses `a::b`, `{a, b::c}` and so on, appends the paths with `base` as their prefix, and returns
+/// the rest of the text.
 fn names<'a>(mut text: &'a str, mut base: Vec<String>, found: &mut Vec<Vec<String>>) -> &'a str {
     loop {
         text = text.trim_start();
@@ -129,7 +130,7 @@ mod tests {
         ];
         let circles = circles(&Tree::of(&files));
         let circle = ["crates/x/src/a.rs", "crates/x/src/c/mod.rs"];
-        assert_eq!(circles, [circle], "a module and what is inside of it are none");
+        assert_eq!(circles, [circle], "a module and its own submodules are not a circle");
         let limits = |files: &[&str]| {
             let files = files.iter().map(ToString::to_string).collect();
             let reason = "why".to_owned();

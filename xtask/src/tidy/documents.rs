@@ -1,4 +1,5 @@
-//! Documents say what is so: the map is complete, the commands are the two, the links lead on.
+//! Rules for documents: the map lists every crate, the README shows exactly two commands, and links
+//! have targets.
 
 use std::ops::Range;
 
@@ -6,10 +7,10 @@ use pulldown_cmark::{Event, Parser, Tag};
 
 use super::{Finding, Tree};
 
-/// The commands that the README shows, and the only ones.
+/// The only commands that the README shows.
 const COMMANDS: [&str; 2] = ["cargo run --release -- demo", "cargo xtask test"];
 
-/// Every crate is on the map.
+/// Finds crates that are missing from the map.
 pub(crate) fn architecture(tree: &Tree) -> Vec<Finding> {
     const MAP: &str = "ARCHITECTURE.md";
     let Some(map) = tree.file(MAP) else {
@@ -19,15 +20,15 @@ pub(crate) fn architecture(tree: &Tree) -> Vec<Finding> {
     let mapped = |name: &str| map.text.split(|c| !is_word(c)).any(|word| word == name);
     tree.crates()
         .filter(|name| !mapped(name))
-        .map(|name| Finding::new(MAP, 1, format!("crates/{name} is missing"), "say what it is for"))
+        .map(|name| Finding::new(MAP, 1, format!("crates/{name} is missing"), "describe it there"))
         .collect()
 }
 
-/// The README shows how to try it and how to test it, and no other command.
+/// Checks that the README shows how to try the product and how to test it, and no other command.
 pub(crate) fn readme(tree: &Tree) -> Vec<Finding> {
     const README: &str = "README.md";
     let Some(readme) = tree.file(README) else {
-        return vec![Finding::new(README, 1, "it is missing", "say what the project is")];
+        return vec![Finding::new(README, 1, "it is missing", "describe the project")];
     };
     let missing = COMMANDS
         .into_iter()
@@ -35,13 +36,13 @@ pub(crate) fn readme(tree: &Tree) -> Vec<Finding> {
         .map(|c| Finding::new(README, 1, format!("`{c}` is missing"), "show it in a fenced block"));
     let other = fenced_commands(&readme.text).filter(|(_, command)| !COMMANDS.contains(command));
     let other = other.map(|(line, command)| {
-        let mend = "keep to the two commands; details belong in docs";
-        Finding::new(README, line, format!("`{command}` is one command more"), mend)
+        let fix = "keep to the two commands; details belong in docs";
+        Finding::new(README, line, format!("`{command}` is not one of them"), fix)
     });
     missing.chain(other).collect()
 }
 
-/// Links inside the repository lead to something.
+/// Finds links inside the repository that have no target.
 pub(crate) fn links(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.with_extension("md") {
@@ -55,15 +56,15 @@ pub(crate) fn links(tree: &Tree) -> Vec<Finding> {
             {
                 let what = format!("the link to `{dest_url}` leads nowhere");
                 let line = line_of(&file.text, &range);
-                findings.push(Finding::new(&file.path, line, what, "mend or remove it"));
+                findings.push(Finding::new(&file.path, line, what, "fix or remove it"));
             }
         }
     }
     findings
 }
 
-/// The path from the root that a link in `file` leads to; `None` if it leaves the repository's
-/// files: an address, or a heading of the same document.
+/// Returns the path, from the root, to which a link in `file` leads. `None` if it leads to no file
+/// of the repository: a URL, or a heading of the same document.
 fn local_target(file: &str, link: &str) -> Option<String> {
     let path = link.split(['#', '?']).next().unwrap_or_default();
     let has_scheme = link.split('/').next().is_some_and(|start| start.contains(':'));
@@ -78,7 +79,7 @@ fn local_target(file: &str, link: &str) -> Option<String> {
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            // Above the root there is nothing: the name kept here is found nowhere.
+            // There is no path above the root. The `..` is kept, so that the target is not found.
             ".." if parts.is_empty() => parts.push(".."),
             ".." => drop(parts.pop()),
             name => parts.push(name),
@@ -87,8 +88,9 @@ fn local_target(file: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The command lines in fenced blocks, with their line numbers: lines of a shell's block, and what
-/// starts like one of ours or with a prompt. A remark at its end is not part of a command.
+/// Returns the command lines in fenced blocks, with their line numbers: all lines of shell blocks,
+/// and lines that start with a prompt or with one of our commands. A comment at the end is not part
+/// of the command.
 fn fenced_commands(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut block: Option<&str> = None;
     text.lines().enumerate().filter_map(move |(at, line)| {
@@ -106,7 +108,7 @@ fn fenced_commands(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The line, counted from 1, on which a part of the text starts.
+/// Returns the line, counted from 1, on which a range of the text starts.
 fn line_of(text: &str, range: &Range<usize>) -> usize {
     text.as_bytes().iter().take(range.start).filter(|&&byte| byte == b'\n').count() + 1
 }
@@ -133,7 +135,7 @@ mod tests {
         let findings = architecture(&Tree::of(&[crates[0], crates[1], map]));
         assert_eq!(
             shown(&findings),
-            "ARCHITECTURE.md:1: crates/http1 is missing; say what it is for\n"
+            "ARCHITECTURE.md:1: crates/http1 is missing; describe it there\n"
         );
     }
 

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the repository's own rules, checked by a test as well.
+//! `cargo xtask tidy`: checks the repository's own rules. A test checks them as well.
 //!
-//! Each rule is one small function from the files to what it found. To add one, write it and name
-//! it in [`check`].
+//! Each rule is a small function that takes the files and returns its findings. To add a rule,
+//! write the function and call it in [`check`].
 
 mod circles;
 mod documents;
@@ -17,41 +17,44 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-pub(crate) use tree::{Tree, is_test_code};
+pub(crate) use tree::{SourceFile, Tree, is_test_code};
 
-/// A place that breaks a rule: `file:line: what; mend`.
+/// A place that breaks a rule, printed as `file:line: problem; fix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     path: String,
     /// Counted from 1.
     line: usize,
-    what: String,
-    mend: String,
+    problem: String,
+    fix: String,
 }
 
 impl Finding {
     pub(crate) fn new(
         path: impl Into<String>,
         line: usize,
-        what: impl Into<String>,
-        mend: impl Into<String>,
+        problem: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Self {
-        Self { path: path.into(), line, what: what.into(), mend: mend.into() }
+        Self { path: path.into(), line, problem: problem.into(), fix: fix.into() }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}; {}", self.path, self.line, self.what, self.mend)
+        write!(f, "{}:{}: {}; {}", self.path, self.line, self.problem, self.fix)
     }
 }
 
-/// Ratchets: what is there today, and may only become less.
+/// Ratchets: today's counts, which may only decrease.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limits {
-    /// How often private words may stand.
+    /// The maximum number of uses of each private word.
     words: BTreeMap<String, usize>,
+    /// The maximum number of matches of each pattern in a line of prose or code.
+    #[serde(default)]
+    constructions: BTreeMap<String, usize>,
     #[serde(default)]
     phrase: Vec<phrases::Phrase>,
     #[serde(default)]
@@ -63,7 +66,7 @@ struct Limits {
 #[serde(deny_unknown_fields)]
 struct Circle {
     files: Vec<String>,
-    /// Why they may.
+    /// The reason why this circle is allowed.
     #[allow(dead_code)] // people read it
     reason: String,
 }
@@ -76,13 +79,13 @@ impl Limits {
     }
 }
 
-/// Everything in the files that breaks a rule.
+/// Returns everything in the files that breaks a rule.
 fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let limits = Limits::read(tree)?;
     Ok([
         weight::long_files(tree),
         circles::findings(tree, &limits),
-        words::findings(tree, &limits),
+        words::findings(tree, &limits)?,
         phrases::findings(tree, &limits)?,
         documents::architecture(tree),
         documents::readme(tree),
@@ -91,7 +94,7 @@ fn check(tree: &Tree) -> Result<Vec<Finding>> {
     .concat())
 }
 
-/// Checks the repository and prints what it finds; false if that is anything.
+/// Checks the repository and prints the findings. Returns false if there are any.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let tree = Tree::load(root)?;
     let findings = check(&tree)?;

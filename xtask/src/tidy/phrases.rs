@@ -1,4 +1,5 @@
-//! Lines that may not stand in certain files: the `[[phrase]]`s of `xtask/capabilities/tidy.toml`.
+//! Patterns that certain files must not contain: the `[[phrase]]`s of
+//! `xtask/capabilities/tidy.toml`.
 
 use anyhow::{Context as _, Result};
 use regex::Regex;
@@ -6,19 +7,19 @@ use serde::Deserialize;
 
 use super::{Finding, Limits, Tree};
 
-/// A line of `files` may not match a pattern.
+/// A pattern that no line of `files` may match.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Phrase {
-    /// A pattern of paths.
+    /// A regular expression for paths.
     files: String,
     pattern: String,
-    /// A remark that allows it on its line.
+    /// A comment that permits the pattern on its line.
     pardon: Option<String>,
     fix: String,
 }
 
-/// Lines that match what they may not.
+/// Finds lines that match a forbidden pattern.
 pub(super) fn findings(tree: &Tree, limits: &Limits) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for Phrase { files, pattern, pardon, fix } in &limits.phrase {
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phrases_are_found_where_they_may_not_stand() {
+    fn forbidden_phrases_are_found() {
         let tree = Tree::load(crate::repository().expect("inside a repository")).expect("readable");
         let limits = Limits::read(&tree).expect("limits");
         let (source, test) = ("crates/a/src/b.rs", "crates/a/tests/b.rs");

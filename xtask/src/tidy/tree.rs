@@ -1,4 +1,4 @@
-//! The files that the rules look at.
+//! The files that the rules check.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,27 +11,28 @@ use crate::cargo;
 /// A text file.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceFile {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/` as the separator.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// The text files of the repository, in the order of their paths.
+/// The text files of the repository, sorted by path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) files: Vec<SourceFile>,
-    /// Every path, those of files that hold no text and of folders included.
+    /// All paths, including those of folders and of files that are not text.
     paths: BTreeSet<String>,
 }
 
 impl Tree {
-    /// Reads what git tracks, or would track: new files count before they are committed.
+    /// Reads the files that git tracks or would track, so new files count before they are
+    /// committed.
     pub(crate) fn load(root: &Path) -> Result<Self> {
         let paths = git_files(root)?;
         let mut tree = Self::default();
         for path in paths {
             let full = root.join(&path);
-            // Git lists what was deleted but not yet committed, too.
+            // Git also lists files that were deleted but not committed.
             if !full.is_file() {
                 continue;
             }
@@ -50,17 +51,17 @@ impl Tree {
         }
     }
 
-    /// The file with this path, if it is there and holds text.
+    /// Returns the file with this path, if it exists and is text.
     pub(crate) fn file(&self, path: &str) -> Option<&SourceFile> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Whether there is a file or a folder with this path.
+    /// Whether a file or a folder has this path.
     pub(crate) fn has(&self, path: &str) -> bool {
         path.is_empty() || self.paths.contains(path)
     }
 
-    /// The files whose names end with `.EXTENSION`.
+    /// Returns the files with this extension.
     pub(crate) fn with_extension<'a>(
         &'a self,
         extension: &'a str,
@@ -71,7 +72,7 @@ impl Tree {
         self.files.iter().filter(matches)
     }
 
-    /// The names of the folders in `crates/`.
+    /// Returns the names of the crates in `crates/`.
     pub(crate) fn crates(&self) -> impl Iterator<Item = &str> {
         self.paths
             .iter()
@@ -79,7 +80,7 @@ impl Tree {
             .filter(|name| !name.contains('/'))
     }
 
-    /// A tree of these files, for the tests of the rules.
+    /// Returns a tree of these files, for the tests of the rules.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
@@ -90,7 +91,7 @@ impl Tree {
     }
 }
 
-/// Whether the file holds nothing but tests: in a `tests` folder, or named `tests` or `…_tests`.
+/// Whether the file contains only tests: it is in a `tests` folder, or named `tests` or `…_tests`.
 pub(crate) fn is_test_code(path: &str) -> bool {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     stem.split('/').any(|part| part == "tests") || stem.ends_with("_tests")
@@ -102,7 +103,7 @@ fn git_files(root: &Path) -> Result<Vec<String>> {
     let mut paths: Vec<String> =
         listing.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
     paths.sort_unstable();
-    // A file in conflict is listed once for each side.
+    // A file with a merge conflict is listed once per side.
     paths.dedup();
     Ok(paths)
 }
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_code_is_told_by_its_path() {
+    fn test_code_is_recognized_by_its_path() {
         for path in ["crates/a/tests/b.rs", "crates/a/src/tests.rs", "crates/a/src/b_tests.rs"] {
             assert!(is_test_code(path), "{path}");
         }

@@ -1,4 +1,4 @@
-//! How heavy the tree is. Files fit in the head; that functions do is checked by clippy.
+//! The size of the tree, and limits on the length of files. Clippy limits the length of functions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,12 +7,12 @@ use anyhow::Result;
 
 use super::{Finding, Limits, Tree, circles, words};
 
-/// The most lines of a Rust file.
+/// The maximum number of lines of a Rust file.
 const LINES_MAX: usize = 600;
-/// What the median of the lines of Rust files stays below.
+/// The median number of lines of Rust files must be below this.
 const LINES_MEDIAN: usize = 200;
 
-/// Rust files that are too long, alone or as a whole.
+/// Finds Rust files that are too long, and a median that is too high.
 pub(super) fn long_files(tree: &Tree) -> Vec<Finding> {
     let long = |(path, lines): (&str, usize)| {
         let what = format!("{lines} lines, at most {LINES_MAX}");
@@ -36,11 +36,11 @@ fn median(mut lines: Vec<usize>) -> usize {
     lines.get(lines.len() / 2).copied().unwrap_or_default()
 }
 
-/// `cargo xtask weight`: lines, files and their median by crate, words of the documents, and what the
-/// ratchets of tidy count.
+/// `cargo xtask weight`: prints lines, files and the median length by crate, the number of words in
+/// documents, and the counts that tidy limits.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let tree = Tree::load(root)?;
-    print!("{}", rooms(&tree));
+    print!("{}", by_crate(&tree));
     let count = |text: &str| text.split_whitespace().count();
     let mut pages: Vec<(usize, &str)> =
         tree.with_extension("md").map(|file| (count(&file.text), &*file.path)).collect();
@@ -57,22 +57,27 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let words: Vec<String> =
         words.iter().map(|(word, count)| format!("{word} = {count}")).collect();
     println!("\nprivate words: {}", words.join(", "));
+    println!("\nconstructions:");
+    words::constructions(&tree, &limits)?
+        .iter()
+        .for_each(|(name, count)| println!("{count:>7}  {name}"));
     Ok(true)
 }
 
-/// Lines, files and median length of each crate, with tests apart.
-fn rooms(tree: &Tree) -> String {
-    let mut rooms: BTreeMap<&str, Vec<(usize, bool)>> = BTreeMap::new();
+/// Formats lines, files and median length of each crate, with the lines of tests in a separate
+/// column.
+fn by_crate(tree: &Tree) -> String {
+    let mut crates: BTreeMap<&str, Vec<(usize, bool)>> = BTreeMap::new();
     for (path, lines) in lengths(tree) {
         let inside = path.strip_prefix("crates/").unwrap_or(path);
-        let room = inside.split('/').next().unwrap_or_default();
-        rooms.entry(room).or_default().push((lines, super::is_test_code(path)));
+        let name = inside.split('/').next().unwrap_or_default();
+        crates.entry(name).or_default().push((lines, super::is_test_code(path)));
     }
     let line = |name: &str, cells: [&str; 4]| {
         let [lines, tests, files, median] = cells;
         format!("{name:<8}  {lines:<6}  {tests:<13}  {files:<5}  {median}\n")
     };
-    let mut text = line("", ["lines", "of them tests", "files", "median"]);
+    let mut text = line("", ["lines", "in tests", "files", "median"]);
     let row = |name: &str, files: &[(usize, bool)]| {
         let sum = |of: &dyn Fn(bool) -> bool| -> usize {
             files.iter().filter(|(_, test)| of(*test)).map(|(lines, _)| lines).sum()
@@ -82,8 +87,8 @@ fn rooms(tree: &Tree) -> String {
         let numbers = numbers.map(|number| number.to_string());
         line(name, numbers.each_ref().map(String::as_str))
     };
-    rooms.iter().for_each(|(name, files)| text += &row(name, files));
-    text + &row("all", &rooms.values().flatten().copied().collect::<Vec<_>>())
+    crates.iter().for_each(|(name, files)| text += &row(name, files));
+    text + &row("all", &crates.values().flatten().copied().collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -110,9 +115,9 @@ mod tests {
     }
 
     #[test]
-    fn rooms_are_weighed_with_their_tests() {
+    fn crates_are_counted_with_their_tests() {
         let tree = Tree::of(&[("crates/a/src/lib.rs", "x\nx\n"), ("crates/a/tests/b.rs", "x\n")]);
-        let text = rooms(&tree);
+        let text = by_crate(&tree);
         let last: Vec<&str> = text.lines().last().unwrap_or_default().split_whitespace().collect();
         assert_eq!(last, ["all", "3", "1", "2", "2"], "{text}");
     }
