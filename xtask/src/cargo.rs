@@ -1,4 +1,4 @@
-//! Running cargo as if it had been typed.
+//! Runs cargo as if it had been typed in a shell.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write};
@@ -9,21 +9,22 @@ use anyhow::{Context as _, Result};
 
 use crate::page::{self, Ran};
 
-/// `cargo ARGS…` in the root of the repository.
+/// Returns the command `cargo ARGS…` in the root of the repository.
 ///
-/// Cargo tells a program that it runs which package the program is from. Handed on, these
-/// variables would make an inner cargo rebuild what depends on them, so they are removed.
+/// Cargo sets variables that describe the package of the program that it runs. If an inner cargo
+/// inherited them, it would rebuild whatever depends on them, so they are removed.
 pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(args).current_dir(root);
-    // A seed that somebody replays would leave one world of a test's many.
+    // `CURTAIL_` variables are removed, too: a seed set for a replay would reduce a test from many
+    // worlds to one.
     let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CURTAIL_"];
     forget(&mut command, |name| ours.iter().any(|start| name.starts_with(start)));
     command
 }
 
-/// Leaves variables out of a command's environment.
+/// Removes variables from a command's environment.
 pub(crate) fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
     for (name, _) in std::env::vars_os() {
         if which(&name.to_string_lossy()) {
@@ -32,8 +33,8 @@ pub(crate) fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
     }
 }
 
-/// Runs the command with its output shown; whether it succeeded. How it failed is printed, because a process that
-/// is killed prints nothing.
+/// Runs the command with its output shown. Returns whether it succeeded. The exit status of a
+/// failure is printed, because a process that is killed prints nothing.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     if !status.success() {
@@ -42,8 +43,8 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Runs the command to its end, and copies its output line by line, as bytes: a program may print
-/// anything.
+/// Runs the command to completion and copies its output line by line. Output is copied as bytes,
+/// because a program may print anything.
 pub(crate) fn follow(
     command: &mut Command,
     shown: &mut dyn Write,
@@ -61,34 +62,36 @@ pub(crate) fn follow(
     child.wait().context("it does not end")
 }
 
-/// Runs the command unseen and returns what it printed; an error repeats what it said.
+/// Runs the command without showing it and returns its output. An error contains the command's
+/// stderr.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "{command:?} failed: {}", said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{command:?} failed: {}", stderr.trim());
     String::from_utf8(output.stdout).with_context(|| format!("{command:?} printed no text"))
 }
 
-/// Where cargo puts what it builds.
+/// Returns the folder in which cargo puts build results.
 pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
     let args = ["metadata", "--format-version", "1", "--no-deps"];
     let metadata: serde_json::Value = serde_json::from_str(&output(&mut command(root, &args))?)?;
-    let folder = metadata["target_directory"].as_str().context("cargo names no target folder")?;
+    let folder = metadata["target_directory"].as_str().context("cargo reports no target folder")?;
     Ok(folder.into())
 }
 
-/// Builds the `curtail` binary and says where it is; `CURTAIL_BINARY` names one that is there.
+/// Builds the `curtail` binary and returns its path. `CURTAIL_BINARY` names an existing binary to
+/// use instead.
 pub(crate) fn curtail(root: &Path) -> Result<PathBuf> {
     if let Some(binary) = std::env::var_os("CURTAIL_BINARY") {
-        return std::path::absolute(binary).context("CURTAIL_BINARY is no path");
+        return std::path::absolute(binary).context("CURTAIL_BINARY is not a path");
     }
     let args = ["build", "--quiet", "-p", "curtail-cli", "--release"];
     anyhow::ensure!(succeeds(&mut command(root, &args))?, "curtail does not build");
     Ok(target_folder(root)?.join("release/curtail"))
 }
 
-/// Runs commands of a page with our programs, in a folder that is emptied before.
+/// Runs the commands of a page with our programs, in a folder that is emptied first.
 pub(crate) fn run_page(root: &Path, commands: &[String], folder: &Path) -> Result<Vec<Ran>> {
     let curtail = curtail(root)?;
     if folder.exists() {

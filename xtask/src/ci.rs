@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: every check, each timed, none skipped because an earlier one failed.
+//! `cargo xtask ci`: runs and times every check. A failure does not skip the checks that follow.
 //!
-//! The steps are lines of `xtask/capabilities/ci.toml`, quick ones first; what they need is there, or they
-//! are skipped, and that is said.
+//! The steps are listed in `xtask/capabilities/ci.toml`, quick ones first. A step whose
+//! requirements are missing is skipped, and the summary reports it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,23 +11,24 @@ use anyhow::Result;
 
 use crate::accept;
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
     Failed,
-    /// What it needs is not here: said which.
+    /// A requirement is missing; the text names it.
     Skipped(String),
 }
 
-/// A step, how it ended, and how long it took.
+/// A step with its result and its duration.
 struct Timed {
     name: String,
     outcome: Outcome,
     took: Duration,
 }
 
-/// Runs all steps, or those of these names, with these variables, and prints a summary; false if one failed.
+/// Runs all steps, or those with the given names, with these variables, and prints a summary.
+/// Returns false if one failed.
 pub(crate) fn run(root: &Path, only: &[&str], set: &[(String, String)]) -> Result<bool> {
     let (steps, mut vars) = accept::steps(root, only)?;
     vars.extend(set.iter().cloned());
@@ -40,7 +41,7 @@ pub(crate) fn run(root: &Path, only: &[&str], set: &[(String, String)]) -> Resul
 fn timed(name: &str, step: impl FnOnce() -> Result<Outcome>) -> Timed {
     println!("== {name}");
     let start = Instant::now();
-    // A step that cannot run is a step that failed: the others still have something to say.
+    // A step that cannot run counts as failed, and the other steps still run.
     let outcome = step().unwrap_or_else(|error| {
         println!("error: {error:#}");
         Outcome::Failed

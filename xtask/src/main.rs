@@ -1,4 +1,4 @@
-//! Recipes of the repository: what a person runs is what continuous integration runs.
+//! Recipes of the repository: people and continuous integration run the same ones.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -28,14 +28,14 @@ struct Args {
 
 #[derive(Clone, Subcommand)]
 enum Recipe {
-    /// Run all tests, documentation included; the last line counts them
+    /// Run all tests, including those in documentation. The last line counts them
     Test,
-    /// Run every check that `.ci/run` runs, and sum them up
+    /// Run every check that `.ci/run` runs, and print a summary
     Ci {
-        /// Only these steps
+        /// Run only these steps
         #[arg(long = "step", value_delimiter = ',', value_name = "NAME,…")]
         steps: Vec<String>,
-        /// Set a variable of xtask/capabilities/ci.toml, as soak_minutes=10
+        /// Set a variable of xtask/capabilities/ci.toml, such as soak_minutes=10
         #[arg(long = "set", value_name = "NAME=VALUE", value_parser = accept::pair)]
         set: Vec<(String, String)>,
     },
@@ -43,43 +43,43 @@ enum Recipe {
     Purity,
     /// Check the repository's own rules: sizes, leftovers, documents
     Tidy,
-    /// Print how heavy the tree is: lines, files, words, and what the ratchets of tidy count
+    /// Print the size of the tree (lines, files, words) and the counts that tidy limits
     Weight,
-    /// Measure what things cost: lines of xtask/capabilities/bench.toml
+    /// Run the benchmarks of xtask/capabilities/bench.toml
     Bench {
-        /// Which lines
+        /// Lines to run
         #[arg(required = true)]
         names: Vec<String>,
         #[command(flatten)]
         options: accept::Options,
     },
-    /// Run the experiments of the sources beside ours, and services beside their simulations
+    /// Compare published experiments with ours, and real services with their simulations
     Eval {
         #[command(subcommand)]
         what: eval::Eval,
     },
-    /// Feed what parses bytes from outside with made-up input
+    /// Run the property tests of everything that parses bytes from outside
     Fuzz {
         /// Cases per property
         #[arg(long, default_value_t = 100_000)]
         cases: u32,
     },
-    /// Put the proxy under kills, pauses, black holes, slow URLs, poison requests and clients that do not
-    /// read, and see that nothing is lost
+    /// Run the proxy under kills, pauses, black holes, slow URLs, poison requests and clients that
+    /// do not read, and check that nothing is lost
     Soak(soak::Args),
-    /// Run the commands of pages of measurements, and put what they print into the pages
+    /// Run the commands of pages with measurements, and put their output into the pages
     Reprint {
-        /// Pages, as docs/chain.md
+        /// Pages, such as docs/chain.md
         #[arg(default_values = ["docs/chain.md", "docs/load.md", "docs/jitter.md"])]
         pages: Vec<String>,
     },
     /// Install the Python package into a fresh virtual environment, and run its tests
     Python,
-    /// Print every line that a capability is done by, with its figure and verdict
+    /// Run and judge the lines that define a capability, and print each with its figure and verdict
     Accept {
-        /// Which capability
+        /// Capability to judge
         name: accept::Capability,
-        /// Only these lines
+        /// Run only these lines
         #[arg(long = "line", value_delimiter = ',', value_name = "N,…")]
         lines: Vec<String>,
         #[command(flatten)]
@@ -94,13 +94,13 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("error: {error:#}");
-            // What was asked for could not be done at all: something is missing here.
+            // The recipe could not run at all, because something is missing here.
             ExitCode::from(3)
         }
     }
 }
 
-/// Runs a recipe; false if it was done and its verdict is negative.
+/// Runs a recipe. Returns false if it completed with a negative verdict.
 fn run(recipe: Recipe, root: &Path) -> Result<bool> {
     match recipe {
         Recipe::Test => test::run(root),
@@ -125,7 +125,7 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
     }
 }
 
-/// The root of the repository that this program was built in.
+/// Returns the root of the repository in which this program was built.
 fn repository() -> Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is not inside a repository")
 }

@@ -1,32 +1,34 @@
-//! Runs the commands of a page of the docs: every line of a `console` block that begins with `$ `, in the
-//! order of the page, in one shell, so that variables and processes in the background live on.
+//! Runs the commands of a documentation page: every line that begins with `$ ` in a `console`
+//! block, in the order of the page. All run in one shell, so variables and background processes
+//! stay alive.
 //!
-//! A command that ends up in the background is given until it says something, which it does when it
-//! listens. Whatever still runs at the end is ended.
+//! After a command that starts a background process, the shell waits up to 10 s for the process to
+//! print something, which shows that it is listening. Processes that are still running at the end
+//! are killed.
 
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A command of the page, and what came of it.
+/// A command of the page and its results.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) command: String,
     pub(crate) printed: String,
-    pub(crate) said: String,
-    /// Its exit code; none where the shell did not come to it.
+    pub(crate) stderr: String,
+    /// The exit code. `None` if the shell did not reach the command.
     pub(crate) code: Option<i32>,
 }
 
-/// The commands of a page.
+/// Returns the commands of a page.
 pub(crate) fn commands(page: &str) -> Vec<String> {
     let blocks = page.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ "));
     commands.map(str::to_owned).collect()
 }
 
-/// Runs commands in a folder, with the programs of another one.
+/// Runs commands in `folder`, with the folder `programs` first in the path.
 pub(crate) fn run(commands: &[String], folder: &Path, programs: &Path) -> io::Result<Vec<Ran>> {
     let log = folder.join(".page");
     std::fs::create_dir_all(&log)?;
@@ -56,7 +58,7 @@ pub(crate) fn run(commands: &[String], folder: &Path, programs: &Path) -> io::Re
     let ran = |(at, command): (usize, &String)| Ran {
         command: command.clone(),
         printed: read(at, "out"),
-        said: read(at, "err"),
+        stderr: read(at, "err"),
         code: read(at, "code").trim().parse().ok(),
     };
     Ok(commands.iter().enumerate().map(ran).collect())

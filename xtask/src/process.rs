@@ -1,4 +1,5 @@
-//! Processes that we start: they listen, are asked, use CPU time, and end with us.
+//! Starts child processes, sends them requests, measures their CPU time, and ends them together
+//! with this process.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// A process that does not listen by then never will.
+/// The time limit within which a process must start to listen.
 const START: Duration = Duration::from_secs(20);
-/// How long a process may take to end when it is asked to.
+/// The time limit for a process to end after SIGTERM.
 const STOP: Duration = Duration::from_secs(2);
 
-/// A command whose process the system kills when the thread that starts it ends: dropping is not
-/// enough where a signal ends us. Elsewhere than on Linux, nothing more than a command.
+/// Returns a command. The system kills its process when the thread that started it ends. A drop
+/// handler would not be enough, because a signal may kill this process. On systems other than Linux
+/// it is an ordinary command.
 pub(crate) fn tied(program: impl AsRef<Path>) -> Command {
     if !cfg!(target_os = "linux") {
         return Command::new(program.as_ref());
@@ -25,17 +27,17 @@ pub(crate) fn tied(program: impl AsRef<Path>) -> Command {
     command
 }
 
-/// A process that ends when this is dropped.
+/// A process that ends when this value is dropped.
 pub(crate) struct Process {
     name: String,
     child: process::Child,
     stdout: Option<BufReader<process::ChildStdout>>,
-    /// Its stderr.
+    /// The file with its stderr.
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts a command. Its log is NAME.log in the folder.
+    /// Starts a command. Its stderr goes to NAME.log in the folder.
     pub(crate) fn start(name: &str, mut command: Command, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("cannot write {log:?}"))?;
@@ -45,11 +47,11 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, stdout, log })
     }
 
-    /// Waits until one of our programs says where it listens.
+    /// Waits until one of our programs prints the addresses on which it listens.
     pub(crate) fn announced(&mut self) -> Result<Vec<SocketAddr>> {
         let stdout = self.stdout.as_mut().context("its stdout is taken")?;
         let mut line = String::new();
-        stdout.read_line(&mut line).context("cannot read what it says")?;
+        stdout.read_line(&mut line).context("cannot read its output")?;
         let addresses = line.trim().strip_prefix("listening on ").unwrap_or_default();
         let addresses: Result<Vec<SocketAddr>, _> =
             addresses.split_whitespace().map(str::parse).collect();
@@ -59,7 +61,7 @@ impl Process {
         }
     }
 
-    /// Waits until `ready`.
+    /// Waits until `ready` returns true. Fails if the process ends or the time limit passes.
     pub(crate) fn wait_until(&mut self, ready: impl Fn() -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready() {
@@ -71,7 +73,7 @@ impl Process {
         Ok(())
     }
 
-    /// The end of its log.
+    /// Returns the last lines of its log.
     fn log(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -83,12 +85,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Its CPU time so far, in nanoseconds.
+    /// Returns its CPU time so far, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> Result<u64> {
         cpu_ns(self.id()).with_context(|| format!("no CPU time of {}: it has ended", self.name))
     }
 
-    /// Closes its stdin, and returns what it prints until it ends.
+    /// Closes its stdin, waits until it ends, and returns its remaining output.
     pub(crate) fn finish(mut self) -> Result<String> {
         drop(self.child.stdin.take());
         let mut rest = String::new();
@@ -99,23 +101,23 @@ impl Process {
         Ok(rest)
     }
 
-    /// Kills it at once.
+    /// Kills the process immediately.
     pub(crate) fn kill(mut self) {
         let _ = self.child.kill();
     }
 
-    /// Sends a signal by its name, such as STOP.
+    /// Sends a signal by name, such as STOP.
     pub(crate) fn signal(&self, name: &str) -> Result<()> {
         let mut kill = Command::new("kill");
         kill.arg(format!("-{name}")).arg(self.id().to_string());
-        anyhow::ensure!(kill.status()?.success(), "{} does not take {name}", self.name);
+        anyhow::ensure!(kill.status()?.success(), "{} does not accept {name}", self.name);
         Ok(())
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It is asked first, so that it ends its own children.
+        // SIGTERM comes first, so that the process can end its own children.
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) && self.signal("TERM").is_ok() {
             let start = Instant::now();
             while start.elapsed() < STOP && self.child.try_wait().is_ok_and(|end| end.is_none()) {
@@ -127,7 +129,7 @@ impl Drop for Process {
     }
 }
 
-/// By the scheduler's own account, which is to the nanosecond, and of the threads that live.
+/// Sums the CPU time of the living threads from the scheduler's accounts, which are in nanoseconds.
 fn cpu_ns(pid: u32) -> Option<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let accounts = tasks.filter_map(|task| {
@@ -137,13 +139,13 @@ fn cpu_ns(pid: u32) -> Option<u64> {
     Some(accounts.sum())
 }
 
-/// A port of the loopback interface that was free just now, for programs that cannot choose one
-/// and say which.
+/// Returns a port of the loopback interface that was free a moment ago, for programs that cannot
+/// choose and report one themselves.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0").context("no free port")?.local_addr()?.port())
 }
 
-/// The status and the body of the response to a GET.
+/// Sends a GET request and returns the status and the body of the response.
 pub(crate) fn ask(
     address: SocketAddr,
     target: &str,
@@ -168,7 +170,7 @@ pub(crate) fn ask(
     Ok((status.context("no status")?, body))
 }
 
-/// The body of a GET that succeeds.
+/// Sends a GET request that must succeed, and returns the body.
 pub(crate) fn get(address: SocketAddr, target: &str) -> Result<String> {
     let (status, body) = ask(address, target, "", Duration::from_secs(5))?;
     anyhow::ensure!(status == 200, "{target}: status {status}");
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_says_where_it_listens_what_it_did_and_how_long_it_ran() {
+    fn a_process_reports_its_addresses_its_output_and_its_cpu_time() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo listening on 127.0.0.1:1 127.0.0.1:2; cat; echo done"]);

@@ -1,6 +1,8 @@
-//! `cargo xtask reprint`: runs the commands of pages of the docs and puts what they print in its place.
+//! `cargo xtask reprint`: runs the commands of documentation pages and replaces the output printed
+//! there.
 //!
-//! For pages of measurements, whose figures differ from run to run. It takes an otherwise idle machine.
+//! It is for pages with measurements, whose figures differ from run to run. It needs an otherwise
+//! idle machine.
 
 use std::path::Path;
 
@@ -9,7 +11,7 @@ use anyhow::{Context as _, Result};
 use crate::cargo;
 use crate::page::{self, Ran};
 
-/// Reprints pages; false if a command of one failed, and then that page is left as it was.
+/// Reprints pages. Returns false if a command failed; its page is then left unchanged.
 pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
     let mut good = true;
     for name in pages {
@@ -17,10 +19,10 @@ pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
         let text = std::fs::read_to_string(&file).with_context(|| name.clone())?;
         let folder = cargo::target_folder(root)?.join("reprint");
         let all = cargo::run_page(root, &page::commands(&text), &folder)?;
-        // A load that is not valid has printed all that it has to say.
+        // An invalid load exits with 1, but its output is complete.
         let failed = |ran: &&Ran| !matches!(ran.code, Some(0 | 1));
         if let Some(ran) = all.iter().find(failed) {
-            eprintln!("{name}: {} ended with {:?}: {}", ran.command, ran.code, ran.said);
+            eprintln!("{name}: {} ended with {:?}: {}", ran.command, ran.code, ran.stderr);
             good = false;
             continue;
         }
@@ -30,7 +32,7 @@ pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
     Ok(good)
 }
 
-/// The page with what its commands printed below each.
+/// Returns the page with the new output below each command.
 fn reprinted(text: &str, all: &[Ran]) -> String {
     let mut printed = all.iter();
     let (mut page, mut inside) = (String::new(), false);
@@ -64,11 +66,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stood_below_a_command_is_replaced() {
+    fn old_output_below_a_command_is_replaced() {
         let ran = |printed: &str| Ran {
             command: String::new(),
             printed: printed.to_owned(),
-            said: String::new(),
+            stderr: String::new(),
             code: Some(0),
         };
         let text =

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all tests, and how many there were.
+//! `cargo xtask test`: runs all tests and counts them.
 
 use std::fmt;
 use std::path::Path;
@@ -7,14 +7,14 @@ use anyhow::Result;
 
 use crate::cargo;
 
-/// All tests. Cargo runs one binary at a time: timing tests suffer where others compute. Documentation
-/// tests run only on their own.
+/// The commands that run all tests. Cargo runs one binary at a time, because timing tests suffer
+/// when other tests use the processors. Documentation tests need a command of their own.
 const ALL: [&[&str]; 2] = [
     &["test", "--workspace", "--doc", "--no-fail-fast"],
     &["test", "--workspace", "--all-targets", "--no-fail-fast"],
 ];
 
-/// How many tests ended how.
+/// The number of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     passed: u64,
@@ -23,7 +23,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Reads `test result: ok. 6 passed; 0 failed; 1 ignored; …`, with which a test binary closes.
+    /// Reads the last line that a test binary prints: `test result: ok. 6 passed; 0 failed; 1
+    /// ignored; …`.
     fn read(&mut self, line: &str) {
         let counts = line.strip_prefix("test result: ").and_then(|line| line.split_once(". "));
         for part in counts.map_or("", |(_, counts)| counts).split("; ") {
@@ -46,7 +47,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs all tests; the last line is the tally of all of them. False if a test failed, or did not compile.
+/// Runs all tests and prints the total counts as the last line. Returns false if a test failed or
+/// did not compile.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let (mut succeeded, mut tally) = (true, Tally::default());
     for args in ALL {
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closing_lines_are_summed_up_and_others_count_nothing() {
+    fn result_lines_are_summed_and_other_lines_are_ignored() {
         let output = "running 7 tests\n\
              test result: ok. 6 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s\n\n\
              warning: 3 passed\ntest a ... ok\ntest result: ok\ntest result: ok. x passed; \n\

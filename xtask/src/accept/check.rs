@@ -1,4 +1,4 @@
-//! What is judged: figures of a document, a bound, and whether it is kept.
+//! Judges figures of a document against a bound.
 
 use std::fmt;
 
@@ -9,22 +9,24 @@ use serde_json::Value;
 use super::data::{Each, Vars, fill_value, joined};
 use super::pointer::{figures, reduce, select};
 
-/// Whether a claim holds.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,
-    /// Not by the choice made here where a source is silent, but by another that is named.
+    /// The source leaves a detail open. The claim does not hold with the choice made here, but it
+    /// holds with another choice, which the check lists.
     Explained,
-    /// Not, and ours is where it was found to be: the source claims what its own policies do not do here.
+    /// The claim does not hold, and our figure is in the range where it was found before. The
+    /// source claims something that its own policies do not achieve here.
     Contradicts,
-    /// There is no bound: it is only reported.
+    /// There is no bound; the figure is only reported.
     Noted,
     Broken,
-    /// What it takes is not here: the figure says what.
+    /// A requirement is missing here; the figure names it.
     Skipped,
 }
 
-/// A claim, judged.
+/// A claim with its verdict.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) claim: String,
@@ -56,51 +58,53 @@ impl Verdict {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Check {
     text: String,
-    /// The figures.
+    /// Pointers to the figures, in the syntax of [`figures`].
     at: String,
-    /// Their unit: a bound may have another.
+    /// The unit of the figures. A bound may have a different unit.
     unit: String,
-    /// One figure is made of them: a function, `share-below X` or `share-above X` (in percent, of all), or `crossing`:
-    /// where figures over the loads `by` go from below 1 to above.
+    /// Reduces the figures to one. Either a function of [`reduce`], or `share-below X` or
+    /// `share-above X` (in percent of all figures), or `crossing`: the load, from `by`, at which
+    /// the figures rise above 1.
     reduce: Option<String>,
     by: String,
-    /// Figures that are missing do not matter.
+    /// Whether figures may be missing.
     optional: bool,
     most: Option<Value>,
     least: Option<Value>,
-    /// More or less than, strictly.
+    /// Strict upper and lower bounds.
     above: Option<Value>,
     below: Option<Value>,
-    /// A value and what a figure may be off it.
+    /// A value, and the maximum distance of a figure from it.
     near: Option<[Value; 2]>,
-    /// That is also at most this share of the value.
+    /// In addition, limits that distance to this share of the value.
     relative: Option<f64>,
-    /// All values are this one.
+    /// Requires all values to equal this one.
     equals: Option<Value>,
-    /// All texts have this in them.
+    /// Requires all values, as text, to contain this text.
     contains: Option<String>,
-    /// All values are those at this pointer.
+    /// Requires all values to equal those at this pointer.
     same: Option<String>,
-    /// The bound is on the share of figures in percent that may break it.
+    /// The share of figures, in percent, that may break the bound.
     but: Option<f64>,
-    /// Texts to show, too.
+    /// A pointer to values that are printed beside the figures.
     show: String,
     needs: Vec<String>,
-    /// It holds where there is nothing at this pointer.
+    /// Applies the check only if this pointer finds something. Otherwise the claim holds.
     when: String,
-    /// Other checks, of which one has to hold where this does not.
+    /// Other checks. If this check fails, one of these must hold.
     or: Vec<Value>,
     explained: Vec<Value>,
-    /// What the source claims, to be printed beside ours.
+    /// The figure that the source claims, printed beside ours.
     published: String,
-    /// Where ours is known to be while the claim does not hold.
+    /// The range in which our figure was found when the claim does not hold.
     contradicts: Vec<Value>,
 }
 
-/// Members that bound figures: a check that replaces one of them replaces all.
+/// Members that set bounds on figures. An alternative check that sets one of them replaces all of
+/// them.
 const BOUNDS: [&str; 6] = ["most", "least", "above", "below", "near", "relative"];
 
-/// The checks that a table of a file stands for: one for each of its `rows`.
+/// Expands a table of a file into its checks, one for each of its `rows`.
 pub(super) fn expand(check: &Value, vars: &Vars) -> Result<Vec<Value>> {
     let mut check = check.clone();
     let each = check.as_object_mut().context("a check is a table")?.remove("each");
@@ -110,7 +114,8 @@ pub(super) fn expand(check: &Value, vars: &Vars) -> Result<Vec<Value>> {
     Ok(rows.iter().map(|row| fill_value(&check, &joined(vars, row))).collect())
 }
 
-/// Judges a document; `claim` is that of the line. `lacking` says what of some needs is not here.
+/// Judges a document. `claim` is the claim of the line. `lacking` returns a message if a
+/// requirement is missing here.
 pub(super) fn judge(
     check: &Value,
     claim: &str,
@@ -164,14 +169,14 @@ pub(super) fn judge(
     Ok(finding(figure, verdict))
 }
 
-/// Refuses a check whose tolerance reaches from its value to zero: it would hold of a policy that
-/// does nothing.
+/// Rejects a check whose tolerance reaches from its value to zero, because a policy that does
+/// nothing would pass it.
 pub(super) fn refuse_zeros(check: &Value) -> Result<()> {
     let parsed: Check = serde_json::from_value(check.clone()).with_context(|| check.to_string())?;
     if let (Some([value, off]), Some((at, by))) = (&parsed.near, parsed.tolerance()?) {
         ensure!(
             at == 0.0 || by < at.abs(),
-            "{:?}: near = [{value}, {off}] holds of zero: the tolerance must be less than the \
+            "{:?}: near = [{value}, {off}] is true of zero: the tolerance must be less than the \
              value; relative = 0.5 makes it at most half of it",
             parsed.text
         );
@@ -210,7 +215,7 @@ impl Check {
             values = vec![match function.split_once(' ') {
                 Some((which @ ("share-below" | "share-above"), bound)) => {
                     let (bound, below): (f64, _) = (bound.parse()?, which == "share-below");
-                    // What has no steady state is slower by any measure.
+                    // A policy without a steady state counts as infinitely slow.
                     let value = |of: &Option<f64>| of.unwrap_or(f64::INFINITY);
                     let beyond = |of| if below { value(of) < bound } else { value(of) > bound };
                     let beyond = values.iter().filter(|of| beyond(of)).count();
@@ -231,12 +236,12 @@ impl Check {
             (true, false) if few => Verdict::Holds,
             _ => Verdict::Broken,
         };
-        let missing = if whole || self.optional { "" } else { ", not all are known" };
+        let missing = if whole || self.optional { "" } else { ", some are missing" };
         let bound = if bound.is_empty() { bound } else { format!(" ({bound})") };
         Ok((format!("{}{missing}{bound}", listed(&texts)), verdict))
     }
 
-    /// The value that figures are near, and what they may be off it.
+    /// Returns the value that figures must be near, and their maximum distance from it.
     fn tolerance(&self) -> Result<Option<(f64, f64)>> {
         let Some([value, off]) = &self.near else { return Ok(None) };
         let (value, off) = (quantity(value, &self.unit)?, quantity(off, &self.unit)?);
@@ -244,7 +249,7 @@ impl Check {
         Ok(Some((value, off.min(share))))
     }
 
-    /// What a figure has to keep to, and in words; no words where there is no bound.
+    /// Returns the condition on a figure, and its text. The text is empty if there is no bound.
     fn bound(&self) -> Result<(impl Fn(f64) -> bool, String)> {
         let of = |value: &Option<Value>| {
             value.as_ref().map(|value| quantity(value, &self.unit)).transpose()
@@ -268,8 +273,9 @@ impl Check {
     }
 }
 
-/// Where figures over loads go from below 1 to above, on a straight line between two loads; where
-/// they become unknown, in the middle: what has no steady state is slower by any measure.
+/// Returns the load at which the figures rise above 1, interpolated linearly between two loads. If
+/// the second figure is unknown, returns the middle of the two loads, because a policy without a
+/// steady state counts as infinitely slow.
 fn crossing(values: &[Option<f64>], loads: &[Option<f64>]) -> Option<f64> {
     let mut points: Vec<(f64, Option<f64>)> =
         loads.iter().zip(values).filter_map(|(load, value)| Some(((*load)?, *value))).collect();
@@ -286,27 +292,28 @@ fn crossing(values: &[Option<f64>], loads: &[Option<f64>]) -> Option<f64> {
 const UNITS: [(&str, f64); 6] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 6e10), ("s", 1e9)];
 
-/// A bound in the unit of the figures: a number, or a text such as `50us` or `30 %`.
+/// Parses a bound and converts it to the unit of the figures: a number, or a text such as `50us` or
+/// `30 %`.
 fn quantity(value: &Value, unit: &str) -> Result<f64> {
     let Some(text) = value.as_str() else {
-        return value.as_f64().with_context(|| format!("{value} is no bound"));
+        return value.as_f64().with_context(|| format!("{value} is not a bound"));
     };
     let start = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+' | 'e'));
     let (number, of) = text.split_at(start.unwrap_or(text.len()));
-    let number: f64 = number.parse().with_context(|| format!("{text:?} is no bound"))?;
+    let number: f64 = number.parse().with_context(|| format!("{text:?} is not a bound"))?;
     let in_ns = |name: &str| UNITS.iter().find(|(unit, _)| *unit == name).map(|(_, ns)| *ns);
     match (of.trim(), in_ns(of.trim()), in_ns(unit)) {
         ("", ..) => Ok(number),
         ("%", ..) => Ok(number / 100.0),
         (_, Some(ns), Some(of_figures)) => Ok(number * ns / of_figures),
         _ => {
-            ensure!(of.trim() == unit, "{text:?} is no bound of figures in {unit:?}");
+            ensure!(of.trim() == unit, "{text:?} is not a bound for figures in {unit:?}");
             Ok(number)
         }
     }
 }
 
-/// A figure with its unit.
+/// Formats a figure with its unit.
 fn human(value: f64, unit: &str) -> String {
     let (value, unit) = match UNITS.iter().find(|(name, _)| *name == unit) {
         Some((_, ns)) => {
@@ -331,12 +338,12 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// So many figures are shown one by one.
+/// The maximum number of figures that are printed one by one.
 const SHOWN: usize = 8;
 
 fn listed(texts: &[String]) -> String {
     match texts {
-        [] => "nothing is known".into(),
+        [] => "no figures".into(),
         few if few.len() <= SHOWN => few.join(", "),
         many => format!("{}, … {} in all", many[..SHOWN].join(", "), many.len()),
     }
@@ -384,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_contradicted_only_where_ours_is_known_to_be() {
+    fn a_contradiction_requires_our_figure_in_the_recorded_range() {
         let check = json!({
             "at": "/a", "near": [1, 0.1], "published": "1",
             "contradicts": [{"least": 1.2, "most": 1.3}],
@@ -397,11 +404,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tolerance_that_a_zero_keeps_is_refused() {
+    fn a_tolerance_that_includes_zero_is_rejected() {
         let refused = |check: Value| refuse_zeros(&check).map_err(|error| error.to_string());
         for near in [json!([0.2, 6]), json!([-2, 2]), json!(["5ms", "5ms"])] {
             let check = json!({"text": "a cell", "unit": "ns", "near": near});
-            let error = refused(check.clone()).expect_err("it holds of zero");
+            let error = refused(check.clone()).expect_err("it is true of zero");
             assert!(error.starts_with(r#""a cell": near = ["#), "{error}");
             assert!(refused(json!({"near": [1, 0.5], "unit": "ns", "or": [check]})).is_err());
         }
@@ -428,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_crossings_are_of_all_points() {
+    fn shares_and_crossings_use_all_points() {
         let points = json!([
             {"load": 0.2, "a": 1.0, "b": 2.0}, {"load": 0.1, "a": 1.0, "b": 4.0},
             {"load": 0.3, "a": 3.0, "b": 2.0}, {"load": 0.4, "a": null, "b": 2.0},
@@ -443,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_stands_for_a_check_of_each_row() {
+    fn a_table_expands_to_one_check_per_row() {
         let check = json!({
             "each": {"columns": ["of", "most"], "rows": [["a", 1.5], ["b", 2]]},
             "text": "{of} {what}", "at": "/{of}", "most": "{most}",

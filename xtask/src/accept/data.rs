@@ -1,4 +1,4 @@
-//! What a capability file holds, and how variables are put into it.
+//! The format of capability files, and the substitution of variables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,22 +7,22 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Names and what stands for them: `{name}` in a text.
+/// Variables by name. `{name}` in a text stands for the value.
 pub(crate) type Vars = BTreeMap<String, String>;
 
-/// A file of lines.
+/// A capability file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
-    /// Variables of all lines, and what they are in a quick run.
+    /// Variables of all lines, and their values in a quick run.
     pub(super) vars: Vars,
     pub(super) quick: Vars,
     pub(super) line: Vec<Line>,
-    /// What continuous integration runs.
+    /// The steps of continuous integration.
     pub(super) step: Vec<Step>,
 }
 
-/// Commands that have to end with 0, each.
+/// A list of commands, each of which must exit with 0.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Step {
@@ -32,117 +32,121 @@ pub(crate) struct Step {
     pub(super) run: Vec<Vec<String>>,
 }
 
-/// One line of what a capability is done by.
+/// One of the lines that define a capability.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Line {
     pub(super) number: u32,
     pub(super) name: String,
     pub(super) text: String,
-    /// How long it takes, about; 0: it is left out of such a run.
+    /// The approximate duration in full and quick runs. 0 leaves the line out of runs of that kind.
     pub(super) seconds: u32,
     pub(super) quick_seconds: u32,
     pub(super) vars: Vars,
     pub(super) quick: Vars,
-    /// What has to be here, as `program:valgrind`, `apt:nginx`, `cores:2`.
+    /// Requirements, such as `program:valgrind`, `apt:nginx`, `cores:2`.
     pub(super) needs: Vec<String>,
-    /// Run everything in a fresh clone of what is committed.
+    /// Whether to run everything in a fresh clone of the committed tree.
     pub(super) clone: bool,
-    /// Files of `xtask/capabilities/files` to copy into the line's folder, with variables put in.
+    /// Files of `xtask/capabilities/files` to copy into the line's folder, with variables
+    /// substituted.
     pub(super) files: Vec<String>,
-    /// Commands before each round.
+    /// Commands to run before each round.
     pub(super) prepare: Vec<Vec<String>>,
-    /// Processes beside all runs.
+    /// Processes that run alongside all runs.
     pub(super) server: Vec<Server>,
-    /// How often all runs are run, one after the other; each round begins with the next run. A
-    /// round in which the load generator fell behind, and nothing failed, is run again.
+    /// The number of rounds. A round executes all runs one after the other, and each round begins
+    /// with a different run. If the load generator fell behind and nothing failed, the round is
+    /// repeated.
     pub(super) rounds: Option<String>,
     pub(super) run: Vec<Run>,
-    /// A function of `steps.rs` that works on the document of all runs.
+    /// The name of a function in `steps.rs` that processes the document of all runs.
     pub(super) step: Option<String>,
     pub(super) check: Vec<Value>,
-    /// Lines of another file, by name, that stand for this one.
+    /// Lines of another file that replace this one.
     pub(super) include: Option<Include>,
 }
 
-/// Lines of another file.
+/// Lines of another file, by name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Include {
     pub(super) file: String,
     pub(super) names: Vec<String>,
-    /// Variables of them.
+    /// Variables set in the included lines.
     pub(super) set: Vars,
 }
 
-/// A process that is asked.
+/// A server process.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Server {
     pub(super) command: Vec<String>,
     pub(super) env: Vars,
     pub(super) files: Vec<String>,
-    /// The address where it listens, with `{port}` for a free one. Where there is none, its first
-    /// line says so.
+    /// The address on which it listens. `{port}` stands for a free port. `None` if the process
+    /// prints its address in its first line.
     pub(super) listen: Option<String>,
-    /// What it has to respond to with 200 before anything else is asked.
+    /// The path that must respond with 200 before the run starts.
     pub(super) ready: Option<String>,
 }
 
-/// A command, whose output becomes a part of the document.
+/// A command whose output becomes part of the document.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Run {
-    /// Where in the document it stands. The only run of a line needs no name.
+    /// The name of the part in the document. If a line has only one run, that run needs no name.
     pub(super) name: String,
     pub(super) command: Vec<String>,
     pub(super) env: Vars,
     pub(super) needs: Vec<String>,
-    /// It is run once for each row.
+    /// Runs the command once for each row.
     pub(super) each: Option<Each>,
     pub(super) again: Option<Again>,
     pub(super) server: Vec<Server>,
     pub(super) read: Read,
-    /// The file that it writes, JSON or one JSON value per line, rather than its output.
+    /// The file that the command writes, which is read instead of its output: JSON, or one JSON
+    /// value per line.
     pub(super) document: Option<String>,
-    /// What the last server is asked for afterwards; the response is `stats` of the document.
+    /// The path to request from the last server afterward. The response becomes `stats` in the
+    /// document.
     pub(super) then_get: Option<String>,
-    /// A function of `steps.rs` that works on the run's part of the document.
+    /// The name of a function in `steps.rs` that processes the run's part of the document.
     pub(super) step: Option<String>,
-    /// It may end with any exit code.
+    /// Whether any exit code is accepted.
     pub(super) may_fail: bool,
 }
 
-/// How output is read.
+/// The format of a command's output.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Read {
-    /// As one JSON value.
+    /// One JSON value, or the points of a sweep, one per line.
     #[default]
     Json,
-    /// Its lines behind this text, each with the numbers in it.
+    /// The text after this marker in each line that contains it, with the numbers in that text.
     Lines(String),
-    /// As `name=value`.
+    /// Words of the form `name=value`.
     Fields,
 }
 
-/// Variables that take several values.
+/// Variables that take several values, one row at a time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Each {
     columns: Vec<String>,
     rows: Vec<Vec<Value>>,
-    /// Rows are in this file of `xtask/capabilities/files`, columns in its first line: so many of them are
-    /// left out, and so many taken.
+    /// A file in `xtask/capabilities/files` with the rows, and the columns in its first line. The
+    /// first `skip` rows are left out, and at most `most` are taken.
     csv: Option<String>,
     skip: Option<String>,
     most: Option<String>,
-    /// In a quick run only so many rows.
+    /// The maximum number of rows in a quick run.
     quick: Option<usize>,
 }
 
 impl Each {
-    /// The variables of each row.
+    /// Returns the variables of each row.
     pub(super) fn vars(&self, vars: &Vars, quick: bool) -> Result<Vec<Vars>> {
         let most = self.quick.filter(|_| quick).unwrap_or(usize::MAX);
         if let Some(name) = &self.csv {
@@ -168,7 +172,7 @@ impl Each {
     }
 }
 
-/// A run whose checks do not hold is run once more, with other variables.
+/// Variables for a second attempt at a run whose checks do not hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Again {
@@ -195,15 +199,16 @@ impl File {
     }
 }
 
-/// The lines that stand for one.
+/// Returns the lines that replace a line with an include.
 fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<Vec<Line>> {
     let other = File::read(root, &include.file)?;
     let named = |name| other.line.iter().filter(move |line: &&Line| &line.name == name);
     let mut found: Vec<Line> = include.names.iter().flat_map(named).cloned().collect();
-    ensure!(!found.is_empty(), "line {}: {} has none of its lines", line.number, include.file);
+    ensure!(!found.is_empty(), "line {}: {} contains none of its lines", line.number, include.file);
     for (at, of) in found.iter_mut().enumerate() {
         of.number = line.number;
-        // The first takes the time of all; where none is given, each takes its own.
+        // The first included line gets the durations of the line that includes it. If that line
+        // states none, each included line keeps its own.
         (of.seconds, of.quick_seconds) = match (at, line.seconds + line.quick_seconds) {
             (_, 0) => (of.seconds, of.quick_seconds),
             (0, _) => (line.seconds, line.quick_seconds),
@@ -215,14 +220,14 @@ fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<
     Ok(found)
 }
 
-/// The second over the first.
+/// Merges two sets of variables; the second takes precedence.
 pub(super) fn joined(one: &Vars, other: &Vars) -> Vars {
     let mut all = one.clone();
     all.extend(other.iter().map(|(name, value)| (name.clone(), value.clone())));
     all
 }
 
-/// A text with what stands for its variables. Other braces stay.
+/// Substitutes variables in a text. Other braces stay.
 pub(super) fn fill(text: &str, vars: &Vars) -> String {
     let (mut filled, mut rest) = (String::new(), text);
     while let Some(start) = rest.find('{') {
@@ -242,8 +247,8 @@ pub(super) fn fill(text: &str, vars: &Vars) -> String {
     filled + rest
 }
 
-/// A value with what stands for its variables; a text that is a variable becomes a number where
-/// that is one.
+/// Substitutes variables in a value. A text that consists only of a variable becomes a number if
+/// the result parses as one.
 pub(super) fn fill_value(value: &Value, vars: &Vars) -> Value {
     match value {
         Value::String(text) => {

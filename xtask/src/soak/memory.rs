@@ -1,4 +1,4 @@
-//! Is the proxy's memory flat?
+//! Checks that the proxy's memory stays flat.
 
 use std::fmt;
 use std::thread::JoinHandle;
@@ -6,29 +6,31 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Growth that is no leak: allocators keep what they once needed, and runs differ.
+/// Growth that does not count as a leak: allocators keep memory that they once needed, and runs
+/// differ.
 const SLACK_BYTES: u64 = 8 << 20;
 const SLACK_SHARE: f64 = 0.15;
 
-/// From one sample to the next, in a run that is long enough.
+/// The interval between samples, in a run that is long enough.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// A shorter run has as many samples as this, so that there are early and late ones.
+/// The minimum number of samples in a shorter run, so that it has early and late ones.
 const SAMPLES_MIN: u32 = 16;
 
-/// When in a run, as a share of it, and the resident memory, where that could be read.
+/// The time in the run, as a share of its length, and the resident memory. `None` if the memory
+/// could not be read.
 pub(super) type Sample = (f64, Option<u64>);
 
-/// The proxy's resident memory, early and late. 0 where it was not sampled throughout.
+/// The proxy's resident memory, early and late. 0 if a sample of that period is missing.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
-    /// The largest seen between a quarter and a half of the run.
+    /// The largest sample between a quarter and a half of the run.
     early_bytes: u64,
-    /// The largest seen in the last quarter.
+    /// The largest sample in the last quarter.
     late_bytes: u64,
 }
 
-/// Samples a process for so long, whatever else goes on.
+/// Samples a process for this length of time on a new thread.
 pub(super) fn watch(process: u32, length: Duration) -> JoinHandle<Vec<Sample>> {
     std::thread::spawn(move || {
         let every = EVERY.min(length / SAMPLES_MIN).max(Duration::from_millis(1));
@@ -42,7 +44,7 @@ pub(super) fn watch(process: u32, length: Duration) -> JoinHandle<Vec<Sample>> {
     })
 }
 
-/// From `/proc`; none where there is none, or no such process.
+/// Returns the resident memory from `/proc`. `None` if there is no `/proc` or no such process.
 pub(super) fn resident(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -60,13 +62,13 @@ impl Memory {
         Self { early_bytes: largest(0.25, 0.5), late_bytes: largest(0.75, f64::INFINITY) }
     }
 
-    /// Memory that was not sampled is not known to be flat.
+    /// Whether the memory is flat. Memory that was not sampled throughout does not count as flat.
     pub(super) fn is_flat(&self) -> bool {
         let allowed = self.early_bytes as f64 * (1.0 + SLACK_SHARE) + SLACK_BYTES as f64;
-        self.is_known() && (self.late_bytes as f64) <= allowed
+        self.was_sampled() && (self.late_bytes as f64) <= allowed
     }
 
-    fn is_known(&self) -> bool {
+    fn was_sampled(&self) -> bool {
         self.early_bytes > 0 && self.late_bytes > 0
     }
 }
@@ -76,8 +78,11 @@ impl fmt::Display for Memory {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let verdict = if self.is_flat() { "flat" } else { "NOT flat" };
         let (early, late) = (mib(self.early_bytes), mib(self.late_bytes));
-        match self.is_known() {
-            false => write!(f, "memory: NOT KNOWN to be flat, it could not be sampled throughout"),
+        match self.was_sampled() {
+            false => write!(
+                f,
+                "memory: NOT KNOWN to be flat, because it could not be sampled throughout"
+            ),
             true => write!(f, "memory: {verdict}, {early:.1} MiB early, {late:.1} MiB late"),
         }
     }
@@ -90,7 +95,7 @@ mod tests {
     const TEN: Option<u64> = Some(10 << 20);
 
     #[test]
-    fn memory_is_flat_if_it_is_known_and_grows_within_the_slack() {
+    fn memory_is_flat_if_it_was_sampled_and_grows_within_the_slack() {
         let grown = |mib: u64| [(0.1, TEN), (0.3, Some(100 << 20)), (0.9, Some(mib << 20))];
         for (samples, verdict) in [
             (&grown(122)[..], "memory: flat, 100.0 MiB early, 122.0 MiB late"),
@@ -112,7 +117,7 @@ mod tests {
         if cfg!(target_os = "linux") {
             let samples = watch(std::process::id(), Duration::from_millis(200)).join();
             let memory = Memory::of(&samples.expect("it ends"));
-            assert!(memory.is_known(), "{memory:?}");
+            assert!(memory.was_sampled(), "{memory:?}");
         }
     }
 }

@@ -1,10 +1,11 @@
-//! `cargo xtask soak`: a proxy in front of real leaves that are killed, paused and turned into black holes,
-//! under clients that go away; and of replicas with slow URLs, poison requests, refused connections and
-//! clients that do not read.
+//! `cargo xtask soak`: runs a proxy in front of real leaves that are killed, paused and turned into
+//! black holes, and in front of replicas with slow URLs, poison requests and refused connections.
+//! Some clients leave early, and some do not read.
 //!
-//! It passes when every request whose client stayed was answered, next to all of them well; requests that a
-//! healthy replica could serve were served; every slot is free in the end; the proxy's memory is flat; and
-//! if there were faults to survive.
+//! A soak passes if all of the following hold: every request whose client stayed got a response,
+//! and all but a few responses were good; requests that a healthy replica could serve were served;
+//! every slot is free at the end; the proxy's memory is flat; and a long run had at least one
+//! fault.
 
 mod clients;
 mod memory;
@@ -24,31 +25,31 @@ use clients::Counts;
 use memory::Memory;
 use scene::Scene;
 
-/// Those that share the time, if none are named: with and without cancellation, and with every kind
-/// of gate.
+/// The default policies, which share the time. Some of them cancel and some do not, and together
+/// they use every kind of gate.
 const POLICIES: [&str; 4] = ["laedge", "psq", "laedge:cc+pc", "least-outstanding"];
 
-/// The share of responses that may be errors: a request may lose both its copies.
+/// The share of responses that may be errors, because a request may lose both of its copies.
 const ERRORS_FINE: f64 = 0.01;
-/// In a run this long faults strike, whatever is drawn.
+/// A run of at least this length must contain faults, whatever the random draws.
 const LONG: Duration = Duration::from_secs(15);
 
 /// The timeout of the services.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How to soak.
+/// Options of the soak.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// For how long in all
+    /// Total length
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// Policies, each for its share of the time
+    /// Policies, each of which gets an equal share of the time
     #[arg(long, value_delimiter = ',', default_values = POLICIES)]
     policies: Vec<String>,
-    /// Requests per second; by default the leaves are about a quarter busy
+    /// Requests per second. At the default the leaves are about a quarter busy
     #[arg(long, default_value_t = 600.0)]
     rate: f64,
-    /// Decides what happens when
+    /// Seed of the faults and the requests
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// Print one JSON document
@@ -56,14 +57,14 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Soaks under every policy in turn; false if one of them fails.
+/// Soaks under every policy in turn. Returns false if one of them fails.
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     anyhow::ensure!(
         args.minutes > 0.0 && args.minutes <= 10_000.0,
-        "--minutes is above 0, to 10000"
+        "--minutes must be above 0 and at most 10000"
     );
     let curtail = cargo::curtail(root)?;
-    anyhow::ensure!((0.01..=100_000.0).contains(&args.rate), "--rate is from 0.01 to 100000");
+    anyhow::ensure!((0.01..=100_000.0).contains(&args.rate), "--rate must be 0.01 to 100000");
     let length = Duration::from_secs_f64(args.minutes * 60.0 / args.policies.len() as f64);
     let mut outcomes = Vec::new();
     for policy in &args.policies {
@@ -95,16 +96,16 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
     let odd = odd.join().expect("clients do not panic");
     let leaked = scene.settle();
     let mut samples = memory.join().expect("the watch does not panic");
-    // The last one, once all is at rest.
+    // The last sample is taken when everything is at rest.
     samples.push((1.0, memory::resident(scene.proxy())));
     let memory = Memory::of(&samples);
-    let against =
-        against(&requests, &odd, faults.total(), length, leaked.is_none(), memory.is_flat());
-    let verdict = match &against[..] {
+    let failures =
+        failures(&requests, &odd, faults.total(), length, leaked.is_none(), memory.is_flat());
+    let verdict = match &failures[..] {
         [] => "passed".to_owned(),
         reasons => format!("FAILED: {}", reasons.join(", ")),
     };
-    let rest = leaked.as_ref().map_or("every slot is free, nothing waits".to_owned(), |leaked| {
+    let rest = leaked.as_ref().map_or("every slot is free, no query waits".to_owned(), |leaked| {
         format!("NOT all idle: {leaked}")
     });
     let text = format!(
@@ -116,14 +117,14 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
         faults.black_holes
     );
     Ok(json!({
-        "passed": against.is_empty(), "failed_because": against, "policy": policy, "text": text,
+        "passed": failures.is_empty(), "failed_because": failures, "policy": policy, "text": text,
         "requests": requests, "odd": odd, "leaked": leaked, "memory": memory,
         "faults": faults,
     }))
 }
 
-/// What speaks against it.
-fn against(
+/// Returns the reasons why a soak fails.
+fn failures(
     requests: &Counts,
     odd: &odd::Odd,
     faults: u32,
@@ -133,26 +134,28 @@ fn against(
 ) -> Vec<&'static str> {
     let errors = requests.errors as f64 > ERRORS_FINE * requests.answered as f64;
     let reasons = [
-        (requests.answered == 0, "no request was answered"),
-        (requests.unanswered > 0, "requests were not answered"),
+        (requests.answered == 0, "no request got a response"),
+        (requests.unanswered > 0, "requests got no response"),
         (errors, "more than 1 % of the responses are errors"),
         (odd.fine.errors + odd.fine.unanswered > 0, "healthy replicas did not serve every request"),
-        (odd.troubles.unanswered > 0, "slow URLs or poison requests were not answered"),
+        (odd.troubles.unanswered > 0, "slow URLs or poison requests got no response"),
         (odd.held > 0, "a client that does not read held a slot for longer than the timeout"),
-        (length >= LONG && faults == 0, "no fault struck"),
-        (!idle, "the proxy is not known to be at rest"),
-        (!flat, "its memory is not known to be flat"),
+        (length >= LONG && faults == 0, "no fault occurred"),
+        (!idle, "the proxy did not become idle"),
+        (!flat, "its memory is not, or may not be, flat"),
     ];
     reasons.iter().filter(|(is, _)| *is).map(|(_, why)| *why).collect()
 }
 
-/// How often each fault struck a leaf that ran: one at a time, so that a shard always has a replica left.
+/// The number of times that each fault struck a running leaf. Faults strike one leaf at a time, so
+/// a shard always has a replica left.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Faults {
     kills: u32,
-    /// As a garbage collection does: for less than the attempt timeout.
+    /// Pauses shorter than the attempt timeout, like those of garbage collection.
     pauses: u32,
-    /// Accepts, and never responds: for longer than it.
+    /// Pauses longer than the attempt timeout, during which the leaf accepts connections but never
+    /// responds.
     black_holes: u32,
 }
 
@@ -161,7 +164,7 @@ impl Faults {
         self.kills + self.pauses + self.black_holes
     }
 
-    /// Strikes one leaf, and revives it.
+    /// Strikes one leaf and then restores it.
     fn strike(&mut self, scene: &mut Scene, random: &mut Random) -> Result<()> {
         let mut below = |n: u64| random.next_u64() % n;
         let leaf = below(scene.leaves.len() as u64) as usize;
@@ -175,7 +178,7 @@ impl Faults {
             wait(below(1_500));
             return scene.revive(leaf);
         }
-        // The kernel goes on accepting connections for a stopped process.
+        // The kernel still accepts connections for a stopped process.
         let Some(process) = &scene.leaves[leaf].process else { return Ok(()) };
         process.signal("STOP")?;
         wait(if kind == 1 { 700 + below(3_000) } else { 10 + below(300) });
@@ -199,7 +202,7 @@ mod tests {
     const GOOD: Counts = Counts { answered: 1_000, errors: 10, aborted: 50, unanswered: 0 };
 
     #[test]
-    fn a_soak_passes_if_nothing_speaks_against_it() {
+    fn a_soak_passes_if_there_is_no_reason_to_fail() {
         let (odd, long) = (odd::Odd::default(), LONG);
         let short = long - Duration::from_secs(1);
         let failed = Counts { errors: 1, ..Counts::default() };
@@ -209,15 +212,15 @@ mod tests {
             (Counts { unanswered: 1, ..GOOD }, odd, 1, long, 1),
             (Counts::default(), odd, 1, long, 1),
             (GOOD, odd::Odd { fine: failed, ..odd }, 1, long, 1),
-            // They may fail.
+            // Slow and poison requests may fail.
             (GOOD, odd::Odd { troubles: failed, ..odd }, 1, long, 0),
             (GOOD, odd::Odd { held: 1, ..odd }, 1, long, 1),
             (GOOD, odd, 0, short, 0),
             (GOOD, odd, 0, long, 1),
         ] {
-            let against = against(&requests, &odd, faults, length, true, true);
-            assert_eq!(against.len(), reasons, "{against:?}");
+            let failures = failures(&requests, &odd, faults, length, true, true);
+            assert_eq!(failures.len(), reasons, "{failures:?}");
         }
-        assert_eq!(against(&GOOD, &odd, 1, LONG, false, false).len(), 2);
+        assert_eq!(failures(&GOOD, &odd, 1, LONG, false, false).len(), 2);
     }
 }

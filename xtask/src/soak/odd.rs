@@ -1,4 +1,4 @@
-//! Replicas with URLs that are slow or poison, and clients that do not read.
+//! Replicas with slow URLs and poison requests, and clients that do not read.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,9 +14,10 @@ use super::clients::{Counts, Tally};
 
 use crate::process::get;
 
-/// Slower than the attempt timeout.
+/// The delay of slow URLs, longer than the attempt timeout.
 const SLOW: Duration = Duration::from_millis(900);
-/// What is asked in turn, so many times at once.
+/// The troublesome URLs, which are requested in turn, each with its number of simultaneous
+/// requests.
 const TROUBLES: [(&str, u32); 5] = [
     ("/odd/slow", 3),
     ("/odd/poison/500", 3),
@@ -26,30 +27,34 @@ const TROUBLES: [(&str, u32); 5] = [
 ];
 const BETWEEN: Duration = Duration::from_millis(2_500);
 const FINE_EVERY: Duration = Duration::from_millis(50);
-/// A body that no socket buffer holds.
+/// The length of a body that no socket buffer can hold.
 const BIG: usize = 64 << 20;
 
-/// What became of the requests to the odd service.
+/// The results of the requests to the odd service.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Odd {
     /// Requests that every replica serves well.
     pub(super) fine: Counts,
-    /// Slow and poison requests: they may fail, but are answered.
+    /// Slow and poison requests. They may fail, but every one gets a response.
     pub(super) troubles: Counts,
-    /// Clients that did not read.
+    /// The number of clients that did not read.
     pub(super) stuck: u64,
-    /// Of those, how many held a slot for longer than the timeout.
+    /// The number of those clients that held a slot for longer than the timeout.
     pub(super) held: u64,
 }
 
 impl fmt::Display for Odd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { fine, troubles, stuck, held } = self;
-        write!(f, "{fine}; troubles: {troubles}; {stuck} clients did not read, {held} held a slot")
+        write!(
+            f,
+            "{fine}; slow URLs and poison requests: {troubles}; {stuck} clients did not read, \
+             {held} held a slot"
+        )
     }
 }
 
-/// Starts a replica; where it listens. It serves until this program ends.
+/// Starts a replica and returns its address. It serves until this program ends.
 pub(super) fn replica() -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -61,7 +66,7 @@ pub(super) fn replica() -> std::io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Serves one connection until it ends.
+/// Serves one connection until it is closed.
 fn serve(stream: TcpStream) -> std::io::Result<()> {
     let mut requests = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
@@ -101,7 +106,7 @@ fn serve(stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Asks until `end`.
+/// Sends requests until `end`.
 pub(super) fn start(proxy: SocketAddr, admin: SocketAddr, end: Instant) -> JoinHandle<Odd> {
     std::thread::spawn(move || {
         let stuck = std::thread::spawn(move || do_not_read(proxy, admin, end));
@@ -124,8 +129,9 @@ pub(super) fn start(proxy: SocketAddr, admin: SocketAddr, end: Instant) -> JoinH
     })
 }
 
-/// Clients that ask for much and do not read, one after the other: how many, and how many of them held the
-/// slot of their replica for longer than the timeout.
+/// Runs clients one after the other. Each requests a large body and does not read it. Returns the
+/// number of clients, and the number that held the slot of their replica for longer than the
+/// timeout.
 fn do_not_read(proxy: SocketAddr, admin: SocketAddr, end: Instant) -> (u64, u64) {
     let (mut stuck, mut held) = (0, 0);
     let late = TIMEOUT + Duration::from_millis(1_500);
@@ -154,10 +160,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replica_serves_what_its_paths_say() {
+    fn the_path_selects_the_response_of_a_replica() {
         let address = replica().expect("a port");
         for (path, status) in [("/health", 200), ("/odd/fine", 200), ("/odd/poison/505", 505)] {
-            // A client of this server has to close.
+            // This server keeps connections open, so the client has to close.
             let mut stream = TcpStream::connect(address).expect("it listens");
             write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").expect("it reads");
             let mut line = String::new();

@@ -12,9 +12,9 @@ use crate::process::{Process, free_port, get, tied};
 
 const SHARDS: u32 = 3;
 const REPLICAS: u32 = 2;
-/// Odd replicas; one more refuses connections.
+/// The number of odd replicas that serve requests. One more refuses connections.
 const ODD: u32 = 3;
-/// How long the proxy may take to come to rest: its cancel timeout, and some probes.
+/// The time limit for the proxy to come to rest. It allows for the cancel timeout and some probes.
 const REST: Duration = Duration::from_secs(20);
 
 pub(super) struct Scene {
@@ -22,7 +22,7 @@ pub(super) struct Scene {
     pub(super) leaves: Vec<Leaf>,
     proxy: Process,
     addresses: Vec<SocketAddr>,
-    /// Holds the configuration and the logs; the last to go.
+    /// Contains the configuration and the logs. It is dropped last.
     folder: tempfile::TempDir,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Leaf {
     shard: u32,
     replica: u32,
     address: SocketAddr,
-    /// None while it is dead.
+    /// `None` while the leaf is dead.
     pub(super) process: Option<Process>,
 }
 
@@ -67,11 +67,11 @@ impl Scene {
     }
 
     pub(super) fn proxy(&self) -> u32 {
-        // `setpriv` has become the proxy.
+        // `setpriv` has replaced itself with the proxy, so this is the proxy's process.
         self.proxy.id()
     }
 
-    /// Starts a dead leaf again, where it was.
+    /// Restarts a dead leaf at its old address.
     pub(super) fn revive(&mut self, leaf: usize) -> Result<()> {
         self.leaves[leaf].revive(&self.curtail, self.folder.path())
     }
@@ -81,13 +81,14 @@ impl Scene {
         dead.try_for_each(|leaf| leaf.revive(&self.curtail, self.folder.path()))
     }
 
-    /// Waits until the proxy is at rest; what is not, if it does not come to rest.
+    /// Waits until the proxy is at rest. Returns the parts that are still busy if that takes too
+    /// long.
     pub(super) fn settle(&self) -> Option<String> {
         let start = Instant::now();
         loop {
             let status = get(self.admin(), "/status");
             let busy = match status.map(|text| serde_json::from_str(&text)) {
-                Ok(Ok(status)) => restless(&status)?,
+                Ok(Ok(status)) => not_idle(&status)?,
                 other => format!("no status: {other:?}"),
             };
             if start.elapsed() > REST {
@@ -102,7 +103,8 @@ impl Leaf {
     fn revive(&mut self, curtail: &Path, folder: &Path) -> Result<()> {
         let Self { shard, replica, address, .. } = *self;
         let name = format!("leaf{shard}.{replica}");
-        // Leaves are paused by signals, and one that is stopped does not see its stdin close.
+        // Leaves are paused by signals, and a stopped process does not notice that its stdin is
+        // closed.
         let mut command = tied(curtail);
         command.args(["leaf", "--tied-to-parent", "--slots", "1", "--shards", &SHARDS.to_string()]);
         command.args(["--service-time", "exp:2ms", "--hiccup", "0.01:30ms"]);
@@ -144,18 +146,18 @@ fn configuration(policy: &str, leaves: &[Leaf], odd: &[SocketAddr], big: SocketA
         "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[log]\nlevel = \"error\"\n"
             .into(),
         service("search", policy, cancel, "shard_by = { header = \"x-shard\" }", &shards),
-        // Its replicas run to the end, whatever is given up.
+        // The odd replicas cannot stop a request, so this service does not cancel.
         service("odd", if cancels { "psq" } else { policy }, "none", "", &[odd.to_vec()]),
         service("big", "psq", "none", "", &[vec![big]]),
     ]
     .concat()
 }
 
-/// What in a status is not idle, or not there; none when all is idle.
-fn restless(status: &Value) -> Option<String> {
+/// Returns the parts of a status that are not idle or are missing. `None` if all are idle.
+fn not_idle(status: &Value) -> Option<String> {
     let services = [("search", SHARDS, REPLICAS), ("odd", 1, ODD + 1), ("big", 1, 1)];
     let mut found = Vec::new();
-    // What a status leaves out is null, and so not known to be idle.
+    // A part that is missing from the status reads as null, so it does not count as idle.
     for (name, shards, servers) in services {
         let mut all = status["services"].as_array().into_iter().flatten();
         let service = all.find(|service| service["name"] == name).unwrap_or(&Value::Null);
@@ -167,7 +169,7 @@ fn restless(status: &Value) -> Option<String> {
                 found.push(format!("{name}: {} wait in shard {}", shard["queue"], shard["name"]));
             }
             for server in (0..servers).map(|server| &shard["servers"][server as usize]) {
-                // One of the odd replicas never listens.
+                // One of the odd replicas never listens, so it may be down.
                 if server["busy"] != 0 || name == "search" && server["up"] != true {
                     found.push(format!("{name}: {server}"));
                 }
@@ -183,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// A status of a proxy at rest.
+    /// Returns the status of a proxy at rest.
     fn idle() -> Value {
         let server = json!({"busy": 0, "up": true});
         let shard =
@@ -194,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_status_at_rest_is_idle_in_every_part() {
-        assert_eq!(restless(&idle()), None);
+        assert_eq!(not_idle(&idle()), None);
         for (part, value, is_idle) in [
             ("/services/0/live", json!(2), false),
             ("/services/0/shards/1/queue", json!(3), false),
@@ -210,7 +212,7 @@ mod tests {
         ] {
             let mut status = idle();
             *status.pointer_mut(part).expect("a part of the status") = value;
-            assert_eq!(restless(&status).is_none(), is_idle, "{status}");
+            assert_eq!(not_idle(&status).is_none(), is_idle, "{status}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Percentiles of samples, and how sure they are.
+//! Percentiles of samples, with their confidence intervals.
 
 use std::fmt;
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// A figure, and half of its 95 % confidence interval where that is known.
+/// A figure, and the half-width of its 95 % confidence interval. `None` if that is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Estimate {
     pub(super) value: f64,
@@ -18,13 +18,15 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// A percentile with fewer samples above it is chance.
+/// The minimum number of samples above a percentile. With fewer, its value is due to chance.
 const ABOVE_LEAST: f64 = 10.0;
 
-/// A percentile of all samples of all repetitions, in ms. Its confidence interval is that of the share
-/// of samples that are so long, which differs from repetition to repetition (after Woodruff 1952): few
-/// repetitions with many long ones tell how uncertain it is, though most have none. From one repetition
-/// there is none.
+/// Returns a percentile of the samples of all repetitions, in ms.
+///
+/// The confidence interval is derived from the share of samples above the percentile, and from how
+/// much this share differs between repetitions (after Woodruff 1952). Long samples that are
+/// concentrated in a few repetitions thus widen the interval, even if most repetitions have none. A
+/// single repetition yields no interval.
 pub(super) fn pooled(repetitions: &[&[u64]], percentile: f64) -> Option<Estimate> {
     let all = repetitions.concat();
     let value = of(&all, percentile)?;
@@ -38,7 +40,7 @@ pub(super) fn pooled(repetitions: &[&[u64]], percentile: f64) -> Option<Estimate
     Some(Estimate { value, half })
 }
 
-/// Of the share of samples above this value, in ms.
+/// Returns the standard error of the share of samples above this value, in ms.
 fn standard_error(repetitions: &[&[u64]], percentile: f64, value_ms: f64) -> f64 {
     let share = 1.0 - percentile / 100.0;
     let off = |samples: &&[u64]| {
@@ -51,17 +53,18 @@ fn standard_error(repetitions: &[&[u64]], percentile: f64, value_ms: f64) -> f64
     (squares * count / (count - 1.0)).sqrt() / samples
 }
 
-/// A percentile of samples in ns, in ms: the least that so many do not exceed.
+/// Returns a percentile, in ms, of samples in ns: the lowest value such that this percentage of the
+/// samples does not exceed it. `None` if too few samples are above it.
 pub(super) fn of(samples: &[u64], percentile: f64) -> Option<f64> {
     let above = samples.len() as f64 * (1.0 - percentile / 100.0);
-    // 1,000 samples have 9.999… above the 99th percentile.
+    // Tolerance for rounding: 1,000 samples have 9.999… above the 99th percentile.
     if above + 1e-9 < ABOVE_LEAST {
         return None;
     }
     Some(quantile(samples, percentile))
 }
 
-/// As [`of`], however few there are; of one at least.
+/// Like [`of`], but one sample is enough.
 fn quantile(samples: &[u64], percentile: f64) -> f64 {
     let mut samples = samples.to_vec();
     let rank = (samples.len() as f64 * percentile / 100.0).ceil() as usize;
@@ -69,7 +72,7 @@ fn quantile(samples: &[u64], percentile: f64) -> f64 {
     *value as f64 / 1e6
 }
 
-/// The mean of samples in ns, in ms.
+/// Returns the mean of samples in ns, in ms.
 pub(super) fn mean_ms(samples: &[u64]) -> f64 {
     samples.iter().sum::<u64>() as f64 / 1e6 / samples.len() as f64
 }
@@ -78,13 +81,13 @@ pub(super) fn mean_ms(samples: &[u64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// 1 to 1,000 ms.
+    /// Returns samples of 1 to 1,000 ms.
     fn thousand() -> Vec<u64> {
         (1..=1_000).rev().map(|ms| ms * 1_000_000).collect()
     }
 
     #[test]
-    fn a_percentile_is_told_where_ten_samples_are_above_it() {
+    fn a_percentile_needs_ten_samples_above_it() {
         assert_eq!(of(&thousand(), 50.0), Some(500.0));
         assert_eq!(of(&thousand(), 99.0), Some(990.0));
         assert_eq!(of(&thousand()[1..], 99.0), None);
@@ -92,12 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_tell_how_sure_it_is() {
+    fn differences_between_repetitions_set_the_interval() {
         let first = thousand();
         let second: Vec<u64> = first.iter().map(|ns| ns + 2_000_000).collect();
         let one = pooled(&[&first], 99.0).expect("enough");
         assert_eq!(one, Estimate { value: 990.0, half: None });
-        // Nine and eleven of a thousand are above: a standard error of 10⁻³, and t is 12.706.
+        // Nine of the first thousand samples and eleven of the second are above the percentile: the
+        // standard error is 10⁻³, and t is 12.706.
         let two = pooled(&[&first, &second], 99.0).expect("enough");
         assert_eq!(two, Estimate { value: 991.0, half: Some((1_002.0 - 979.0) / 2.0) });
         let equal = pooled(&[&first, &first, &first], 50.0).expect("enough");
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repetition_unlike_the_others_makes_it_uncertain() {
+    fn an_unusual_repetition_widens_the_interval() {
         let calm = vec![10_000_000; 1_000];
         let mut busy = calm.clone();
         (busy.iter_mut().zip(0..200)).for_each(|(ns, more)| *ns = 90_000_000 + 1_000_000 * more);

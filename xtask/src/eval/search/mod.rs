@@ -1,19 +1,20 @@
-//! `cargo xtask eval search --compare-sim`: the search service of the demo, measured and simulated
+//! `cargo xtask eval search --compare-sim`: measures the demo's search service, and simulates it
 //! with the same parameters.
 //!
 //! Both have the same shards, replicas and slots, Poisson arrivals at λ = ρ r c / P̄, a P per query
-//! and shard that copies share, and a J per copy. Every request is a query of its own; requests wait
-//! for the slowest shard. They agree where a measured percentile is within 15 % of the simulated one.
-//! One cell may miss, if a simulation with the measured overhead agrees there.
+//! and shard that copies share, and a J per copy. Every request is a distinct query and waits for
+//! the slowest shard. The two agree if a measured percentile is within 15 % of the simulated one.
+//! One cell is allowed to miss this range, if a simulation with the measured overhead agrees there.
 //!
-//! What our machine adds is measured in the same requests (`samples.rs`), and given back to the
-//! simulator where it belongs, though its parts are not independent of each other:
+//! The overhead of our machine is measured in the same requests (`samples.rs`) and added to the
+//! simulation at the places where it occurs, although its parts are not independent of each other:
 //!
-//! - *late*, what the leaf's service took beyond P + J, occupies the leaf: drawn in addition to J;
-//! - *network*, what a copy took beyond the leaf's service, occupies a slot in the root's books but
-//!   not the leaf: half of it as the latency each way;
-//! - *front*, what a request took beyond its slowest shard, occupies nothing that is simulated: its
-//!   mean is added to all percentiles.
+//! - *late*, the time that the leaf's service took beyond P + J, occupies the leaf. It is drawn in
+//!   addition to J.
+//! - *network*, the time that a copy took beyond the leaf's service, counts as an occupied slot at
+//!   the root but does not occupy the leaf. Half of it is the one-way latency.
+//! - *front*, the time that a request took beyond its slowest shard, occupies nothing that is
+//!   simulated. Its mean is added to all percentiles.
 
 mod estimate;
 mod samples;
@@ -30,42 +31,43 @@ use estimate::{Estimate, mean_ms, of, pooled};
 use samples::Samples;
 
 const PERCENTILES: [f64; 2] = [50.0, 99.0];
-/// How far a measured percentile may be from the simulated one, as a share of that, and how many
-/// cells may agree only with the overhead.
+/// The maximum distance of a measured percentile from the simulated one, as a share of the
+/// simulated one, and the maximum number of cells that agree only with the overhead.
 const TOLERANCE: f64 = 0.15;
 const MISSES_MOST: usize = 1;
-/// How many further runs there may be for each, where some are unsound.
+/// The maximum number of further runs per requested run, to replace unsound runs.
 const SPARE: usize = 2;
 /// The demo's mean of P, and its hiccups.
 const SERVICE_MS: u32 = 3;
 const HICCUP_MS: u32 = 45;
 const HICCUP_PROBABILITY: f64 = 0.003;
-/// The longest that the machine may stand still in a sound run, as a share of a hiccup. Where virtual
-/// machines share a host, that takes hundreds of milliseconds at times; the requests that pile up
-/// meanwhile are more than one in a hundred, and no simulation knows of them.
+/// The longest stall of the machine in a sound run, as a share of a hiccup. Virtual machines that
+/// share a host sometimes stall for hundreds of milliseconds. More than 1 % of the requests pile up
+/// in that time, and no simulation includes them.
 const STALL_MOST: f64 = 1.0 / 3.0;
-/// What both have, as flags of both.
+/// Flags that the demo and the simulator share.
 const SERVICE: [&str; 6] = ["--shards", "5", "--replicas", "2", "--slots", "1"];
 
-/// How to evaluate.
+/// Options of the evaluation.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Args {
-    /// Put measured latencies beside simulated ones
+    /// Compare measured latencies with simulated ones
     #[arg(long, required = true)]
     compare_sim: bool,
-    /// One short run: it shows that all can be measured and simulated, and judges no latency
+    /// Make one short run to check that everything can be measured and simulated. No latency is
+    /// judged
     #[arg(long)]
     smoke: bool,
-    /// Make all times of the service so many times as long as the demo's: on a busy host a machine
-    /// stands still for milliseconds, which tells little of a simulation of 3 ms
+    /// Factor on all times of the service, relative to the demo's. A machine on a busy host stalls
+    /// for milliseconds, which would hide the effects in a simulation of 3 ms
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     scale: u32,
-    /// Sound runs of each cell, each with draws of its own
+    /// Number of sound runs of each cell, each with its own random draws
     #[arg(long, value_name = "N", default_value_t = 20)]
     repetitions: usize,
-    /// Requests of a policy at a load, in each of them: few, because a run counts only if nothing
-    /// disturbs it
+    /// Requests per policy and load in each run. The number is small, because a run counts only if
+    /// nothing disturbs it
     #[arg(long, value_name = "N", default_value_t = 1_050)]
     requests: u32,
     #[arg(long, value_delimiter = ',', default_value = "psq,laedge", value_name = "P,…")]
@@ -73,13 +75,14 @@ pub(crate) struct Args {
     /// Utilizations, λ P̄ / (r c) in both
     #[arg(long, value_delimiter = ',', default_value = "0.2,0.4,0.6", value_name = "U,…")]
     loads: Vec<f64>,
-    /// A load before these that is not compared: where policies learn, they do so there
+    /// Load to run before the others, so that policies can learn. It is not compared
     #[arg(long, value_name = "U")]
     learning: Option<f64>,
-    /// A run counts at a load only if it is sound for all policies, so that all have the same requests
+    /// Count a run at a load only if it is sound for all policies, so that all have the same
+    /// requests
     #[arg(long)]
     together: bool,
-    /// The folder in `out`
+    /// Output folder in `out`
     #[arg(long, default_value = "search/compare-sim")]
     name: String,
     /// Print one JSON document
@@ -87,21 +90,21 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A policy at a load in thousandths.
+/// A policy, and a load in thousandths.
 type Key = (String, u32);
 
 fn key(policy: &str, load: f64) -> Key {
     (policy.to_owned(), (load * 1_000.0).round() as u32)
 }
 
-/// What a sound run of a policy at a load came to.
+/// The results of a sound run of a policy at a load.
 struct Run {
     samples: Samples,
-    /// As the utilization has it, as it was served, and copies per query.
+    /// The offered rate, the achieved rate, and the number of copies per query.
     counts: [f64; 3],
 }
 
-/// All sound runs, and why others are left out.
+/// All sound runs, and the reasons why others are left out.
 #[derive(Default)]
 struct Measured {
     sound: BTreeMap<Key, Vec<Run>>,
@@ -128,10 +131,10 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     Ok(document["holds"] == true)
 }
 
-/// Runs the demo until there are enough sound runs of all cells, or there were too many unsound
-/// ones. Unsound is what the load generator calls so, for its own lag or because the service did not
-/// keep up with the rate, and a run in which the machine stood still; whatever the latencies. Of
-/// each, the table of times stays in the folder.
+/// Runs the demo until all cells have enough sound runs, or the maximum number of runs is reached.
+/// A run is unsound if the load generator reports it as invalid, because it fell behind or the
+/// service did not keep up with the rate, or if the machine stalled. Latencies do not matter for
+/// this. The table of times of each run stays in the folder.
 fn measure(root: &Path, out: &Path, args: &Args) -> Result<Measured> {
     let curtail = cargo::curtail(root)?;
     let mut measured = Measured::default();
@@ -139,7 +142,7 @@ fn measure(root: &Path, out: &Path, args: &Args) -> Result<Measured> {
         if measured.least(args) >= args.repetitions {
             break;
         }
-        eprintln!("measuring: run {seed} of {}, or of some more", args.repetitions);
+        eprintln!("measuring: run {seed} of {}, or of a few more", args.repetitions);
         let mut command = Command::new(&curtail);
         command.args(["demo", "--json", "--timings", "--out"]).arg(out.join("demo"));
         command.args(SERVICE).args(args.demo_flags(seed));
@@ -180,7 +183,7 @@ impl Args {
         format!("{HICCUP_PROBABILITY}:{}ms", HICCUP_MS * self.scale)
     }
 
-    /// The mean of P + J, in ms: what the leaves should draw.
+    /// Returns the mean of P + J that the leaves should draw, in ms.
     fn drawn_mean_ms(&self) -> f64 {
         f64::from(self.scale) * (f64::from(SERVICE_MS) + HICCUP_PROBABILITY * f64::from(HICCUP_MS))
     }
@@ -195,12 +198,12 @@ impl Measured {
         self.sound.get(&key(policy, load)).map_or(&[], Vec::as_slice)
     }
 
-    /// How many sound runs there are of every policy at every load.
+    /// Returns the lowest number of sound runs over all policies and loads.
     fn least(&self, args: &Args) -> usize {
         args.places().map(|(load, policy)| self.runs(policy, load).len()).min().unwrap_or(0)
     }
 
-    /// Takes the sound cells of a run of the demo.
+    /// Adds the sound cells of a run of the demo.
     fn add(
         &mut self,
         seed: usize,
@@ -235,7 +238,7 @@ impl Measured {
     }
 }
 
-/// What is wrong with a cell; none where it is sound.
+/// Returns the reason why a cell is unsound. `None` if it is sound.
 fn unsound(cell: &Value) -> Option<String> {
     let reasons = cell["invalid_because"].as_array().into_iter().flatten();
     let texts: Vec<&str> = reasons.filter_map(Value::as_str).collect();
@@ -246,15 +249,15 @@ fn unsound(cell: &Value) -> Option<String> {
     }
 }
 
-/// Did the machine stand still?
+/// Returns a message if the machine stalled for too long.
 fn stalled(samples: Option<&Samples>, args: &Args) -> Option<String> {
     let stall_ms = samples?.stall_ns() / 1_000_000;
     let most = f64::from(HICCUP_MS * args.scale) * STALL_MOST;
     (!args.smoke && stall_ms as f64 > most)
-        .then(|| format!("the machine stood still: what should take no time took {stall_ms} ms"))
+        .then(|| format!("the machine stalled for {stall_ms} ms"))
 }
 
-/// Both side by side.
+/// Simulates every cell and compares it with the measurement.
 fn compare(root: &Path, out: &Path, args: &Args, measured: &Measured) -> Result<Value> {
     let curtail = cargo::curtail(root)?;
     let jitter = format!("bimodal:{}", args.hiccup());
@@ -268,7 +271,7 @@ fn compare(root: &Path, out: &Path, args: &Args, measured: &Measured) -> Result<
         for (policy, plain) in args.policies.iter().zip(&plain) {
             let runs = measured.runs(policy, load);
             let samples = Samples::all(runs.iter().map(|run| &run.samples));
-            // Without a sound run there is no overhead to simulate with.
+            // The overhead is unknown without a sound run.
             let loaded = match runs.is_empty() {
                 true => None,
                 false => Some(with_overhead((&curtail, out), args, (policy, load), &samples)?),
@@ -305,7 +308,7 @@ fn compare(root: &Path, out: &Path, args: &Args, measured: &Measured) -> Result<
     }))
 }
 
-/// Simulates policies on common random numbers: a document of each.
+/// Simulates policies with common random numbers and returns a document for each.
 fn simulate(curtail: &Path, args: &Args, load: f64, more: &[&str]) -> Result<Vec<Value>> {
     let requests = if args.smoke { "20000" } else { "200000" };
     let mut command = Command::new(curtail);
@@ -315,7 +318,7 @@ fn simulate(curtail: &Path, args: &Args, load: f64, more: &[&str]) -> Result<Vec
     serde_json::from_str(&cargo::output(&mut command)?).context("sim prints JSON")
 }
 
-/// A policy at a load, simulated with the overhead that was measured there.
+/// Simulates a policy at a load with the overhead that was measured there.
 fn with_overhead(
     (curtail, out): (&Path, &Path),
     args: &Args,
@@ -329,7 +332,7 @@ fn with_overhead(
         std::fs::write(&file, lines).with_context(|| file.display().to_string())?;
         Ok(format!("file:{}", file.display()))
     };
-    // How much of it was on the way there is not known: half of it, on average.
+    // The share of each direction is unknown. On average it is half.
     let network = write("network", &mut samples.network.iter().map(|both_ways| both_ways / 2))?;
     let late = write("late", &mut samples.late.iter().copied())?;
     let jitter = format!("bimodal:{}+{late}", args.hiccup());
@@ -337,19 +340,21 @@ fn with_overhead(
     simulate(curtail, args, load, &more)?.pop().context("sim prints an entry")
 }
 
-/// A figure of a simulation.
+/// Returns a figure of a simulation.
 fn number(outcome: &Value, pointer: &str) -> Option<f64> {
     outcome.pointer(pointer).and_then(Value::as_f64)
 }
 
-/// A percentile of a simulation, moved by what the simulator has no place for. None where it is unstable.
+/// Returns a percentile of a simulation plus the overhead that the simulator does not model. `None`
+/// if the simulation is unstable.
 fn simulated(outcome: &Value, percentile: f64, front_ms: f64) -> Option<Estimate> {
     let value = number(outcome, &format!("/request/p{percentile}"))?;
     let half = number(outcome, &format!("/ci95/p{percentile}"));
     Some(Estimate { value: value + front_ms, half })
 }
 
-/// A percentile of a policy at a load: measured, simulated, with overhead; and that of the first policy.
+/// Compares a percentile of a policy at a load. The figures are, in this order: the measured one,
+/// the simulated one, the one simulated with overhead, and the one measured for the first policy.
 fn cell(policy: &str, load: f64, percentile: f64, figures: [Option<Estimate>; 4]) -> Value {
     let [measured, simulated, loaded, first] = figures;
     let above = |of: Option<Estimate>| Some(measured?.value / of?.value - 1.0);
@@ -374,7 +379,7 @@ fn cell(policy: &str, load: f64, percentile: f64, figures: [Option<Estimate>; 4]
     })
 }
 
-/// What was measured beside the latencies of a policy at a load.
+/// Returns the measurements, other than latencies, of a policy at a load.
 fn place(policy: &str, load: f64, runs: &[Run], samples: &Samples, plain: &Value) -> Value {
     let mean = |at: usize| runs.iter().map(|run| run.counts[at]).sum::<f64>() / runs.len() as f64;
     let part = |of: &[u64]| json!({"mean_ms": mean_ms(of), "p50_ms": self::of(of, 50.0), "p99_ms": self::of(of, 99.0)});
@@ -395,7 +400,7 @@ fn render(document: &Value) -> String {
     let runs = &document["runs"];
     text += &format!(
         "{} × the demo's times; {} sound runs or more of {} requests each, ± half of the 95 % confidence \
-         interval; {} cells were left out as unsound; all else is in results.json\n",
+         interval; {} cells were left out as unsound; the other results are in results.json\n",
         document["scale"],
         runs["sound"],
         runs["requests"],
@@ -403,9 +408,11 @@ fn render(document: &Value) -> String {
     );
     text += match (document["holds"] == true, document["smoke"] == true) {
         (true, false) => "simulated and measured agree\n",
-        (false, false) => "simulated and measured DO NOT agree, or were not measured soundly\n",
+        (false, false) => {
+            "simulated and measured DO NOT agree, or the measurements are not sound\n"
+        }
         (true, true) => "smoke: all cells are measured and simulated; no latency is judged\n",
-        (false, true) => "smoke: NOT all cells are measured soundly\n",
+        (false, true) => "smoke: NOT all measurements are sound\n",
     };
     text
 }
@@ -426,7 +433,7 @@ mod tests {
         Typed::parse_from([&["search", "--compare-sim", "--scale", "1"], more].concat()).args
     }
 
-    /// A run in which psq is sound at 60 % or not.
+    /// Returns a run in which psq at 60 % is sound or unsound.
     fn results(sound: bool) -> Value {
         let good = json!({"valid": true, "offered_rate": 10.0, "achieved_rate": 9.0,
                           "copies_per_query": 1.5});
@@ -456,10 +463,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_left_out_where_the_machine_stood_still_or_nothing_was_measured() {
+    fn a_cell_is_left_out_if_the_machine_stalled_or_nothing_was_measured() {
         let (args, mut measured) = (args(&[]), Measured::default());
         measured.add(1, &args, &results(true), times(&args, 400_000_000)).expect("times");
-        assert!(measured.left_out[0].ends_with("took 399 ms"), "{:?}", measured.left_out);
+        assert!(measured.left_out[0].ends_with("stalled for 399 ms"), "{:?}", measured.left_out);
         assert_eq!(measured.left_out.len(), 6);
         let mut measured = Measured::default();
         measured.add(1, &args, &json!({}), BTreeMap::new()).expect("nothing to read");
@@ -468,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_agrees_within_a_share_of_what_is_simulated() {
+    fn a_cell_agrees_within_the_tolerance_of_the_simulation() {
         let of = |value: f64| value.is_finite().then_some(Estimate { value, half: None });
         for (measured, plain, loaded, agrees) in [
             (8.4, 10.0, 12.0, [false, false]),

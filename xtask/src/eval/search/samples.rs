@@ -1,8 +1,9 @@
-//! Where the time of measured requests went: what `curtail demo --timings` writes, read back.
+//! Reads the table that `curtail demo --timings` writes: the parts of the latency of measured
+//! requests.
 //!
-//! A latency is taken apart without a rest: `latency = front + took` of the slowest shard, a shard's
-//! `ran = network + served`, and `served = drawn + late`. Each part is measured around the next, so
-//! none is negative.
+//! The parts of a latency add up exactly: `latency = front + took` of the slowest shard, a shard's
+//! `ran = network + served`, and `served = drawn + late`. Each part is measured around the next
+//! one, so none is negative.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +15,26 @@ use super::{Key, key};
 pub(super) const HEADER: &str =
     "load,policy,request,latency_ns,shard,took_ns,ran_ns,served_ns,drawn_ns";
 
-/// What the requests of a policy at a load took, in ns.
+/// The times of the requests of a policy at a load, in ns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Samples {
-    /// Of requests, at the client.
+    /// The latency of each request at the client.
     pub(super) latency: Vec<u64>,
-    /// Of requests: of the latency, what is not the slowest shard's. Client, root, and the network
-    /// between them.
+    /// The latency of each request minus the time of its slowest shard: client, root, and the
+    /// network between them.
     pub(super) front: Vec<u64>,
-    /// Of the copies that won: of their time, what is not the leaf's service. The network between
-    /// root and leaf, there and back, and the scheduling of both.
+    /// The time of each winning copy minus the leaf's service: the network between root and leaf in
+    /// both directions, and the scheduling of both.
     pub(super) network: Vec<u64>,
-    /// Of the same copies: what the leaf's service took beyond what was drawn for it. Late timers,
-    /// and a search that took longer than what was drawn.
+    /// The service time of each winning copy minus the time drawn for it: late timers, and searches
+    /// that took longer than the drawn time.
     pub(super) late: Vec<u64>,
-    /// Of the same copies: what was drawn, P + J.
+    /// The time drawn for each winning copy, P + J.
     pub(super) drawn: Vec<u64>,
 }
 
 impl Samples {
-    /// Those of several runs.
+    /// Combines the samples of several runs.
     pub(super) fn all<'a>(runs: impl Iterator<Item = &'a Self>) -> Self {
         runs.fold(Self::default(), |mut all, run| {
             all.latency.extend(&run.latency);
@@ -45,15 +46,16 @@ impl Samples {
         })
     }
 
-    /// The longest of all that the machine added anywhere, in ns. What mostly takes some hundred
-    /// microseconds takes many milliseconds only if a whole core, or all of them, stood still.
+    /// Returns the longest time that the machine added in any part, in ns. Such a part usually
+    /// takes a few hundred microseconds. It takes many milliseconds only if one or all cores
+    /// stalled.
     pub(super) fn stall_ns(&self) -> u64 {
         let parts = [&self.front, &self.network, &self.late];
         parts.into_iter().flatten().copied().max().unwrap_or(0)
     }
 }
 
-/// Reads a table. The rows of a request follow each other.
+/// Parses a table. The rows of a request are adjacent.
 pub(super) fn read(table: &str) -> Result<BTreeMap<Key, Samples>> {
     let mut lines = table.lines();
     let header = lines.next().unwrap_or_default();
@@ -78,7 +80,8 @@ pub(super) fn read(table: &str) -> Result<BTreeMap<Key, Samples>> {
     Ok(cells)
 }
 
-/// The number of the request, its latency, and its time on a shard: took, ran, served, drawn.
+/// Parses a row: the number of the request, its latency, and its times on a shard: took, ran,
+/// served, drawn.
 fn row(line: &str) -> Result<(Key, [u64; 6])> {
     let fields: Vec<&str> = line.split(',').collect();
     let [load, policy, request, latency, _, took, ran, served, drawn] = fields[..] else {
@@ -86,7 +89,7 @@ fn row(line: &str) -> Result<(Key, [u64; 6])> {
     };
     let mut numbers = [0; 6];
     for (number, field) in numbers.iter_mut().zip([request, latency, took, ran, served, drawn]) {
-        *number = field.parse().with_context(|| format!("{field:?} is no time in ns"))?;
+        *number = field.parse().with_context(|| format!("{field:?} is not a time in ns"))?;
     }
     Ok((key(policy, load.parse()?), numbers))
 }
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_is_taken_apart_without_a_rest() {
+    fn the_parts_of_a_latency_add_up() {
         let rows = "0.2,psq,7,100,0,90,80,75,70\n0.2,psq,7,100,1,60,50,40,40\n\
                     0.2,psq,8,50,0,50,9,8,7\n0.6,laedge,7,30,0,20,9,8,7\n";
         let cells = table(rows).expect("a good table");
@@ -117,10 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_tables_are_rejected() {
         for (rows, word) in [
             ("0.2,psq,7,100,0,90,80,75", "line 2"),
-            ("0.2,psq,7,100,0,90,80,75,", "no time"),
+            ("0.2,psq,7,100,0,90,80,75,", "is not a time"),
             ("0.2,psq,7,80,0,90,80,75,70", "a part of 90 ns of 80 ns"),
         ] {
             let error = format!("{:#}", table(rows).expect_err(rows));
