@@ -49,8 +49,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) async fn connect(who: &Contender, settings: ClientSettings, seed: u64) -> Result<Self> {
-        let session = session(DefaultPolicy::builder().token_aware(who.token_aware).build(), settings);
+    pub(crate) async fn connect(
+        who: &Contender,
+        settings: ClientSettings,
+        seed: u64,
+    ) -> Result<Self> {
+        let session =
+            session(DefaultPolicy::builder().token_aware(who.token_aware).build(), settings);
         let session = Arc::new(session.await?);
         let mut read = session.prepare(workload::read(settings.table)).await?;
         read.set_is_idempotent(true);
@@ -97,7 +102,10 @@ impl Client {
     }
 }
 
-async fn session(choose: Arc<dyn LoadBalancingPolicy>, settings: ClientSettings) -> Result<Session> {
+async fn session(
+    choose: Arc<dyn LoadBalancingPolicy>,
+    settings: ClientSettings,
+) -> Result<Session> {
     let profile = ExecutionProfile::builder()
         .load_balancing_policy(choose)
         .consistency(settings.consistency)

@@ -12,7 +12,7 @@ use scylla::statement::Consistency;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use crate::client::{ClientSettings, Client};
+use crate::client::{Client, ClientSettings};
 use crate::contender::Contender;
 use crate::disturb::{Disturbance, Running};
 use crate::figures::{self, Latency, Load, Ratio};

@@ -181,7 +181,7 @@ pub(super) fn guide(ranking: &Ranking) -> String {
         Some(_) => {}
         None => {
             text += " There are too few windows of time to compute how certain this is: profile \
-                     for longer."
+                     for longer.";
         }
     }
     text

@@ -41,8 +41,7 @@ impl Harness {
         let hedge = Laedge::new(topology.groups.len(), Cancellation::Preemptive, Oracle);
         let gates: Vec<u32> = topology.servers.iter().map(|server| server.slots).collect();
         let parts = (LeastOutstanding, hedge);
-        let cell =
-            Cell::new(topology, &gates, limits, parts, rng(seed)).expect("a valid topology");
+        let cell = Cell::new(topology, &gates, limits, parts, rng(seed)).expect("a valid topology");
         Self::of(Box::new(cell), named("laedge:cc+pc"), topology, limits)
     }
 
