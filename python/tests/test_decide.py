@@ -126,7 +126,7 @@ def test_samples_may_come_in_many_ways(times: list[float]) -> None:
     ("samples", "more", "words"),
     [
         ([1, 2], {}, "samples: there are 2 samples; at least 10 are needed"),
-        ([1.0] * 20 + [-1], {}, "sample 20 is -1; times are 0 or more"),
+        ([1.0] * 20 + [-1], {}, "sample 20 is -1; times must be at least 0"),
         ([1.0] * 20 + [float("nan")], {}, "sample 20 is NaN"),
         ([1.0] * 20 + [0], {}, "sample 20 is 0, as is more than one sample in a hundred"),
         ([1.0] * 20 + ["x"], {}, "sample 20 is 'x'; give numbers"),
