@@ -98,8 +98,8 @@ impl ResponseHead {
 }
 
 /// Takes the head of a response, including its empty line, from the start of `buf`. Returns `None`
-/// if more bytes are needed. `to_head` says whether the request was a HEAD request. The response to
-/// such a request has no body, whatever its fields are.
+/// if more bytes are needed. `to_head` states whether the request was a HEAD request. The response
+/// to such a request has no body, whatever its fields are.
 ///
 /// # Errors
 ///

@@ -4,8 +4,8 @@
 //! latencies. Shards are simulated one after the other over a block of arrivals, so all requests of
 //! the block are open at the same time, together with some from earlier blocks. Most open requests
 //! are close to each other in the order of arrival. A ring holds these, together with the few
-//! completed ones among them. If a request stays open for so long that the ring would grow too
-//! large, it becomes a straggler and moves to a map.
+//! completed ones among them. If the ring would grow too large because a request stays open, this
+//! request becomes a straggler and moves to a map.
 
 use std::collections::BTreeMap;
 

@@ -5,9 +5,9 @@
 //! - [`Connection::send`] sends a request and returns the head of its response;
 //! - [`Connection::body`] returns the body piece by piece, then `None`. [`Connection::body_all`]
 //!   returns the whole body instead;
-//! - [`Connection::reusable`] tells whether the connection can be kept;
-//! - [`Connection::is_stale`] tells whether a kept connection can no longer be used. Alternatively,
-//!   await [`Connection::extraneous_data_or_closed`] while the connection is idle.
+//! - [`Connection::reusable`] returns whether the connection can be kept;
+//! - [`Connection::is_stale`] returns whether a kept connection can no longer be used.
+//!   Alternatively, await [`Connection::extraneous_data_or_closed`] while the connection is idle.
 //!
 //! There are no timeouts: the caller adds them. After an error, or after the cancellation of a
 //! call, drop the connection. Only [`Connection::body`] and
@@ -122,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Sends a request and reads the head of its response. [`write_request`](crate::write_request)
-    /// renders the bytes to send. Interim responses (1xx) are skipped. `is_head` says whether the
+    /// renders the bytes to send. Interim responses (1xx) are skipped. `is_head` states whether the
     /// method is HEAD.
     ///
     /// If the server responds before the whole request is sent, returns that response. The rest of

@@ -12,7 +12,7 @@
 //! - If gates let copies in, each server gets a token at least once every δ / r, where r is the
 //!   lowest rate. So with k servers the query starts within (⌊W / k⌋ + 1) · δ / r.
 //!
-//! `CURTAIL_SEED` replays only the harness with this seed.
+//! `CURTAIL_SEED` replays only the run with this seed.
 
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, Feedback, GroupId, Limits, Outcome, QueryId, Rng, Scheduler,

@@ -1,7 +1,7 @@
 //! Every promise of the contract holds over millions of random events: random worlds, random
 //! policies, failures, timeouts, servers that come and go, clients that leave, late reports.
 //!
-//! `CURTAIL_EVENTS` sets the number of events. `CURTAIL_SEED` replays only the harness with this
+//! `CURTAIL_EVENTS` sets the number of events. `CURTAIL_SEED` replays only the run with this
 //! seed.
 
 use crate::referee::{Harness, named, names_pick};
@@ -32,7 +32,7 @@ fn promises_hold_over_random_events() {
     });
 }
 
-/// On a panic, prints the command that replays the harness: it runs the tests of this name with
+/// On a panic, prints the command that replays the run: it runs the tests of this name with
 /// this seed.
 pub(crate) struct Replay(pub u64, pub &'static str);
 
