@@ -313,6 +313,23 @@ fn rare_hiccups_are_found_though_no_server_is_ever_idle() {
     assert!(found >= 16, "in {found} of 20 services");
 }
 
+/// The share of queries that reach an age is not known to be less than one in all queries so far.
+/// Otherwise one rescue at a new age would outweigh the evidence of many hours.
+#[test]
+fn a_rescue_at_an_age_that_no_query_has_reached_is_evidence_of_few_queries() {
+    let mut service = Service::new(Cleanup, (0.003, 15.0));
+    let tried = Some(Tried { age_ns: (20.0 * MS) as u64, rescue: true, risked_ns: 0 });
+    let mut records: Vec<_> = (1..=60)
+        .map(|i| Record::First { ran_ns: i * MS as u64 / 20, tried: None, crowded: false })
+        .collect();
+    service.learner.absorb(&records);
+    records = vec![Record::Second { ran_ns: MS as u64, tried, crowded: false }];
+    service.learner.absorb(&records);
+    service.run(10_000);
+    let t = service.suspect();
+    assert!(service.learner.threshold_ns().is_some() && (2.5..6.0).contains(&t), "{t}");
+}
+
 #[test]
 fn hiccups_more_frequent_than_old_queries_are_found() {
     let mut service = Service::new(Cleanup, (0.1, 15.0));

@@ -336,7 +336,10 @@ impl RescueLearner {
     /// Adds the result of a rescue or an exploration whose second copy ran for `second_ns`. A
     /// second copy that lost is assumed to take as long as the first.
     fn add(&mut self, tried: Tried, second_ns: u64) {
-        let (share, weight) = (self.survival[bin(tried.age_ns)], self.weight(tried));
+        // The survival function is of the last epoch. The first query of all that reaches an age
+        // is one of those seen, not one of infinitely many.
+        let seen = 1.0 / self.runs.count().max(1.0);
+        let (share, weight) = (self.survival[bin(tried.age_ns)].max(seen), self.weight(tried));
         self.tries(tried).add(share, weight);
         if !tried.rescue {
             self.displacement.add(tried.risked_ns, false);
