@@ -55,7 +55,7 @@ pub use hdrhistogram::Histogram;
 pub use plan::error::{LoadError, PlanError};
 pub use plan::keys::{KeyDistribution, Keys, RENDERED_MAX};
 pub use plan::profile::{Profile, RATE_MAX, STEPS_MAX, Step};
-pub use plan::protocol::{AnswerEnd, Batch, Protocol, Trust};
+pub use plan::protocol::{Batch, Protocol, ResponseEnd, Trust};
 pub use plan::queries::{QueryOrder, read_queries_for};
 pub use plan::schedule::{Schedule, Slot};
 pub use plan::target::{Scheme, Target};
@@ -73,5 +73,5 @@ pub use results::summary::{
 };
 pub use results::verdict::{Invalid, Withheld};
 pub use results::watch::Snapshot;
-pub use run::{Answer, run, run_observed, run_sampled};
+pub use run::{Response, run, run_observed, run_sampled};
 pub use session::requests::{query_class, unescape};

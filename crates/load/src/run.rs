@@ -34,7 +34,7 @@ const BATCHES_MAX: usize = 4;
 
 /// A complete response to a measured request, whatever its status.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// The request's index in the schedule, counting the warm-up. An index identifies the same
     /// request in all runs of a plan.
     pub index: u64,
@@ -62,12 +62,12 @@ pub struct Answer {
     pub opened: bool,
 }
 
-impl Answer {
-    pub(crate) fn of(outcome: Outcome, clock: Clock) -> Option<Answer> {
+impl Response {
+    pub(crate) fn of(outcome: Outcome, clock: Clock) -> Option<Response> {
         let (latency_ns, uncorrected_ns) = (outcome.latency_ns(), outcome.uncorrected_ns());
         let Outcome { slot, opened, done_ns, result, .. } = outcome;
         let whole = result.ok()?;
-        Some(Answer {
+        Some(Response {
             index: slot.index,
             query: slot.query,
             good: whole.status.good(),
@@ -102,19 +102,19 @@ pub async fn run(
     drive(plan, cancel, progress, Observe::Nothing, |_, _| ControlFlow::Continue(())).await
 }
 
-/// Like [`run`], but also calls `on_answer` for each complete response to a measured request, in
+/// Like [`run`], but also calls `on_response` for each complete response to a measured request, in
 /// batches and in no particular order. Each thread keeps at most 65,536 responses for a slow
-/// callback; it drops further ones, and [`Report::unobserved`] counts them. Once `on_answer`
+/// callback; it drops further ones, and [`Report::unobserved`] counts them. Once `on_response`
 /// returns [`ControlFlow::Break`], requests that become due later are not sent, and the run ends
-/// when all others have ended. `on_answer` still gets their responses.
+/// when all others have ended. `on_response` still gets their responses.
 pub async fn run_observed(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
-    mut on_answer: impl FnMut(&Answer) -> ControlFlow<()>,
+    mut on_response: impl FnMut(&Response) -> ControlFlow<()>,
 ) -> Result<Report, LoadError> {
-    let on_outcome = |outcome, clock| match Answer::of(outcome, clock) {
-        Some(answer) => on_answer(&answer),
+    let on_outcome = |outcome, clock| match Response::of(outcome, clock) {
+        Some(answer) => on_response(&answer),
         None => ControlFlow::Continue(()),
     };
     drive(plan, cancel, progress, Observe::Responses, on_outcome).await

@@ -77,7 +77,7 @@ impl Leaf {
     }
 
     /// Returns the `k` best documents of the shard and the number of matches.
-    pub fn answer(&self, query: &Query, k: usize) -> Result<SearchAnswer, SearchError> {
+    pub fn answer(&self, query: &Query, k: usize) -> Result<SearchResponse, SearchError> {
         if k > MAX_HITS {
             return Err(SearchError::TooManyHits { k });
         }
@@ -85,7 +85,7 @@ impl Leaf {
             .map_err(|error| SearchError::Engine { shard: self.shard, reason: error.to_string() })
     }
 
-    fn evaluate(&self, query: &Query, k: usize) -> tantivy::Result<SearchAnswer> {
+    fn evaluate(&self, query: &Query, k: usize) -> tantivy::Result<SearchResponse> {
         let weights = query.clauses().iter().map(|clause| self.weights(clause));
         let weights = weights.collect::<tantivy::Result<Vec<_>>>()?;
         let mut matched = 0;
@@ -114,7 +114,7 @@ impl Leaf {
         }
         let hits = best.into_sorted().into_iter().map(|candidate| self.hit(candidate));
         let hits = hits.collect::<tantivy::Result<_>>()?;
-        Ok(SearchAnswer { shard: self.shard, matched, hits })
+        Ok(SearchResponse { shard: self.shard, matched, hits })
     }
 
     /// Returns how a clause is matched and scored in each field, with the statistics of the whole
@@ -185,7 +185,7 @@ impl Hit {
 
 /// The search result of a leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SearchAnswer {
+pub struct SearchResponse {
     /// The number of the shard.
     pub shard: u32,
     /// The exact number of matching documents in the shard. The sum over all shards is the total of

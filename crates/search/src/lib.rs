@@ -33,7 +33,7 @@ mod serve;
 
 pub use corpus::{Corpus, CorpusError, Document, Limits, Source};
 pub use index::{IndexError, Outcome, Progress, ShardedIndex};
-pub use leaf::{Hit, Leaf, MAX_HITS, SearchAnswer, SearchError, merge_top_k};
+pub use leaf::{Hit, Leaf, MAX_HITS, SearchError, SearchResponse, merge_top_k};
 pub use leaf_server::{LeafConfig, LeafServer};
 pub use query::{Query, QueryError};
 pub use root_server::{RootConfig, RootServer};

@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.output.json {
         let verdict = verdict(&advice);
         let document = Document { advice, samples };
-        say::result(crate::json(&Answer { verdict, slots, document })?)?;
+        say::result(crate::json(&Output { verdict, slots, document })?)?;
     } else {
         let slots = found.map(|found| found.to_string());
         say::result(words::answer(&advice, samples.as_ref(), slots.as_deref(), progress::width()))?;
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 
 /// The JSON document of `--json`.
 #[derive(Serialize)]
-struct Answer {
+struct Output {
     verdict: Typed<Verdict>,
     /// The measured number of slots.
     #[serde(skip_serializing_if = "Option::is_none")]

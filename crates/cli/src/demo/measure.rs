@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use curtail_jitter::machine::Reading;
 use curtail_kernel::Limits;
-use curtail_load::{Answer, Extent, Plan as LoadPlan, Snapshot};
+use curtail_load::{Extent, Plan as LoadPlan, Response, Snapshot};
 use indicatif::ProgressBar;
 
 use super::args::Plan;
@@ -64,9 +64,9 @@ pub(super) async fn all(
                 }
                 best.0.repeated = true;
             }
-            let (cell, answers) = best;
+            let (cell, responses) = best;
             if let Some(timings) = &mut timings {
-                timings.write(load, name, &answers)?;
+                timings.write(load, name, &responses)?;
             }
             bar.println(line(name, &cell));
             results.policies.entry(name.clone()).or_default().push(cell);
@@ -85,7 +85,7 @@ async fn cell(
     cluster: &mut Cluster,
     learners: &mut Learners,
     learns: bool,
-) -> Result<(LoadPoint, Vec<timings::Answer>), Stop> {
+) -> Result<(LoadPoint, Vec<timings::Timed>), Stop> {
     let root = match learners.remove(of.name) {
         Some(root) => root,
         None => cluster.root(plan, of.name).await?,
@@ -94,7 +94,7 @@ async fn cell(
     let pauses = plan.args.pause.map(|p| pause::start(p, &leaves, of.number, plan.args.seed.seed));
     let own: Vec<u32> = leaves.into_iter().chain(root.id()).collect();
     let before = Reading::take(&own);
-    let (mut cell, answers) = one(plan, targets, of, root.address).await?;
+    let (mut cell, responses) = one(plan, targets, of, root.address).await?;
     let machine = Reading::take(&own).zip(before).and_then(|(now, before)| now.since(&before));
     (cell.machine, cell.disturbed) = (machine, machine.is_some_and(|taken| taken.is_much()));
     drop(pauses);
@@ -104,7 +104,7 @@ async fn cell(
         root.end().await;
     }
     cluster.is_whole()?;
-    Ok((cell, answers))
+    Ok((cell, responses))
 }
 
 /// The requests of a load. A unique number makes each request a different query with its own
@@ -137,7 +137,7 @@ async fn one(
     targets: &[String],
     of: &Of<'_>,
     root: SocketAddr,
-) -> Result<(LoadPoint, Vec<timings::Answer>), Stop> {
+) -> Result<(LoadPoint, Vec<timings::Timed>), Stop> {
     let load = plan.loads[of.number];
     let target = format!("http://{root}/search").parse();
     let target = target.map_err(|error| Stop::Lacking(format!("the root's address: {error}")))?;
@@ -150,19 +150,19 @@ async fn one(
         seed: plan.args.seed.seed ^ ((of.number as u64) << 32),
         ..LoadPlan::new(target, plan.rate(load))
     };
-    let (mut copies, mut answers) = (0, 0);
+    let (mut copies, mut responses) = (0, 0);
     let mut timed = Vec::new();
     let mut latencies: Vec<(u64, u64)> = Vec::new();
-    let on_answer = |answer: &Answer| {
-        let header = answer.head.as_ref().and_then(|head| head.header("x-curtail-copies"));
+    let on_response = |response: &Response| {
+        let header = response.head.as_ref().and_then(|head| head.header("x-curtail-copies"));
         let number = header.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
         copies += number.unwrap_or(0);
-        answers += u64::from(number.is_some());
-        if answer.good {
-            latencies.push((answer.index, answer.latency_ns));
+        responses += u64::from(number.is_some());
+        if response.good {
+            latencies.push((response.index, response.latency_ns));
         }
         if plan.args.timings {
-            timed.extend(timings::Answer::of(answer));
+            timed.extend(timings::Timed::of(response));
         }
         ControlFlow::Continue(())
     };
@@ -173,9 +173,9 @@ async fn one(
         of.bar.set_message(format!("{name} at {percent:.0} %   p99 so far {p99}"));
     };
     let running =
-        curtail_load::run_observed(&load_plan, std::future::pending(), progress, on_answer);
+        curtail_load::run_observed(&load_plan, std::future::pending(), progress, on_response);
     let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
-    let queries = answers * u64::from(plan.args.shards);
+    let queries = responses * u64::from(plan.args.shards);
     let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
     let cell = LoadPoint {
         load,

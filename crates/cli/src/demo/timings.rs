@@ -20,17 +20,17 @@ const HEADER: &str = "load,policy,request,latency_ns,shard,took_ns,ran_ns,served
 
 /// A good response. Its header is parsed later, so that parsing does not disturb the requests that
 /// are still being measured.
-pub(super) struct Answer {
+pub(super) struct Timed {
     request: u64,
     latency_ns: u64,
     timing: Vec<u8>,
 }
 
-impl Answer {
-    pub(super) fn of(answer: &curtail_load::Answer) -> Option<Self> {
-        let head = answer.head.as_ref().filter(|_| answer.status == 200)?;
+impl Timed {
+    pub(super) fn of(response: &curtail_load::Response) -> Option<Self> {
+        let head = response.head.as_ref().filter(|_| response.status == 200)?;
         let timing = head.header("server-timing")?.to_owned();
-        Some(Self { request: answer.index, latency_ns: answer.latency_ns, timing })
+        Some(Self { request: response.index, latency_ns: response.latency_ns, timing })
     }
 }
 
@@ -50,14 +50,14 @@ impl Timings {
         &mut self,
         load: f64,
         policy: &str,
-        answers: &[Answer],
+        responses: &[Timed],
     ) -> Result<(), Stop> {
-        self.append(load, policy, answers).map_err(|error| {
+        self.append(load, policy, responses).map_err(|error| {
             Stop::Lacking(format!("{}: cannot be written: {error}", self.path.display()))
         })
     }
 
-    fn append(&mut self, load: f64, policy: &str, answers: &[Answer]) -> io::Result<()> {
+    fn append(&mut self, load: f64, policy: &str, responses: &[Timed]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
@@ -67,7 +67,7 @@ impl Timings {
             }
         };
         let ns = |time: Option<Duration>| time.map_or(String::new(), |t| t.as_nanos().to_string());
-        for Answer { request, latency_ns, timing } in answers {
+        for Timed { request, latency_ns, timing } in responses {
             for (shard, of) in ShardTiming::read_all(timing).into_iter().enumerate() {
                 let [took, ran, served, drawn] =
                     [Some(of.took), Some(of.ran), of.served, of.drawn].map(ns);
@@ -93,9 +93,9 @@ mod tests {
         let mut timings = Timings::new(folder.path());
         let timing =
             b"took-1;dur=2, ran-1;dur=1, took-0;dur=4, ran-0;dur=3, served-0;dur=2.5".to_vec();
-        let answer = |request| Answer { request, latency_ns: 5_000_000, timing: timing.clone() };
-        timings.write(0.2, "psq", &[answer(7)]).expect("it is written");
-        timings.write(0.4, "laedge", &[answer(8)]).expect("it is written");
+        let response = |request| Timed { request, latency_ns: 5_000_000, timing: timing.clone() };
+        timings.write(0.2, "psq", &[response(7)]).expect("it is written");
+        timings.write(0.4, "laedge", &[response(8)]).expect("it is written");
         let text = std::fs::read_to_string(file).expect("the file");
         let rows = [
             "0.2,psq,7,5000000,0,4000000,3000000,2500000,",

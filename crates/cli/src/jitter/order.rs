@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use curtail_dist::seed;
 use curtail_jitter::{Executions, Repetitions, Stop as Enough};
-use curtail_load::{Answer, Errors, Extent, LoadError, Pace, Plan, Snapshot};
+use curtail_load::{Errors, Extent, LoadError, Pace, Plan, Response, Snapshot};
 use indicatif::ProgressBar;
 use rand_core::Rng as _;
 use tokio::sync::Notify;
@@ -162,7 +162,7 @@ impl<'a> Turns<'a> {
                 give_up.notify_one();
             }
         };
-        let take = |response: &Answer| {
+        let take = |response: &Response| {
             silent.set(false);
             self.take(response)
         };
@@ -284,7 +284,7 @@ impl<'a> Turns<'a> {
         Turned::Well
     }
 
-    fn take(&mut self, response: &Answer) -> ControlFlow<()> {
+    fn take(&mut self, response: &Response) -> ControlFlow<()> {
         let query = self.order[response.query];
         self.opened += u64::from(response.good && response.opened);
         self.refused[query] = if response.good { 0 } else { self.refused[query].saturating_add(1) };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use curtail_dist::read_text;
-use curtail_load::{AnswerEnd, Batch, KeyDistribution, Keys, Protocol};
+use curtail_load::{Batch, KeyDistribution, Keys, Protocol, ResponseEnd};
 
 use crate::args::TrustArgs;
 
@@ -86,10 +86,10 @@ impl ProtocolArgs {
 
     pub(crate) fn protocol(&self) -> Protocol {
         let default = Protocol::default();
-        let answer_end = match (&self.answer_bytes, &self.answer_until) {
-            (Some(bytes), _) => AnswerEnd::Bytes(*bytes),
-            (None, Some(text)) => AnswerEnd::Until(text.clone()),
-            (None, None) => default.answer_end,
+        let response_end = match (&self.answer_bytes, &self.answer_until) {
+            (Some(bytes), _) => ResponseEnd::Bytes(*bytes),
+            (None, Some(text)) => ResponseEnd::Until(text.clone()),
+            (None, None) => default.response_end,
         };
         let distribution = self.key_distribution;
         Protocol {
@@ -99,7 +99,7 @@ impl ProtocolArgs {
             batch: self.batch.unwrap_or_default(),
             trust: self.trust.trust(),
             schema: self.proto.clone(),
-            answer_end,
+            response_end,
             datagram_bytes: self.size.unwrap_or(default.datagram_bytes),
             method: self.method.clone(),
             data: self.body.clone(),

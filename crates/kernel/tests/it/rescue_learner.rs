@@ -313,8 +313,8 @@ fn rare_hiccups_are_found_though_no_server_is_ever_idle() {
     assert!(found >= 16, "in {found} of 20 services");
 }
 
-/// The share of queries that reach an age is not known to be less than one in all queries so far.
-/// Otherwise one rescue at a new age would outweigh the evidence of many hours.
+/// Checks that a rescue at an age that no query has reached before does not outweigh the evidence
+/// that follows.
 #[test]
 fn a_rescue_at_an_age_that_no_query_has_reached_is_evidence_of_few_queries() {
     let mut service = Service::new(Cleanup, (0.003, 15.0));

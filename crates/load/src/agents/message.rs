@@ -144,7 +144,7 @@ pub(crate) enum Refusal {
 mod tests {
     use super::*;
     use crate::plan::keys::{KeyDistribution, Keys};
-    use crate::plan::protocol::AnswerEnd;
+    use crate::plan::protocol::ResponseEnd;
     use crate::plan::queries::QueryOrder;
     use crate::plan::{Extent, Pace};
     use curtail_dist::arrivals::Arrivals;
@@ -174,7 +174,7 @@ mod tests {
         plan.queries = vec!["/ä".to_owned(), "{\"path\": \"/\"}".to_owned()];
         plan.order = QueryOrder::Rounds;
         plan.protocol.keys = Some(Keys { count: 3, distribution: KeyDistribution::Zipf(0.99) });
-        plan.protocol.answer_end = AnswerEnd::Until(vec![0, 255]);
+        plan.protocol.response_end = ResponseEnd::Until(vec![0, 255]);
         plan.protocol.trust = Trust::Anyone;
         assert_eq!(arrived(&plan), plan);
     }

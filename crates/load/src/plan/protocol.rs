@@ -74,7 +74,7 @@ pub struct Protocol {
     /// descriptor set from `protoc --include_imports --descriptor_set_out`.
     pub schema: Option<PathBuf>,
     /// How a `tcp` connection finds the end of a response.
-    pub answer_end: AnswerEnd,
+    pub response_end: ResponseEnd,
     /// The length of a datagram, in bytes: 8 to 65,507.
     pub datagram_bytes: usize,
     /// The method of HTTP requests that have none of their own. The default is `POST` for requests
@@ -99,7 +99,7 @@ impl Default for Protocol {
             batch: Batch::Off,
             trust: Trust::System,
             schema: None,
-            answer_end: AnswerEnd::default(),
+            response_end: ResponseEnd::default(),
             datagram_bytes: 64,
             method: None,
             data: None,
@@ -122,17 +122,17 @@ pub enum Trust {
 
 /// How the end of a response is found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AnswerEnd {
+pub enum ResponseEnd {
     /// After this number of bytes, above zero.
     Bytes(u64),
     /// After this delimiter, which has 1 to 1,024 bytes.
     Until(Vec<u8>),
 }
 
-impl Default for AnswerEnd {
+impl Default for ResponseEnd {
     /// A newline.
-    fn default() -> AnswerEnd {
-        AnswerEnd::Until(b"\n".to_vec())
+    fn default() -> ResponseEnd {
+        ResponseEnd::Until(b"\n".to_vec())
     }
 }
 
@@ -150,11 +150,11 @@ impl Protocol {
             let bytes = self.datagram_bytes;
             return refuse(format!("datagrams of {bytes} bytes; use 8 to 65507"));
         }
-        match &self.answer_end {
-            AnswerEnd::Bytes(0) => {
+        match &self.response_end {
+            ResponseEnd::Bytes(0) => {
                 return refuse("a response of 0 bytes; use 1 or more".to_owned());
             }
-            AnswerEnd::Until(end) if !(1..=DELIMITER_BYTES_MAX).contains(&end.len()) => {
+            ResponseEnd::Until(end) if !(1..=DELIMITER_BYTES_MAX).contains(&end.len()) => {
                 let bytes = end.len();
                 return refuse(format!("the end of a response is {bytes} bytes; use 1 to 1024"));
             }
@@ -178,7 +178,7 @@ impl Protocol {
             (self.schema.is_some() && !scheme.is_grpc(), "a schema", "use grpc:// or grpcs://"),
             (self.method.is_some() && !scheme.is_http(), "a method", "use http:// or https://"),
             (
-                self.answer_end != default.answer_end && scheme != Scheme::Tcp,
+                self.response_end != default.response_end && scheme != Scheme::Tcp,
                 "the end of a response",
                 "use tcp://",
             ),

@@ -60,7 +60,7 @@ impl fmt::Display for Left {
 /// What a request that timed out was waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    Answer,
+    Response,
     Opening,
     Agreeing,
     Connection,
@@ -69,7 +69,7 @@ pub(crate) enum Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Wait::Answer => "",
+            Wait::Response => "",
             Wait::Opening => {
                 ": no server responded at the address, so the connection was never opened"
             }

@@ -51,7 +51,7 @@ pub(crate) use tls::Tls;
 pub(crate) use udp::LENGTH_BYTES;
 
 use crate::plan::error::PlanError;
-use crate::plan::protocol::{AnswerEnd, Batch};
+use crate::plan::protocol::{Batch, ResponseEnd};
 use crate::plan::{Pace, Plan};
 use crate::session::fault::Fault;
 use crate::session::tls_client::TlsClient;
@@ -217,7 +217,7 @@ pub(crate) struct Sessions {
     pub(crate) datagrams_max: usize,
     /// Number of datagram sessions opened.
     pub(crate) begun: AtomicU64,
-    pub(crate) answer_end: AnswerEnd,
+    pub(crate) response_end: ResponseEnd,
     pub(crate) tls: Option<TlsClient>,
 }
 
@@ -236,7 +236,7 @@ impl Sessions {
     /// Prepares everything that a plan needs. `heads`: whether the caller wants response heads.
     pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
         let body_bytes_max = plan.body_bytes_max;
-        let answer_end = plan.protocol.answer_end.clone();
+        let response_end = plan.protocol.response_end.clone();
         let is_tls = plan.target.scheme().is_tls();
         let tls = is_tls.then(|| TlsClient::prepare(plan)).transpose()?;
         let (requests, streams) = (requests::prepare(plan)?, plan.protocol.streams);
@@ -251,7 +251,7 @@ impl Sessions {
             batch: plan.protocol.batch,
             datagrams_max,
             begun: AtomicU64::new(0),
-            answer_end,
+            response_end,
             tls,
         })
     }
@@ -272,7 +272,7 @@ impl Sessions {
             Requests::Memcached(_) => Box::new(Pipelined::new(own, Memcached::new(body))),
             Requests::Redis(_) => Box::new(Pipelined::new(own, Redis::new(body))),
             Requests::Tcp(_) => {
-                let end = self.answer_end.clone();
+                let end = self.response_end.clone();
                 Box::new(Pipelined::new(own, Tcp::new(end, body)))
             }
             Requests::Udp(_) => Box::new(Udp::new(own)),

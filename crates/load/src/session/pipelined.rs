@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use crate::plan::protocol::AnswerEnd;
+use crate::plan::protocol::ResponseEnd;
 use crate::session::fault::Fault;
 use crate::session::{Body, Out, Session, Sessions, Status, Token, Whole, printable};
 
@@ -160,12 +160,12 @@ impl Block {
 /// Raw TCP: a response ends after a fixed length or with a delimiter.
 #[derive(Debug)]
 pub(crate) struct Tcp {
-    end: AnswerEnd,
+    end: ResponseEnd,
     body: Body,
 }
 
 impl Tcp {
-    pub(crate) fn new(end: AnswerEnd, body: Body) -> Tcp {
+    pub(crate) fn new(end: ResponseEnd, body: Body) -> Tcp {
         Tcp { end, body }
     }
 }
@@ -177,11 +177,11 @@ impl Scan for Tcp {
 
     fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Whole>, Fault> {
         let (take, whole) = match &self.end {
-            AnswerEnd::Bytes(bytes) => {
+            ResponseEnd::Bytes(bytes) => {
                 let left = bytes - self.body.bytes;
                 (left.min(input.len() as u64), input.len() as u64 >= left)
             }
-            AnswerEnd::Until(end) => match memchr::memmem::find(input, end) {
+            ResponseEnd::Until(end) => match memchr::memmem::find(input, end) {
                 Some(at) => ((at + end.len()) as u64, true),
                 // The last bytes may be the start of the delimiter.
                 None => (input.len().saturating_sub(end.len() - 1) as u64, false),

@@ -133,14 +133,14 @@ async fn a_run_that_is_cut_short_reports_its_measurements() {
     let cancel = async {
         let _ = cancelled.await;
     };
-    let on_answer = |_: &_| {
+    let on_response = |_: &_| {
         answers += 1;
         if answers == 100 {
             let _ = cut.take().unwrap().send(());
         }
         ControlFlow::Continue(())
     };
-    let report = run_observed(&plan, cancel, |_| {}, on_answer).await.unwrap();
+    let report = run_observed(&plan, cancel, |_| {}, on_response).await.unwrap();
     assert!(report.partial);
     // Responses that arrived before the run was cut short also count.
     assert!(answers >= 100);

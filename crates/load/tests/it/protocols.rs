@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::common::{MS, Server, measure, observe, plan_of, say, serve_http2, udp_echo, unused};
-use curtail_load::{AnswerEnd, Batch, Errors, Pace, Plan, Report};
+use curtail_load::{Batch, Errors, Pace, Plan, Report, ResponseEnd};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::TcpStream;
 
@@ -67,7 +67,7 @@ async fn responses_are_counted_by_kind() {
         let mut plan = plan_of(scheme, server.address, 500.0, 10);
         plan.queries = vec![query.to_owned()];
         if answer.ends_with("\0\0") {
-            plan.protocol.answer_end = AnswerEnd::Until(b"\0\0".to_vec());
+            plan.protocol.response_end = ResponseEnd::Until(b"\0\0".to_vec());
         }
         let report = measure(&plan).await;
         assert_eq!(report.errors, errors, "{query}: {report:?}");

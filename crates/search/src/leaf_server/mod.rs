@@ -1,6 +1,6 @@
 //! A leaf as a server: the engine of one shard over HTTP.
 //!
-//! - `GET /search?q=QUERY&k=N` returns the shard's [`SearchAnswer`](crate::SearchAnswer) as JSON.
+//! - `GET /search?q=QUERY&k=N` returns the shard's [`SearchResponse`](crate::SearchResponse) as JSON.
 //!   `k` is from 1 to 1000, and defaults to 10.
 //! - `GET /health` returns 200 immediately, however long the queue is.
 //! - `GET /load` responds to a load probe: `endpoint-load-metrics` has the number of queries at the

@@ -7,7 +7,7 @@ use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 
 use super::timing::ShardTiming;
-use crate::leaf::{Hit, SearchAnswer, merge_top_k};
+use crate::leaf::{Hit, SearchResponse, merge_top_k};
 use crate::serve::timing;
 
 /// Maximum length of a leaf's response, in bytes: 1000 hits with titles of 8 kB.
@@ -15,7 +15,7 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// The search result of the root.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RootAnswer {
+pub struct RootResponse {
     /// The best documents of all shards, in [`Hit::order`].
     pub hits: Vec<Hit>,
     /// The exact number of matching documents in all shards.
@@ -37,7 +37,7 @@ pub struct ShardError {
 
 /// The merged results of all shards, with their times.
 pub(super) struct Merged {
-    pub(super) answer: RootAnswer,
+    pub(super) answer: RootResponse,
     pub(super) copies: u64,
     pub(super) queued_ns: u64,
     /// The times of each shard, in the order in which the shards responded.
@@ -46,7 +46,7 @@ pub(super) struct Merged {
 
 /// The result of one shard, with its times.
 struct Part {
-    answer: SearchAnswer,
+    answer: SearchResponse,
     copies: u32,
     queued_ns: u64,
     shard: usize,
@@ -75,7 +75,7 @@ pub(super) async fn ask(
         queued_ns = queued_ns.max(part.queued_ns);
         timings.push((part.shard, part.timing));
     }
-    let answer = RootAnswer { hits: merge_top_k(hits, k), matched, shards: cells.len() };
+    let answer = RootResponse { hits: merge_top_k(hits, k), matched, shards: cells.len() };
     Ok(Merged { answer, copies, queued_ns, timings })
 }
 
@@ -108,14 +108,14 @@ fn explain(error: &QueryError<Response>) -> String {
 }
 
 /// Reads a leaf's result. The error describes what the leaf did.
-async fn read(shard: usize, response: Response) -> Result<SearchAnswer, String> {
+async fn read(shard: usize, response: Response) -> Result<SearchResponse, String> {
     let status = response.head.status();
     if status != 200 {
         return Err(format!("responded with status {status}: is it a leaf?"));
     }
     let body = response.whole(ANSWER_BYTES_MAX).await;
     let body = body.map_err(|_| "broke off its response".to_owned())?;
-    let answer: SearchAnswer = serde_json::from_slice(&body)
+    let answer: SearchResponse = serde_json::from_slice(&body)
         .map_err(|error| format!("sent an invalid search response ({error})"))?;
     // If an address led to a leaf of another shard, that leaf's documents would appear twice, and
     // those of the right shard would be missing.

@@ -1,7 +1,7 @@
 //! The root as a server: it sends a query to one replica of every shard, or to two, and merges the
 //! results.
 //!
-//! - `GET /search?q=QUERY&k=N` returns a [`RootAnswer`] as JSON. `k` is from 1 to 1000, and
+//! - `GET /search?q=QUERY&k=N` returns a [`RootResponse`] as JSON. `k` is from 1 to 1000, and
 //!   defaults to 10. If not all shards respond, the client gets 503 with a [`ShardError`]. There
 //!   are no partial results.
 //! - `GET /health` returns 200 immediately.
@@ -44,7 +44,7 @@ mod fan_out;
 mod service;
 mod timing;
 
-pub use fan_out::{RootAnswer, ShardError};
+pub use fan_out::{RootResponse, ShardError};
 pub use timing::ShardTiming;
 
 /// Results of up to this many bytes are read completely before they count. A leaf that stalls in

@@ -2,7 +2,7 @@
 
 use crate::net::{Client, Running, distribution, get, index, leaf_config, search, stats_until};
 use curtail_search::leaf_server::{LeafServer, LeafServerError, LeafStats};
-use curtail_search::{Query, SearchAnswer};
+use curtail_search::{Query, SearchResponse};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -23,7 +23,7 @@ async fn a_leaf_returns_the_result_of_its_engine() {
         assert_eq!(got.status, 200);
         assert_eq!(got.header("content-type"), Some("application/json"));
         assert_eq!(got.header("x-curtail-leaf"), Some("1.3"));
-        assert_eq!(got.json::<SearchAnswer>(), engine.answer(&query, k).expect("an answer"));
+        assert_eq!(got.json::<SearchResponse>(), engine.answer(&query, k).expect("an answer"));
     }
 }
 

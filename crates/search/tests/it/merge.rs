@@ -1,6 +1,6 @@
 //! The merge of the root, and results as JSON.
 
-use curtail_search::{Hit, SearchAnswer, merge_top_k};
+use curtail_search::{Hit, SearchResponse, merge_top_k};
 use proptest::prelude::*;
 
 /// Generates hits with distinct ids and scores that often tie, distributed over shards.
@@ -43,9 +43,9 @@ proptest! {
     #[test]
     fn scores_survive_json_bit_by_bit(bits in 0u32..0x7f80_0000, id: u64, title: String) {
         let hits = vec![Hit { id, score: f32::from_bits(bits), title }];
-        let answer = SearchAnswer { shard: 3, matched: id, hits };
+        let answer = SearchResponse { shard: 3, matched: id, hits };
         let json = serde_json::to_string(&answer).expect("a response is JSON");
-        let back: SearchAnswer = serde_json::from_str(&json).expect("and comes back");
+        let back: SearchResponse = serde_json::from_str(&json).expect("and comes back");
         prop_assert_eq!(back.hits[0].score.to_bits(), bits);
         prop_assert_eq!(back, answer);
     }
@@ -54,7 +54,7 @@ proptest! {
 #[test]
 fn the_json_of_an_answer_is_small_and_fixed() {
     let hits = vec![Hit { id: 7, score: 1.5, title: "ed".to_owned() }];
-    let json = serde_json::to_string(&SearchAnswer { shard: 0, matched: 12, hits });
+    let json = serde_json::to_string(&SearchResponse { shard: 0, matched: 12, hits });
     let expected = r#"{"shard":0,"matched":12,"hits":[{"id":7,"score":1.5,"title":"ed"}]}"#;
     assert_eq!(json.expect("a response is JSON"), expected);
 }

@@ -8,8 +8,8 @@ use crate::net::{
 };
 use curtail_kernel::{Limits, Policy};
 use curtail_search::leaf_server::LeafStats;
-use curtail_search::root_server::{RootAnswer, RootConfig, RootServer, ShardError, ShardTiming};
-use curtail_search::{Corpus, Hit, SearchAnswer, Source, sample_queries};
+use curtail_search::root_server::{RootConfig, RootResponse, RootServer, ShardError, ShardTiming};
+use curtail_search::{Corpus, Hit, SearchResponse, Source, sample_queries};
 use tokio::time::Instant;
 
 /// Leaves by shard and replica, which run until they are dropped.
@@ -61,10 +61,10 @@ async fn the_root_equals_one_leaf_over_everything() {
     for (query, k) in sample_queries(corpus.documents(), 40, 3).iter().zip([1, 10, 200].repeat(14))
     {
         let target = format!("/search?q={}&k={k}", percent_encode(query));
-        let expected: SearchAnswer = leaf.get(&target, &[]).await.json();
+        let expected: SearchResponse = leaf.get(&target, &[]).await.json();
         let got = client.get(&target, &[]).await;
         assert_eq!(got.status, 200, "{}", got.text());
-        let answer: RootAnswer = got.json();
+        let answer: RootResponse = got.json();
         assert_eq!((answer.matched, answer.shards), (expected.matched, 3));
         found += answer.hits.len();
         assert_eq!(bits(answer.hits), bits(expected.hits), "{query}");

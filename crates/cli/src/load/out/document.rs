@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use curtail_load::{
-    AnswerEnd, Extent, KeyDistribution, Pace, Plan, Protocol, QueryOrder, Report, Scheme, Trust,
+    Extent, KeyDistribution, Pace, Plan, Protocol, QueryOrder, Report, ResponseEnd, Scheme, Trust,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -147,14 +147,15 @@ fn plan_json(plan: &Plan) -> Value {
 /// The settings that reproduce a run, except the target. A setting is null if it does not apply to
 /// this target or was not given.
 fn protocol(plan: &Plan) -> Value {
-    let Protocol { streams, trust, schema, answer_end, datagram_bytes, method, data, keys, .. } =
-        &plan.protocol;
+    let Protocol {
+        streams, trust, schema, response_end, datagram_bytes, method, data, keys, ..
+    } = &plan.protocol;
     let (scheme, http2) =
         (plan.target.scheme(), plan.protocol.http2 || plan.target.scheme().is_grpc());
-    let (answer_bytes, answer_until) = match answer_end {
+    let (answer_bytes, answer_until) = match response_end {
         _ if scheme != Scheme::Tcp => (None, None),
-        AnswerEnd::Bytes(bytes) => (Some(*bytes), None),
-        AnswerEnd::Until(end) => (None, Some(end.escape_ascii().to_string())),
+        ResponseEnd::Bytes(bytes) => (Some(*bytes), None),
+        ResponseEnd::Until(end) => (None, Some(end.escape_ascii().to_string())),
     };
     let trust = match trust {
         Trust::System => "system".to_owned(),

@@ -336,8 +336,8 @@ impl RescueLearner {
     /// Adds the result of a rescue or an exploration whose second copy ran for `second_ns`. A
     /// second copy that lost is assumed to take as long as the first.
     fn add(&mut self, tried: Tried, second_ns: u64) {
-        // The survival function is of the last epoch. The first query of all that reaches an age
-        // is one of those seen, not one of infinitely many.
+        // The survival function is that of the last epoch. It is zero at an age that this query is
+        // the first to reach, but the share of such queries is at least one in all queries so far.
         let seen = 1.0 / self.runs.count().max(1.0);
         let (share, weight) = (self.survival[bin(tried.age_ns)].max(seen), self.weight(tried));
         self.tries(tried).add(share, weight);

@@ -415,7 +415,7 @@ impl Connection {
         let wait = match &self.link {
             Link::Connecting { .. } => Wait::Opening,
             Link::Open { session, .. } if session.holds() => Wait::Agreeing,
-            _ => Wait::Answer,
+            _ => Wait::Response,
         };
         context.outcomes.push(expired.complete(now_ns, Err(Fault::Timeout(wait))));
         let usable = match &mut self.link {

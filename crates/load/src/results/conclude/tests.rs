@@ -256,7 +256,7 @@ fn one_slow_last_response_does_not_spoil_the_rate() {
 
 #[test]
 fn failures_count_as_at_least_the_timeout() {
-    let report = with(1_000, [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout(Wait::Answer))]);
+    let report = with(1_000, [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout(Wait::Response))]);
     let errors = Errors { status_5xx: 1, status_other: 2, timeout: 1, ..Errors::default() };
     assert_eq!((report.errors, report.errors.total()), (errors, 4));
     assert_eq!((report.requests, report.histogram.len()), (1_004, 1_000));

@@ -11,12 +11,12 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use super::{Out, Requests, Session, Sessions, Token};
-use crate::plan::protocol::{AnswerEnd, Batch};
+use crate::plan::protocol::{Batch, ResponseEnd};
 
 pub(super) const LIMIT: u64 = 1_000;
 
 pub(super) fn sessions(requests: Requests) -> Arc<Sessions> {
-    let answer_end = AnswerEnd::default();
+    let response_end = ResponseEnd::default();
     Arc::new(Sessions {
         requests,
         heads: false,
@@ -26,7 +26,7 @@ pub(super) fn sessions(requests: Requests) -> Arc<Sessions> {
         batch: Batch::Off,
         datagrams_max: 1 << 16,
         begun: AtomicU64::new(0),
-        answer_end,
+        response_end,
         tls: None,
     })
 }

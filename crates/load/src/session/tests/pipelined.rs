@@ -7,7 +7,7 @@ use redis_protocol::resp2::types::BytesFrame;
 
 use super::http::http1;
 use super::{LIMIT, cuts, drive, nearly, one, sessions};
-use crate::plan::protocol::AnswerEnd;
+use crate::plan::protocol::ResponseEnd;
 use crate::session::{Body, Out, Pipelined, Requests, Session, Tcp};
 
 fn memcached(request: &'static str) -> Box<dyn Session> {
@@ -18,7 +18,7 @@ fn redis() -> Box<dyn Session> {
     sessions(Requests::Redis(one("*1\r\n$4\r\nPING\r\n"))).open()
 }
 
-fn tcp(end: AnswerEnd) -> Box<dyn Session> {
+fn tcp(end: ResponseEnd) -> Box<dyn Session> {
     Box::new(Pipelined::new(sessions(Requests::Tcp(one("x"))), Tcp::new(end, Body::new(LIMIT))))
 }
 
@@ -130,15 +130,15 @@ fn bytes_that_are_not_resp2_are_a_fault() {
 
 #[test]
 fn the_plan_determines_the_end_of_a_raw_response() {
-    let until = |end: &str| tcp(AnswerEnd::Until(end.as_bytes().to_vec()));
+    let until = |end: &str| tcp(ResponseEnd::Until(end.as_bytes().to_vec()));
     assert_says(until("\n"), b"abc\n", Some("body_bytes: 4"), "Closed");
     assert_says(until("aab"), b"aaab", Some("body_bytes: 4"), "Closed");
     assert_says(until("ab"), b"ababab", Some("body_bytes: 2"), "Surplus");
     assert_says(until("\n"), b"abc", None, "IncompleteMessage");
     assert_says(until("\n"), &[b'x'; 2000], None, "TooLarge");
-    assert_says(tcp(AnswerEnd::Bytes(3)), b"abc", Some("body_bytes: 3"), "Closed");
-    assert_says(tcp(AnswerEnd::Bytes(3)), b"abcd", Some("body_bytes: 3"), "Surplus");
-    assert_says(tcp(AnswerEnd::Bytes(3)), b"ab", None, "IncompleteMessage");
+    assert_says(tcp(ResponseEnd::Bytes(3)), b"abc", Some("body_bytes: 3"), "Closed");
+    assert_says(tcp(ResponseEnd::Bytes(3)), b"abcd", Some("body_bytes: 3"), "Surplus");
+    assert_says(tcp(ResponseEnd::Bytes(3)), b"ab", None, "IncompleteMessage");
 }
 
 /// Adds the length prefix, as the socket does.
@@ -264,8 +264,8 @@ fn cases() -> impl Strategy<Value = Case> {
         of(|| memcached("get a\r\n"), MEMCACHED),
         of(|| memcached("delete a\r\n"), MEMCACHED),
         of(redis, REDIS),
-        of(|| tcp(AnswerEnd::Until(b"aab".to_vec())), RAW),
-        of(|| tcp(AnswerEnd::Bytes(9)), RAW),
+        of(|| tcp(ResponseEnd::Until(b"aab".to_vec())), RAW),
+        of(|| tcp(ResponseEnd::Bytes(9)), RAW),
         of(|| http1("GET / HTTP/1.1\r\n\r\n"), HTTP1),
         of(|| http1("HEAD / HTTP/1.1\r\n\r\n"), HTTP1),
         of(|| sessions(Requests::Udp(one("xyz"))).open(), UDP),
