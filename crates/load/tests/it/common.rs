@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use curtail_load::{Extent, Pace, Plan, Report, Response, run, run_observed};
+use curtail_load::{Extent, Pace, Plan, Report, run, run_observed};
 use h2::RecvStream;
 use h2::server::{SendResponse, handshake};
 use http::{HeaderMap, Request, Response};
@@ -70,9 +70,12 @@ pub(crate) async fn measure(plan: &Plan) -> Report {
     run(plan, pending(), |_| {}).await.unwrap()
 }
 
-pub(crate) async fn observe(plan: &Plan, mut on_response: impl FnMut(&Response)) -> Report {
-    let go_on = |answer: &Response| {
-        on_response(answer);
+pub(crate) async fn observe(
+    plan: &Plan,
+    mut on_response: impl FnMut(&curtail_load::Response),
+) -> Report {
+    let go_on = |response: &curtail_load::Response| {
+        on_response(response);
         ControlFlow::Continue(())
     };
     run_observed(plan, pending(), |_| {}, go_on).await.unwrap()
